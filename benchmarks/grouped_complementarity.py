@@ -8,6 +8,7 @@ import numpy as np
 
 from problems import fused_maximal_variation
 from substrate.arrays import Array
+from substrate.declarations.variation_expansion import component_grams
 from substrate.fusion.complementarity_program import _Program, _scip
 
 __all__ = ["Bounded", "bounds_by_scip"]
@@ -56,7 +57,7 @@ def bounds_by_scip(
     X_val, y_val = validation
     d = X.shape[1]
     K, K_val = ([kernel(A[:, [j]], X[:, [j]]) for j in range(d)] for A in (X, X_val))
-    _, fit, M, targets = fused_maximal_variation._numbers(K, y, K_val, y_val, "regression", True, cutoff)
+    fit, M, targets = fused_maximal_variation._numbers(component_grams(K), y, K_val, y_val, "regression", True, cutoff)
     unit = float(np.linalg.norm(fit.centred_target))
     program = type("Boxed", (_Grouped,), {"top": top})(_scip(), fit.scale(unit), M, targets / unit, None)
     start = time.process_time()

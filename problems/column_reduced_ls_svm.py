@@ -23,7 +23,7 @@ Closed form: :func:`substrate.least_squares.column_reduction.solve_columns`.
 diagonal; :math:`-Y^T` in (4) is harmless but makes A non-symmetric; it is not stated that the bias is kept.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -44,8 +44,9 @@ from substrate.least_squares.column_reduction import (
     support_count,
     with_bias,
 )
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import bordered_system, ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import bordered_system, solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -77,23 +78,24 @@ def declare(
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: the same, declared
     """
     gram = given_gram(K)
-    gram, labels, ridge, kept, A, B = _check_arguments(gram, y, gamma, n_support, selection, columns, convex=True)
+    system = _check_arguments(gram, y, gamma, n_support, selection, columns, convex=True)
+    labels, kept, A, B = system.labels, system.kept, system.A, system.B
     kept_columns = A[:, with_bias(kept)]
     U, s, Vt = np.linalg.svd(kept_columns, full_matrices=False)
     inside = s > rank_cutoff(max(A.shape)) * s[0]
     basis, back = U[:, inside], Vt[inside].T / s[inside]  # x = back z is the shortest x with the values basis z
-    problem, fit, z, e = _problem(basis, B)
+    stated = _problem(basis, B)
 
     def solution() -> Array:
-        return np.asarray(back @ z.value)
+        return np.asarray(back @ stated.z.value)
 
     def rows(tolerance: float) -> tuple[Row, ...]:
         x = solution()
-        return (fit.row(tolerance), *column_rows(A, kept, B, float(x[0]), x[1:], tolerance=tolerance))
+        return (stated.fit.row(tolerance), *column_rows(A, kept, B, float(x[0]), x[1:], tolerance=tolerance))
 
     def rescale() -> tuple[Any, float]:
         unit = float(np.linalg.norm(B))
-        return _problem(basis, B / unit)[0], unit
+        return _problem(basis, B / unit).problem, unit
 
     def record() -> tuple[tuple[str, str], ...]:
         kept_columns = f"{kept.size} of {labels.size}, {int(inside.sum())} directions of {kept.size + 1} kept"
@@ -102,13 +104,13 @@ def declare(
     values = {
         "support_values": lambda: _spread(solution()[1:], kept, labels.size),
         "bias": lambda: solution()[0],
-        "errors": lambda: e.value,
+        "errors": lambda: stated.e.value,
     }
-    units = {"support_values": float(1.0 / ridge.max()), "bias": 1.0, "errors": 1.0}
+    units = {"support_values": float(1.0 / system.ridge.max()), "bias": 1.0, "errors": 1.0}
     title = "Column-reduced LS-SVM classification"
     return Declared(
         title=title,
-        problem=problem,
+        problem=stated.problem,
         parameters={},
         values=values,
         rows=rows,
@@ -119,30 +121,50 @@ def declare(
     )
 
 
-def _problem(basis: Array, B: Array) -> tuple[Any, RegressionFit, Any, Any]:
+class _StatedProblem(NamedTuple):
+    """The cvxpy problem with its equality and its variables."""
+
+    problem: Any
+    fit: RegressionFit
+    z: Any
+    e: Any
+
+
+def _problem(basis: Array, B: Array) -> _StatedProblem:
     z, e = cp.Variable(basis.shape[1], name="z"), cp.Variable(B.size, name="e")
     fit = regression_fit(B, basis @ z, e)
-    return cp.Problem(cp.Minimize(cp.sum_squares(e)), [fit.constraint]), fit, z, e
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(e)), [fit.constraint])
+    return _StatedProblem(problem=problem, fit=fit, z=z, e=e)
 
 
 def closed_form(
     K: Any, y: Any, gamma: float, n_support: float = 0.5, selection: str = "signed", columns: Any = None
 ) -> dict[str, Array]:
     """Return the same quantities by normal equations or a rank-revealing factorisation."""
-    gram = own_gram(K)
-    _, labels, _, kept, A, B = _check_arguments(gram, y, gamma, n_support, selection, columns, convex=False)
+    system = _check_arguments(own_gram(K), y, gamma, n_support, selection, columns, convex=False)
+    kept, A, B = system.kept, system.A, system.B
     solved = solve_columns(A, kept, B)
     errors = B - A[:, with_bias(kept)] @ np.append(solved.bias, solved.coefficients)
-    alpha = _spread(solved.coefficients, kept, labels.size)
+    alpha = _spread(solved.coefficients, kept, system.labels.size)
     return {"support_values": alpha, "bias": np.asarray(solved.bias), "errors": errors}
+
+
+class _KeptSystem(NamedTuple):
+    """Labels, the diagonal 1/gamma, the kept patterns, and A and B of the system."""
+
+    labels: Array
+    ridge: Array
+    kept: Any
+    A: Array
+    B: Array
 
 
 def _check_arguments(
     gram: Gram, y: Any, gamma: float, n_support: Any, selection: str, columns: Any, *, convex: bool
-) -> tuple[Gram, Array, Array, Any, Array, Array]:
-    """Return labels, the diagonal 1/gamma, the kept patterns, and A and B."""
+) -> _KeptSystem:
+    """Check the arguments, and choose the patterns whose columns are kept."""
     labels = signed_labels(y, gram.n)
-    ridge = ridge_of(positive(gamma, "gamma"), np.ones(gram.n))
+    ridge = Regularization(positive(gamma, "gamma")).ridge(np.ones(gram.n))
     count = support_count(n_support, gram.n)
     check_choice(selection, ("signed", "absolute"), "selection")
     if convex:
@@ -151,10 +173,12 @@ def _check_arguments(
         gram.check_definite()  # convex for any matrix, but then without a w
     A, B = bordered_system(gram.matrix, labels, ridge)
     if columns is not None:
-        return gram, labels, ridge, _check_columns(columns, gram.n), A, B
-    # a copy: the factor of the first stage would overwrite the caller's Gram matrix
-    alpha = labels * solve_saddle_system(Gram.from_matrix(gram.matrix), labels, ridge).support_values
-    return gram, labels, ridge, ranked_columns(alpha if selection == "signed" else np.abs(alpha), count), A, B
+        kept = _check_columns(columns, gram.n)
+    else:
+        # a copy: the factor of the first stage would overwrite the caller's Gram matrix
+        alpha = labels * solve_saddle_system(Gram.from_matrix(gram.matrix), labels, ridge).support_values
+        kept = ranked_columns(alpha if selection == "signed" else np.abs(alpha), count)
+    return _KeptSystem(labels=labels, ridge=ridge, kept=kept, A=A, B=B)
 
 
 def _check_columns(columns: Any, n: int) -> Any:

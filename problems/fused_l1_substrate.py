@@ -67,7 +67,8 @@ def declare(
     K: Any, y: Any, K_val: Any, y_val: Any, zeta: float, weight: float = 1.0, task: str = "regression"
 ) -> Declared:
     """Declare the penalised fusion at one zeta, where it is convex; ``weight`` is its parameter."""
-    gram, fit, below, target_val = _numbers(K, y, K_val, y_val, task)
+    gram = given_gram(K)
+    fit, below, target_val = _numbers(gram, y, K_val, y_val, task)
     level = fused_conditions(fit, positive(zeta, "zeta"), below, target_val, positive(weight, "weight"))
     return level.declare(f"Fused L1 substrate at one zeta, {task}", task, gram.record())
 
@@ -85,14 +86,13 @@ def global_optimum(
 
     :place [Pelckmans2005]_ section 4.2, "along the same lines": fusion of the sparse substrate with validation
     """
-    _, fit, below, target_val = _numbers(K, y, K_val, y_val, task)
+    fit, below, target_val = _numbers(given_gram(K), y, K_val, y_val, task)
     which = "(28)" if weight is None else f"(29), weight {weight:g}"
     return solve_complementarity_program(fit, below, target_val, f"Fused L1 substrate {which}", weight, time_limit)
 
 
-def _numbers(K: Any, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, PenalizedFit, Array, Array]:
-    gram = given_gram(K)
+def _numbers(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[PenalizedFit, Array, Array]:
     target = checked_targets(y, gram.n, task)
     below, target_val = validation_rows(K_val, y_val, gram.n, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    return gram, sparse_fit(np.array(gram.matrix), target), below, target_val
+    return sparse_fit(np.array(gram.matrix), target), below, target_val

@@ -36,7 +36,6 @@ from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import OverfittingWarning
-from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit
 from substrate.kernels import RBF
 from substrate.least_squares.stacked_least_squares import (
@@ -77,7 +76,8 @@ def declare(K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cu
 
     :equation [Pelckmans2005]_ (20)-(21): the fused system, and fusion by least squares
     """
-    gram, target, target_val, below = _check_arguments(given_gram(K), y, K_val, y_val, task)
+    gram = given_gram(K)
+    target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     warn_of_overfitting(target.size, target_val.size)
     basis = StackedBasis.of(np.vstack([gram.matrix, below]), cutoff)
@@ -127,7 +127,8 @@ def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF
 ) -> dict[str, Array]:
     """Return the errors on both sets, which are unique, by one singular value decomposition."""
-    gram, target, target_val, below = _check_arguments(own_gram(K), y, K_val, y_val, task)
+    gram = own_gram(K)
+    target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.check_definite()  # convex for any matrix, but then without a w
     solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, target_val), cutoff)
     errors = np.append(signs_of(target, task), signs_of(target_val, task)) * solved.errors
@@ -145,7 +146,8 @@ def warn_of_overfitting(n_training: int, n_validation: int) -> None:
         )
 
 
-def _check_arguments(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
-    target = checked_targets(y, gram.n, task)
-    below, target_val = validation_rows(K_val, y_val, gram.n, task)
-    return gram, target, target_val, below
+def _check_arguments(n: int, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Array, Array, Array]:
+    """Return the targets, the kernel values of the validation rows with the n training rows, and their targets."""
+    target = checked_targets(y, n, task)
+    below, target_val = validation_rows(K_val, y_val, n, task)
+    return target, below, target_val

@@ -28,6 +28,7 @@ For a fixed :math:`\rho` (29) is convex: ``declare`` states that, with the penal
 here); the index ranges of :math:`\Omega^v` in (28) are exchanged.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,8 @@ def declare(
 
     :equation [Pelckmans2005]_ (29): its penalised form, convex at one rho
     """
-    grams, fit, M, target_val = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    grams = component_grams(K)
+    fit, M, target_val = _numbers(grams, y, K_val, y_val, task, bias, cutoff)
     level = fused_conditions(fit, positive(rho, "rho"), M, target_val, positive(weight, "weight"))
     record = (*grams[0].record(), ("components", str(len(grams))))
     return level.declare(f"Fused maximal variation (29) at one rho, {task}", task, record)
@@ -103,15 +105,14 @@ def global_optimum(
 
     :equation [Pelckmans2005]_ (28)-(29): both over all rho, by branch and bound
     """
-    _, fit, M, target_val = _numbers(K, y, K_val, y_val, task, bias, cutoff)
+    fit, M, target_val = _numbers(component_grams(K), y, K_val, y_val, task, bias, cutoff)
     which = "(28)" if weight is None else f"(29), weight {weight:g}"
     return solve_complementarity_program(fit, M, target_val, f"Fused maximal variation {which}", weight, time_limit)
 
 
 def _numbers(
-    K: Any, y: Any, K_val: Any, y_val: Any, task: str, bias: bool, cutoff: float
-) -> tuple[tuple[Gram, ...], PenalizedFit, Array, Array]:
-    grams = component_grams(K)
+    grams: Sequence[Gram], y: Any, K_val: Any, y_val: Any, task: str, bias: bool, cutoff: float
+) -> tuple[PenalizedFit, Array, Array]:
     target = checked_targets(y, grams[0].n, task)
     below = K_val
     if isinstance(K_val, (list, tuple)) and len(K_val) and np.ndim(K_val[0]) == 2:
@@ -121,4 +122,4 @@ def _numbers(
     rows, target_val = validation_rows(below, y_val, grams[0].n, task)
     coordinates = shared_coordinates([np.array(gram.matrix) for gram in grams], bias, positive(cutoff, "cutoff"))
     fit = variation_fit(coordinates, target)
-    return grams, fit, rows @ fit.coefficients, target_val
+    return fit, rows @ fit.coefficients, target_val

@@ -53,8 +53,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.penalized.huber.accuracy import primal_huber_accuracy
 from substrate.penalized.huber.active_set import solve_huber
 
@@ -170,7 +170,7 @@ def _dual(data: _HuberData) -> Declared:
 def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:
     """Return the same quantities by the active set of linear rows: support values, bias and errors."""
     gram = own_gram(K)
-    ridge = ridge_of(positive(gamma, "gamma"), row_weights(weights, gram.n))
+    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
     target, bend = real_targets(y, gram.n), positive(delta, "delta")
     solved = solve_huber(gram, target, ridge, bend)
     if not solved.settled:

@@ -28,7 +28,7 @@ whenever :math:`K_{SS}` is, as on tied inputs.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -43,8 +43,9 @@ from substrate.declarations.regression_page import RegressionData, within_solver
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Precomputed
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.least_squares.saddle_system import ridge_of, target_unit
+from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.reduced import GivenRows, prove_reduced
 from substrate.reduced.features import EigenFeatures, eigen_features
@@ -86,7 +87,8 @@ def declare(
     :place [Cawley2002]_ Fig. 1 and 2: errors of all rows against those of the kept points
     """
     gram = given_gram(K)
-    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    S, R = data.basis, data.rows
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     features = eigen_features(gram.matrix[np.ix_(S, S)])
     Z = gram.matrix[np.ix_(R, S)] @ features.transform if features.rank else np.zeros((R.size, 1))
@@ -95,9 +97,9 @@ def declare(
         basis = f"{S.size} of {gram.n} points, rank {features.rank}, errors of {R.size} points"
         return (*gram.record(), ("basis", basis))
 
-    return _declare(
-        RegressionData(record=record, R=Z, y=within_solvers(target)[R], v=v, gamma=value), features, residuals
-    )
+    target = within_solvers(data.target)[R]
+    page = RegressionData(record=record, R=Z, y=target, v=data.weights, gamma=data.gamma)
+    return _declare(page, features, residuals)
 
 
 def _declare(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
@@ -152,15 +154,16 @@ def closed_form(
     Beta is left out: where inputs tie it is not unique, and elsewhere it is less accurate than its predictions.
     """
     gram = own_gram(K)
-    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    S, R, target, lam = data.basis, data.rows, data.target, Regularization(data.gamma).lam
     gram.check_definite()
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
     features, Y = eigen_features(K_basis), target[R][:, None]
-    rows = KernelRows.of(Precomputed(), matrix[R], S, Y, None if weights is None else v)
-    statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), 1.0 / value)
+    rows = KernelRows.of(Precomputed(), matrix[R], S, Y, None if weights is None else data.weights)
+    statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), lam)
     spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    solved = solve_reduced(rows, spectrum, 1.0 / value, K_basis, sums=statistic.sums)
+    solved = solve_reduced(rows, spectrum, lam, K_basis, sums=statistic.sums)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.take_rows(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     weights_of_features = u if features.rank else np.zeros(1)
@@ -168,7 +171,7 @@ def closed_form(
         "weights": weights_of_features,
         "bias": np.asarray(bias),
         "errors": errors,
-        "support_values": value * v * errors,
+        "support_values": data.gamma * data.weights * errors,
     }
 
 
@@ -187,24 +190,35 @@ def prove(
     Of the solution, weights u and bias are used; the entries of the matrix are taken as exact.
     """
     gram = given_gram(K)
-    target, value, S, R, v = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
+    S, R = data.basis, data.rows
+    target = data.target[R]
     rows = GivenRows(gram.block(R, S), gram.block(S, S), gram.diagonal_at(R))
     features = eigen_features(rows.points)
     fitted = np.full(R.size, float(solution["bias"]))
     if features.rank:
         fitted += rows.X @ features.coefficients(np.asarray(solution["weights"]))
-    return prove_reduced(rows, target[R], value, v, fitted, tolerance_in_balls(target[R], v))
+    return prove_reduced(rows, target, data.gamma, data.weights, fitted, tolerance_in_balls(target, data.weights))
+
+
+class _ReducedData(NamedTuple):
+    """All targets, gamma, the numbers of the basis points and of the rows whose errors count, and weights of those."""
+
+    target: Array
+    gamma: float
+    basis: Any
+    rows: Any
+    weights: Array
 
 
 def _check_arguments(
     gram: Gram, y: Any, gamma: float, n_basis: Any, residuals: str, basis: Any, weights: Any
-) -> tuple[Array, float, Any, Any, Array]:
-    """Return target, gamma, the basis, the points whose errors count, and the weights of those."""
+) -> _ReducedData:
     target = real_targets(y, gram.n)
     value = positive(gamma, "gamma")
     S = basis_points(gram, n_basis, basis)
     check_choice(residuals, ("all", "kept"), "residuals")
     R = np.arange(gram.n) if residuals == "all" else S
     v = row_weights(weights, gram.n)
-    ridge_of(value, v)  # refuses what leaves the range of floating point
-    return target, value, S, R, v[R]
+    Regularization(value).ridge(v)  # refuses what leaves the range of floating point
+    return _ReducedData(target=target, gamma=value, basis=S, rows=R, weights=v[R])

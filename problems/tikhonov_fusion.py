@@ -41,6 +41,7 @@ from substrate.declarations.expansion import checked_targets, signs_of, validati
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import ValidationCriterion
 from substrate.search.gamma_result import GammaSearch
@@ -80,7 +81,8 @@ def declare(
 
     :equation [Pelckmans2005]_ (17), (19): level 1, and its fusion with validation
     """
-    gram, target, below, target_val = _check_arguments(given_gram(K), y, K_val, y_val, task)
+    gram = given_gram(K)
+    target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     _, optimum = _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)
     inner = ls_svm_regression.declare(gram, target, float(optimum.gamma[0]))
@@ -118,7 +120,8 @@ def search(
 
     :equation [Pelckmans2005]_ (18): level 2, the gamma that validates best
     """
-    gram, target, below, target_val = _check_arguments(given_gram(K), y, K_val, y_val, task)
+    gram = given_gram(K)
+    target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     return _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)[1]
 
 
@@ -128,11 +131,11 @@ def closed_form(
     """Return the optimum of (19): gamma, support values, bias and the errors on both sets, from one
     eigendecomposition.
     """
-    copy = own_gram(K)
-    gram, target, below, target_val = _check_arguments(copy, y, K_val, y_val, task)
+    gram = own_gram(K)
+    target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.check_definite()  # an indefinite matrix has no w
     spectrum, optimum = _search(gram, target, below, target_val, positive(gap, "gap"), gamma_range)
-    lam, t = 1.0 / optimum.gamma, spectrum.targets(target)
+    lam, t = Regularization(optimum.gamma).lam, spectrum.targets(target)
     alpha = spectrum.support_values(t, lam)
     b = spectrum.bias(t, alpha)[0, 0]
     a = alpha[:, 0, 0]
@@ -154,9 +157,10 @@ def _search(
     return spectrum, search_spectra(criterion, [spectrum], gamma_range, gap)
 
 
-def _check_arguments(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Gram, Array, Array, Array]:
-    target = checked_targets(y, gram.n, task)
-    below, target_val = validation_rows(K_val, y_val, gram.n, task)
+def _check_arguments(n: int, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[Array, Array, Array]:
+    """Return the targets, the kernel values of the validation rows with the n training rows, and their targets."""
+    target = checked_targets(y, n, task)
+    below, target_val = validation_rows(K_val, y_val, n, task)
     if target_val.size == 0:
         raise DataError("the validation set is empty; give at least one validation row")
-    return gram, target, below, target_val
+    return target, below, target_val

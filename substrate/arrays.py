@@ -49,7 +49,7 @@ _memory_limit: contextvars.ContextVar[float | None] = contextvars.ContextVar("me
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a scipy sparse matrix or array, found without importing scipy."""
+    """Return whether X is a scipy sparse matrix or array, found without importing scipy."""
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
@@ -80,7 +80,7 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
 
 
 def _columns(values: Any) -> Iterator[tuple[Any, Any]]:
-    """The dtypes of an array, a list or the columns of a frame, each with its entries."""
+    """Yield the dtypes of an array, a list or the columns of a frame, each with its entries."""
     if values is None or is_sparse(values):
         return
     dtypes = getattr(values, "dtypes", None)
@@ -99,7 +99,7 @@ def _columns(values: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
-    """A finite, contiguous float64 array of the given number of dimensions; the input is never modified."""
+    """Return a finite, contiguous float64 array of the given number of dimensions; the input is never modified."""
     if is_sparse(values):
         raise DataError(f"{name} is sparse; pass a dense array, {name}.toarray()")
     refuse_disguised(values, name)
@@ -128,7 +128,7 @@ def real_array(values: Any, name: str, *, ndim: int | tuple[int, ...]) -> Array:
 
 
 def real_points(X: Any, name: str = "X") -> Any:
-    """Points as the rows of a finite 2-D array, or as a finite csr matrix when X is sparse."""
+    """Return points as the rows of a finite 2-D array, or as a finite csr matrix when X is sparse."""
     if is_sparse(X):
         if X.dtype.kind == "c":
             raise DataError(f"{name} is complex; pass its real part, or real and imaginary parts as two columns")
@@ -144,7 +144,9 @@ def real_points(X: Any, name: str = "X") -> Any:
 
 
 def _number(value: Any, name: str, wanted: str) -> float:
-    """A float, infinite if an integer is too large for one; no bool, no text; an array of no dimensions counts."""
+    """Return a float, infinite if an integer is too large for one; no bool, no text; an array of no dimensions
+    counts.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
@@ -156,7 +158,7 @@ def _number(value: Any, name: str, wanted: str) -> float:
 
 
 def positive(value: Any, name: str) -> float:
-    """A finite number above zero."""
+    """Return a finite number above zero."""
     number = _number(value, name, "a positive number")
     if not (math.isfinite(number) and number > 0.0):
         raise DeclarationError(f"{name} must be positive and finite, received {value!r}")
@@ -164,7 +166,7 @@ def positive(value: Any, name: str) -> float:
 
 
 def ascending_pair(values: Any, name: str) -> tuple[float, float]:
-    """A range as two positive numbers, the lower one first."""
+    """Return a range as two positive numbers, the lower one first."""
     if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != 2:
         raise DeclarationError(f"{name} must be a pair (lowest, highest), received {values!r}")
     low, high = (positive(value, f"an end of {name}") for value in values)
@@ -174,7 +176,7 @@ def ascending_pair(values: Any, name: str) -> tuple[float, float]:
 
 
 def non_negative(value: Any, name: str, why: str = "to keep the kernel positive semi-definite") -> float:
-    """A finite number, zero or above."""
+    """Return a finite number, zero or above."""
     number = _number(value, name, "a finite number >= 0")
     if not math.isfinite(number):
         raise DeclarationError(f"{name} must be a finite number >= 0, received {value!r}")
@@ -184,14 +186,14 @@ def non_negative(value: Any, name: str, why: str = "to keep the kernel positive 
 
 
 def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """An integer, ``least`` or above; no bool."""
+    """Return an integer, ``least`` or above; no bool."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < least:
         raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
     return int(value)
 
 
 def real_targets(y: Any, n: int, name: str = "y") -> Array:
-    """One finite number for each of at least two rows."""
+    """Return one finite number for each of at least two rows."""
     target = real_array(y, name, ndim=1)
     if target.size != n:
         raise DataError(f"{name} must have one entry per row of K: expected {n}, received {target.size}")
@@ -201,7 +203,7 @@ def real_targets(y: Any, n: int, name: str = "y") -> Array:
 
 
 def row_weights(weights: Any, n: int, name: str = "weights") -> Array:
-    """One finite, strictly positive weight for each of n rows; ``None`` is all ones."""
+    """Return one finite, strictly positive weight for each of n rows; ``None`` is all ones."""
     if weights is None:
         return np.ones(n)
     v = real_array(weights, name, ndim=1)
@@ -218,7 +220,7 @@ def row_weights(weights: Any, n: int, name: str = "weights") -> Array:
 
 
 def available_memory() -> float:
-    """Bytes this process may still take: free physical memory, or less where a control group limits it."""
+    """Return bytes this process may still take: free physical memory, or less where a control group limits it."""
     limits = []
     try:
         with open("/proc/meminfo", encoding="ascii") as table:
@@ -248,7 +250,7 @@ def memory_limit(n_bytes: float) -> Iterator[None]:
 
 
 def stated_memory() -> float | None:
-    """What :func:`memory_limit` states at present; None outside of it."""
+    """Return what :func:`memory_limit` states at present; None outside of it."""
     return _memory_limit.get()
 
 

@@ -42,7 +42,7 @@ __all__ = ["DeviceGram", "HostVectors", "gram_kind"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
-    """The class of the Gram matrix for the library of X: ``gram_kind(X).of(kernel, X)``."""
+    """Return the class of the Gram matrix for the library of X: ``gram_kind(X).of(kernel, X)``."""
     return DeviceGram if is_device_array(X) else Gram
 
 
@@ -64,7 +64,8 @@ class DeviceGram(Gram):
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, warn: bool = True, checked: bool = False) -> "DeviceGram":
-        """The Gram matrix of a resolved kernel on points of a device; ``warn`` if it is the identity or constant.
+        """Return the Gram matrix of a resolved kernel on points of a device; ``warn`` if it is the identity or
+        constant.
 
         ``checked`` states that the points are finite numbers of double precision: asking would wait for the device.
         """
@@ -86,7 +87,7 @@ class DeviceGram(Gram):
         return self._store
 
     def product(self, V: Any) -> Any:
-        """K V."""
+        """Return K V."""
         return self._store @ V
 
     def factorize(self, ridge: Any) -> None:
@@ -100,7 +101,7 @@ class DeviceGram(Gram):
         self._checked = False
 
     def solve(self, B: Any, checked: bool = True) -> Any:
-        """(K + diag(ridge))^{-1} B with the present factor.
+        """Return (K + diag(ridge))^{-1} B with the present factor.
 
         With ``checked`` false the solution is not finite where there is no factor, and :meth:`check_factor` refuses.
         """
@@ -116,13 +117,13 @@ class DeviceGram(Gram):
         return solved
 
     def inverse_factor(self) -> Any:
-        """W with (K + diag(ridge))^{-1} = W'W, lower triangular."""
+        """Return W with (K + diag(ridge))^{-1} = W'W, lower triangular."""
         factor = self.check_factor()
         xp = namespace_of(factor)
         return solve_triangular(factor, xp.eye(self.n, dtype=xp.float64, device=factor.device))
 
     def inverse(self) -> Any:
-        """(K + diag(ridge))^{-1} with the present factor."""
+        """Return (K + diag(ridge))^{-1} with the present factor."""
         root = self.inverse_factor()
         return root.T @ root
 
@@ -141,8 +142,8 @@ class DeviceGram(Gram):
             if smallest < -ROUNDED_SINGLE * largest:
                 warnings.warn(
                     f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the "
-                    "machine is fitted where K + I/gamma is positive definite, but no w stands behind it; use a "
-                    "positive semi-definite kernel",
+                    "machine is fitted where K + I/gamma is positive definite, but no weight vector w has this "
+                    "kernel; use a positive semi-definite kernel",
                     IndefiniteKernelWarning,
                     stacklevel=5,
                 )
@@ -165,7 +166,7 @@ class DeviceGram(Gram):
         self._factor = self._inverses = None
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Facts for a certificate, with the device of the matrix."""
+        """Return facts for a certificate, with the device of the matrix."""
         return (*super().record(), ("computed by", where_it_lives(self._store)))
 
     def _present_factor(self) -> Any:
@@ -174,7 +175,7 @@ class DeviceGram(Gram):
         return self._factor
 
     def check_factor(self) -> Any:
-        """The present factor, refused where the matrix is not positive definite."""
+        """Return the present factor, refused where the matrix is not positive definite."""
         factor = self._present_factor()
         if not self._checked:
             try:
@@ -210,11 +211,11 @@ class HostVectors(SystemMatrix):
         return self._entries()[0]
 
     def factorize(self, ridge: Any) -> None:
-        """K + diag(ridge) is factored with the next solution: a vector that is sent later would wait for the factor."""
+        """Factor K + diag(ridge) with the next solution: a vector that is sent later would wait for the factor."""
         self._ridge = ridge
 
     def solve(self, B: Any) -> Any:
-        """(K + diag(ridge))^{-1} B with the present factor."""
+        """Return (K + diag(ridge))^{-1} B with the present factor."""
         if self._ridge is None:
             right = self._there(B)
         else:

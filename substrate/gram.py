@@ -66,7 +66,7 @@ class Gram(SystemMatrix):
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "Gram":
-        """The Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
+        """Return the Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
         X = real_points(X)
         n = X.shape[0]
         check_memory(
@@ -89,7 +89,7 @@ class Gram(SystemMatrix):
 
     @classmethod
     def from_matrix(cls, K: Any, name: str = "K") -> "Gram":
-        """A copy of a given matrix, square and symmetric up to rounding."""
+        """Return a copy of a given matrix, square and symmetric up to rounding."""
         matrix, alterations = symmetric(real_array(K, name, ndim=2), name)
         return cls(matrix.copy(), None, alterations)
 
@@ -139,7 +139,7 @@ class Gram(SystemMatrix):
             np.fill_diagonal(self._store, self._diagonal)
 
     def solve(self, B: Array) -> Array:
-        """(K + diag(ridge))^{-1} B with the present factor."""
+        """Return (K + diag(ridge))^{-1} B with the present factor."""
         from scipy.linalg.lapack import dpotrs, dsytrs
 
         if self._factor_diagonal is None:
@@ -155,7 +155,9 @@ class Gram(SystemMatrix):
         return np.asarray(X)
 
     def inverse(self) -> Array:
-        """(K + diag(ridge))^{-1} with the present factor: a third of the work of :meth:`solve` on all unit vectors."""
+        """Return (K + diag(ridge))^{-1} with the present factor: a third of the work of :meth:`solve` on all unit
+        vectors.
+        """
         from scipy.linalg.lapack import dpotri
 
         if self._factor_diagonal is None:
@@ -170,7 +172,7 @@ class Gram(SystemMatrix):
         return np.asarray(inverse.T)
 
     def inverse_factor(self) -> Array | None:
-        """W with (K + diag(ridge))^{-1} = W'W in the lower triangle, anything above; None if indefinite."""
+        """Return W with (K + diag(ridge))^{-1} = W'W in the lower triangle, anything above; None if indefinite."""
         from scipy.linalg.lapack import dtrtri
 
         if self._factor_diagonal is None:
@@ -184,12 +186,12 @@ class Gram(SystemMatrix):
         return np.asarray(factor)
 
     def inverse_diagonal(self) -> Array:
-        """The diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
+        """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
         factor = self.inverse_factor()
         return np.array(self.inverse().diagonal()) if factor is None else column_squares(factor)
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
-        """Well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
+        """Return well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
 
         The default cut-off, N eps, is the noise of the matrix itself. A negative eigenvalue beyond that noise is
         refused with its value: no convex problem can be declared on such a matrix.
@@ -219,7 +221,7 @@ class Gram(SystemMatrix):
         self._restore()
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
+        """Return facts for a certificate: kernel, size, ranks kept, jitter, alterations."""
         facts = [("kernel", "a given matrix" if self.kernel is None else repr(self.kernel))]
         ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
         facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}, jitter {self.jitter:g}"))
@@ -285,8 +287,8 @@ class Gram(SystemMatrix):
         if smallest < -explained and not recorded:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "
-                "fitted all the same, but no w stands behind it, and the solution of a linear system is then a saddle "
-                "point, not a minimum; use a positive semi-definite kernel",
+                "fitted, but it is not the minimum of a penalized problem: no weight vector w has this kernel, and the "
+                "solution of the linear system is a saddle point; use a positive semi-definite kernel",
                 IndefiniteKernelWarning,
                 stacklevel=stacklevel,
             )

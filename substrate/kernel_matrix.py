@@ -65,7 +65,7 @@ class Coordinates:
 
     @classmethod
     def of(cls, matrix: Array, cutoff: float, rounding: float = 0.0) -> Self:
-        """The coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value.
+        """Return the coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value.
 
         ``rounding`` is the size of the errors of a matrix that is what is left of larger numbers.
         """
@@ -90,7 +90,7 @@ def refuse_negative(values: Array, rounding: float = 0.0) -> None:
 
 
 def _extreme_correlations(matrix: Array, root: Array) -> tuple[float, float]:
-    """The lowest and the highest correlation of two different points."""
+    """Return the lowest and the highest correlation of two different points."""
     correlations = (matrix / root / root[:, None])[~np.eye(matrix.shape[0], dtype=bool)]
     return float(correlations.min()), float(correlations.max())
 
@@ -140,7 +140,7 @@ def mirror_lower(K: Array) -> None:
 
 
 def symmetric(matrix: Array, name: str) -> tuple[Array, tuple[Alteration, ...]]:
-    """A given matrix without the asymmetry that rounding explains, and what was altered; more is refused."""
+    """Return a given matrix without the asymmetry that rounding explains, and what was altered; more is refused."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"{name} must be square, received shape {matrix.shape}")
     asymmetry = max((float(np.abs(matrix[r] - matrix[:, r].T).max()) for r in row_blocks(*matrix.shape)), default=0.0)

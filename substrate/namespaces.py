@@ -62,7 +62,7 @@ def is_device_array(array: Any) -> bool:
 
 
 def namespace_of(array: Any) -> Any:
-    """numpy itself, or the array API namespace of a device array."""
+    """Return numpy itself, or the array API namespace of a device array."""
     return backend_of(array).namespace(array)
 
 

@@ -15,7 +15,7 @@ _WIDTH = 30
 _REDRAWN = 0.5
 
 
-class _Line:
+class _ProgressLine:
     """One line on standard error that is redrawn; nothing is written when that is not a terminal."""
 
     def __init__(self, stream: TextIO | None, shown: bool) -> None:
@@ -33,7 +33,7 @@ class _Line:
         self._draw("")
 
 
-class Progress(_Line):
+class Progress(_ProgressLine):
     """Pieces of work done, as a bar, and the name of the present one."""
 
     def __init__(self, total: int, stream: TextIO | None = None, shown: bool = True) -> None:
@@ -59,7 +59,7 @@ def announce_steps(things: Sequence[_Thing], shown: bool) -> Iterator[_Thing]:
         progress.close()
 
 
-class LateProgress(_Line):
+class LateProgress(_ProgressLine):
     """What a computation is doing, from ten seconds after its start on: one that is quick shows nothing."""
 
     def __init__(
@@ -91,7 +91,7 @@ class LateProgress(_Line):
             self._draw(f"{text}, {now - self._start:.0f} s so far")
 
 
-class RowProgress(_Line):
+class RowProgress(_ProgressLine):
     """Rows done, rows per second since the pass began, and the time left at that rate."""
 
     def __init__(self, what: str, total: int, shown: bool, n_done: int = 0, stream: TextIO | None = None) -> None:

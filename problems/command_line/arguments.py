@@ -15,8 +15,8 @@ _MODELS = ("auto", "lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("families", "rbf", "linear", "polynomial", "laplacian", "matern")
 _CODES = (
     "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its\n"
-    "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): files that were\n"
-    "there are as they were, or whole"
+    "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): existing files\n"
+    "are unchanged, or complete"
 )
 
 _EXPLORE = f"""examples:
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole_parser.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
     commands = whole_parser.add_subparsers(dest="command", required=True)
-    about = "fit a model to a table, say how good it is, and prove what can be proved"
+    about = "fit a model to a table, report how good it is, and prove what can be proved"
     add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
     add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
     _explore(commands)
@@ -90,14 +90,14 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
 
 
 def _explore(commands: _Commands) -> None:
-    explore = _command(commands, "explore", "write a page on which a model moves along its weight", _EXPLORE)
+    explore = _command(commands, "explore", "write an interactive page that shows a model at every weight", _EXPLORE)
     explore.add_argument("data", help="a CSV or Parquet file, @NAME, or a model file MODEL.npz")
-    explore.add_argument("--out", default="explore.html", metavar="PAGE.html", help="where it goes (explore.html)")
+    explore.add_argument("--out", default="explore.html", metavar="PAGE.html", help="file to write (explore.html)")
     explore.add_argument("--table", metavar="FILE", help="the table that MODEL.npz was fitted to")
     explore.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     explore.add_argument("--model", choices=_MODELS, default="lssvm", help="lssvm, fused, l1 or structure (lssvm)")
     explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given; families takes longer")
-    explore.add_argument("--sigma", type=float, help="width of the kernel; otherwise by the data")
+    explore.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
     explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
     explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")
     explore.add_argument("--rho", type=float, help="where the page begins (structure); otherwise chosen")
@@ -112,7 +112,7 @@ def _explore(commands: _Commands) -> None:
 def _datasets(commands: _Commands) -> None:
     datasets = _command(commands, "datasets", "list the embedded data sets, or write one as CSV", _DATASETS)
     datasets.add_argument("name", nargs="?", help="which one")
-    datasets.add_argument("--out", metavar="FILE.csv", help="where it goes; standard output unless given")
+    datasets.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
 
 
 def _reproduce(commands: _Commands) -> None:

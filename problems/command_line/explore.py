@@ -1,4 +1,4 @@
-"""``substrate explore``: one page on which a model moves along its weight, for a table or for a model file.
+"""``substrate explore``: one interactive page that shows a model at every weight, for a table or for a model file.
 
 A model file of an LS-SVM brings its rows and, by :math:`y_i = f(x_i) + e_i` with :math:`e_i = \\alpha_i / \\gamma`, its
 targets. Other files do not, and need the table that they were fitted to.
@@ -21,12 +21,12 @@ from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
-from problems.command_line.report.subject import Subject
+from problems.command_line.report.subject import HeldOutSplit, Subject
 from problems.command_line.table import Table, named_columns, read_table
 from problems.command_line.tabular_model import TabularModel
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.shared.model import has_part
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
 
@@ -93,10 +93,21 @@ def subject_of_file(model: TabularModel, table: Table | None, target: str | None
         names = tuple(map(str, getattr(estimator, "feature_names_in_", [f"x{k + 1}" for k in range(count)])))
         center, scale, coded = np.zeros(count), np.ones(count), np.zeros(count, dtype=bool)
     rows = _own_rows(estimator) if table is None else _rows_of(model, table, target)
-    return Subject(estimator, *rows, names, target or "y", center, scale, coded)
+    return Subject(
+        estimator=estimator,
+        X=rows.X,
+        y=rows.y,
+        X_val=rows.X_val,
+        y_val=rows.y_val,
+        features=names,
+        target=target or "y",
+        center=center,
+        scale=scale,
+        coded=coded,
+    )
 
 
-def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
+def _own_rows(estimator: Any) -> HeldOutSplit:
     """Return the rows that an LS-SVM keeps, and the targets that its equations give."""
     points = getattr(estimator, "support_vectors_", None)
     if not has_part(estimator, LSSVMModel) or points is None or is_sparse(points):
@@ -115,10 +126,10 @@ def _own_rows(estimator: Any) -> tuple[Array, Any, Array, Any]:
     else:
         alpha, ridge = np.asarray(to_numpy(estimator.support_values_)), np.asarray(to_numpy(estimator.ridge_))
         y = np.asarray(estimator.predict(X)) + alpha * (ridge[:, None] if alpha.ndim > ridge.ndim else ridge)
-    return X, y, X[:0], y[:0]
+    return HeldOutSplit(X=X, y=y, X_val=X[:0], y_val=y[:0])
 
 
-def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Array, Any, Array, Any]:
+def _rows_of(model: TabularModel, table: Table, target: str | None) -> HeldOutSplit:
     """Return training and held-out rows of the table that a model was fitted to."""
     estimator, prepared = model.estimator, model.preparation
     if target is None:
@@ -138,7 +149,7 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> tuple[Arr
         if not getattr(prepared, "refitted", False) or not np.allclose(X[support], vectors):
             raise DataError(f"{table.source} does not hold the rows that this {type(estimator).__name__} was fitted to")
         train, held_out = every, held_out[:0]  # the model was fitted again, to all rows
-    return X[train], y[train], X[held_out], y[held_out]
+    return HeldOutSplit(X=X[train], y=y[train], X_val=X[held_out], y_val=y[held_out])
 
 
 def _targets(estimator: Any, cells: Sequence[str], target: str) -> Any:

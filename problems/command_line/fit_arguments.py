@@ -30,7 +30,7 @@ that the model was not fitted to, beside that of a prediction that looks at no
 input; what was chosen, and what is proved of the choice; and whether the
 certificate of the numbers holds.
 
-tables as they are:
+how tables are read:
   Cells are separated by commas, or by semicolons, tabs or bars where the header
   shows it; decimal commas are then recognised too. Thousands separated by commas,
   points, spaces or apostrophes, percent and currency signs are recognised where
@@ -56,7 +56,7 @@ models:
   fused      least-squares support vector machine; gamma and kernel by the
              held-out rows, with a proof
 
-A quarter of the rows is held out to judge the model. The model that is saved is
+A quarter of the rows is held out to measure its error. The model that is saved is
 then fitted again to all rows, with what was chosen before (not l1 and structure).
 With --executor the rows of a Parquet file or folder are read in passes and never
 held; all of them train, and gamma is chosen by generalised cross-validation.
@@ -100,13 +100,13 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         default="auto",
         help="auto: classification if the target is not numeric, or has two values",
     )
-    fit.add_argument("--out", metavar="MODEL.npz", help="where the model goes")
-    fit.add_argument("--report", metavar="REPORT.html", help="where the report goes: one page, no network needed")
+    fit.add_argument("--out", metavar="MODEL.npz", help="file to write the model to")
+    fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
     fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     _columns(fit.add_argument_group("the table"))
     _machine(fit.add_argument_group("the model"), models, kernels)
-    judged = fit.add_argument_group("how it is judged")
+    judged = fit.add_argument_group("validation")
     judged.add_argument(
         "--validation",
         type=float,
@@ -124,7 +124,9 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         choices=("serial", "joblib", "dask"),
         help="read the rows in passes instead of into memory, by this executor",
     )
-    passes.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster; otherwise one on this machine")
+    passes.add_argument(
+        "--scheduler", metavar="ADDRESS", help="address of a Dask cluster; unless given, one on this machine"
+    )
     passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
 
 
@@ -164,7 +166,7 @@ def _separators(group: _Group) -> None:
     group.add_argument(
         "--thousands",
         metavar="MARK",
-        help="mark between thousands: a comma, a point, a space or an apostrophe, where the numbers do not tell",
+        help="mark between thousands: a comma, a point, a space or an apostrophe, where the numbers leave it open",
     )
 
 
@@ -177,12 +179,12 @@ def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> No
         help="families: the best of linear, rbf, laplacian and matern kernels at several widths, and then of those "
         "along the slopes of the error; a single one is tried at a few widths (families)",
     )
-    group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; otherwise by the data")
+    group.add_argument("--sigma", type=float, help="width of the kernel, rbf unless named; unless given, from the data")
     group.add_argument(
         "--evaluations",
         type=int,
         metavar="N",
-        help=f"most kernels that the search along slopes tries ({EVALUATIONS}; of many rows none unless given)",
+        help=f"largest number of kernels in the search along slopes ({EVALUATIONS}; for many rows 0 unless given)",
     )
     group.add_argument(
         "--seconds", type=float, metavar="S", help="try fewer kernels where all of them would take longer"
@@ -205,7 +207,9 @@ def add_predict(predict: argparse.ArgumentParser) -> None:
     """Give the parser of ``substrate predict`` its arguments."""
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
     predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
-    predict.add_argument("--out", metavar="FILE.csv", help="where the predictions go; standard output unless given")
+    predict.add_argument(
+        "--out", metavar="FILE.csv", help="file to write the predictions to; standard output unless given"
+    )
     predict.add_argument(
         "--max-bytes",
         type=float,

@@ -22,8 +22,8 @@ def _method(estimator: Any) -> str:
         return "split"
     if not has_part(estimator, LeftOutIntervals):
         raise DataError(
-            f"this {type(estimator).__name__} knows no errors of rows that it was not fitted to; fit with --no-refit, "
-            "and where the held-out rows chose the weight, with that weight given (--zeta, --rho): then they judge it"
+            f"this {type(estimator).__name__} has no errors of rows that it was not fitted to; fit with --no-refit, "
+            "and where the held-out rows chose the weight, give that weight too (--zeta, --rho)"
         )
     return "conformal" if hasattr(estimator, "ridge_") else "gaussian"
 

@@ -120,7 +120,7 @@ class EvolutionDiagramDisplay:
         ).plot(ax)
 
     def at_best(self) -> Array:
-        """t at the chosen rho, between the two knots beside it."""
+        """Return t at the chosen rho, between the two knots beside it."""
         return np.array([np.interp(self.best_parameter, self.values, t) for t in self.maximal_variation.T])
 
     def values_to_draw(self) -> Array:

@@ -34,6 +34,7 @@ from problems.reproductions.study import (
 )
 from substrate.arrays import Array
 from substrate.datasets import boston, motorcycle
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.stored_kernel import KernelBlocks
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.choice import independent_vectors
@@ -47,7 +48,7 @@ _RANDOM, _ALL = "drawn at random, all errors", "all rows"
 _ERRATUM = "[Cawley2002] section 3"
 
 
-class _Case(NamedTuple):
+class _CurveData(NamedTuple):
     """A data set, its candidate widths, and the sizes drawn, largest first."""
 
     load: Callable[[], tuple[Array, Array]]
@@ -57,14 +58,14 @@ class _Case(NamedTuple):
     reported: tuple[int, ...]
 
 
-_MOTORCYCLE = _Case(
+_MOTORCYCLE = _CurveData(
     load=motorcycle,
     sigmas=(6.6, 10.0, 15.0),
     sizes=(100, 60, 40, 25, 15, 9, 7, 5),
     quick_sizes=(60, 9, 5),
     reported=(9, 5),
 )
-_BOSTON = _Case(
+_BOSTON = _CurveData(
     load=boston,
     sigmas=(3.0, 4.5, 7.0),
     sizes=(400, 300, 200, 150, 100, 70, 45, 30),
@@ -73,7 +74,7 @@ _BOSTON = _Case(
 )
 
 
-def _one(case: _Case, seed: int, quick: bool) -> Round:
+def _one(case: _CurveData, seed: int, quick: bool) -> Round:
     X, y = case.load()
     if X.shape[1] > 1:
         X = standardise(X)[0]
@@ -125,7 +126,7 @@ def _prune_to_size(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: 
     """Return the basis of a given size that the improved pruning keeps of some rows."""
     candidates = Candidates(KernelBlocks(full.kernel_, X), rows, np.arange(y.size))
     every = KernelRows.of(full.kernel_, X, X[rows], y[:, None])
-    return select_by_pruning(candidates, every, size, 1.0 / float(full.gamma_)).rows
+    return select_by_pruning(candidates, every, size, Regularization(float(full.gamma_)).lam).rows
 
 
 def _lower(measured: Measured) -> Claim:

@@ -97,11 +97,11 @@ class Certificate:
         raise KeyError(f"no row named {name!r}; this certificate has {[row.name for row in self.rows]}")
 
     def extended(self, *rows: Row, record: tuple[tuple[str, str], ...] = ()) -> "Certificate":
-        """The same certificate with further rows and facts at its end."""
+        """Return the same certificate with further rows and facts at its end."""
         return Certificate(self.title, (*self.rows, *rows), (*self.record, *record))
 
     def _lines(self) -> list[Row]:
-        """The rows as they are printed, those of every output one by one."""
+        """Return the rows as they are printed, those of every output one by one."""
         return [line for row in self.rows for line in _each_output(row)]
 
     def _cells(self) -> list[tuple[str, ...]]:
@@ -145,7 +145,7 @@ class Certificate:
 
 
 def _each_output(row: Row) -> list[Row]:
-    """The rows of the outputs of one that has several, with their numbers; any other row itself."""
+    """Return the rows of the outputs of one that has several, with their numbers; any other row itself."""
     if not isinstance(row, Accuracy) or not row.outputs:
         return [row]
     return [
@@ -171,7 +171,9 @@ def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
 
 
 def _describe_rejections(certificate: Certificate) -> str:
-    """What is known of solvers none of whose points was accepted; empty where one was, or where none was called."""
+    """Return what is known of solvers none of whose points was accepted; empty where one was, or where none was
+    called.
+    """
     attempts = [fact for name, fact in certificate.record if name == "solver" and "rejected" in fact]
     if not attempts or any("accepted" in fact for fact in attempts):
         return ""

@@ -52,7 +52,7 @@ class DoubledNumbers:
         return self.pair[0].shape
 
     def sum(self, axis: int = 0) -> "DoubledNumbers":
-        """The sum over an axis, in pairs, then pairs of pairs."""
+        """Return the sum over an axis, in pairs, then pairs of pairs."""
         high, low = (np.moveaxis(half, axis, 0) for half in self.pair)
         while high.shape[0] > 1:
             if high.shape[0] % 2:
@@ -103,7 +103,7 @@ class DoubledNumbers:
         return DoubledNumbers(sign * self.pair[0], sign * self.pair[1])
 
     def sqrt(self) -> "DoubledNumbers":
-        """The root; of zero it is zero."""
+        """Return the root; of zero it is zero."""
         high, low = self.pair
         root = np.sqrt(np.maximum(high, 0.0))
         square = multiply(root, root)
@@ -112,7 +112,7 @@ class DoubledNumbers:
         return DoubledNumbers._of(add((root, np.zeros_like(root)), (remainder[0] / (2.0 * safe), np.zeros_like(root))))
 
     def exp(self) -> "DoubledNumbers":
-        """The exponential; zero below -700, where it leaves the range of doubled precision."""
+        """Return the exponential; zero below -700, where it leaves the range of doubled precision."""
         high, low = self.pair
         with np.errstate(invalid="ignore"):
             inside = high > -700.0

@@ -26,18 +26,20 @@ _SPLITTER = 2.0**27 + 1.0
 
 
 def add(left: Pair, right: Pair) -> Pair:
-    """The sum of two pairs, correct to twice the precision where it does not cancel below it."""
+    """Return the sum of two pairs, correct to twice the precision where it does not cancel below it."""
     high, low = _two_sum(left[0], right[0])
     return _fast_two_sum(high, low + (left[1] + right[1]))
 
 
 def minus(pair: Pair) -> Pair:
-    """The pair with the other sign."""
+    """Return the pair with the other sign."""
     return -pair[0], -pair[1]
 
 
 def multiply(left: Array, right: Array) -> Pair:
-    """The exact products of the entries: an error of 2^-1070 where they underflow, not finite where they overflow."""
+    """Return the exact products of the entries: an error of 2^-1070 where they underflow, not finite where they
+    overflow.
+    """
     product = left * right
     high, low = _split(left)
     other_high, other_low = _split(right)
@@ -46,12 +48,12 @@ def multiply(left: Array, right: Array) -> Pair:
 
 
 def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
-    """``matrix @ vector`` as a pair of vectors, and a bound on the error of every entry."""
+    """Return ``matrix @ vector`` as a pair of vectors, and a bound on the error of every entry."""
     return SlicedMatrix(matrix).times(vector)
 
 
 def exact_sum(values: Array) -> float:
-    """The sum of a vector, rounded once: that of ``math.fsum``, several times as fast for thousands of terms.
+    """Return the sum of a vector, rounded once: that of ``math.fsum``, several times as fast for thousands of terms.
 
     The leading bits of all terms, relative to n times the largest, add up without an error in any order
     [Ozaki2012]_; so do those of what is left, until nothing is.
@@ -85,7 +87,7 @@ class SlicedMatrix:
         self._slices = [_sliced_once(remainder, place, self._bits) for place in places]
 
     def times(self, vector: Array) -> tuple[Pair, Array]:
-        """The product with a vector as a pair, and a bound on the error of every entry."""
+        """Return the product with a vector as a pair, and a bound on the error of every entry."""
         zero = np.zeros(self.height)
         if not self.width:
             return (zero, zero), zero
@@ -103,7 +105,7 @@ class SlicedMatrix:
 
 
 def _exponents(largest: Array) -> Array:
-    """e with every entry at most 2^e; for zeros the smallest exponent."""
+    """Return e with every entry at most 2^e; for zeros the smallest exponent."""
     return np.where(largest > 0.0, np.frexp(largest)[1], -1100).astype(np.int64)
 
 
@@ -113,7 +115,7 @@ def _slice(values: Array, exponents: Array, bits: int) -> list[Array]:
 
 
 def _sliced_once(remainder: Array, exponents: Array, bits: int) -> Array:
-    """The leading bits of the values, which are subtracted from them in place."""
+    """Return the leading bits of the values, which are subtracted from them in place."""
     anchor = np.ldexp(0.75, exponents + (54 - bits))
     leading = remainder + anchor
     leading -= anchor

@@ -62,7 +62,7 @@ __all__ = [
 
 
 def roundoff(dimension: int, factor: float = 30.0) -> float:
-    """LAPACK's test threshold: ``factor * dimension * eps`` (30 is the threshold of its own test suite)."""
+    """Return LAPACK's test threshold: ``factor * dimension * eps`` (30 is the threshold of its own test suite)."""
     return factor * max(dimension, 1) * EPS
 
 
@@ -114,7 +114,7 @@ ACCURATE = 1e-6
 
 
 def unpolished_tolerance(tolerance: float) -> float:
-    """The tolerance of a conic solver's own point: the root, since its duality gap is the square of its error."""
+    """Return the tolerance of a conic solver's point: the root, since its duality gap is the square of its error."""
     return max(math.sqrt(tolerance), tolerance)
 
 
@@ -155,7 +155,7 @@ class Accuracy(Distance):
         return max(_share(output.value, output.scale) for output in self.each)
 
     def plain(self, name: str) -> Row:
-        """The row of the output that is nearest to failing, under another name."""
+        """Return the row of the output that is nearest to failing, under another name."""
         worst = max(self.each, key=lambda output: output.relative)
         return Row(name=name, value=worst.value, scale=worst.scale, tolerance=worst.tolerance, formula=worst.formula)
 
@@ -182,7 +182,7 @@ def accuracy_row(
     rounding: float = 0.0,
     about: str = "fitted values",
 ) -> Accuracy:
-    """The row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
+    """Return the row from a bound and a spread in units of y; ``rounding`` is n eps max|y|."""
     bound = bound if math.isfinite(bound) else math.inf  # an unknown number is no bound
     scale = scale_of(spread, rounding, tolerance)
     return Accuracy(
@@ -191,12 +191,12 @@ def accuracy_row(
 
 
 def scale_of(spread: float, rounding: float, tolerance: float) -> float:
-    """The scale: the spread, or the value at which the tolerance is the rounding of y, if that is larger."""
+    """Return the scale: the spread, or the value at which the tolerance is the rounding of y, if that is larger."""
     return max(spread, min(rounding / tolerance, sys.float_info.max))
 
 
 def root_mean_square(values: Array, weights: Array) -> float:
-    """sqrt(sum v z^2 / sum v), with no overflow on the way."""
+    """Return sqrt(sum v z^2 / sum v), with no overflow on the way."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -205,7 +205,7 @@ def root_mean_square(values: Array, weights: Array) -> float:
 
 
 def spread_of(y: Array, weights: Array) -> tuple[float, float]:
-    """The weighted standard deviation of y about its mean, and n eps max|y|."""
+    """Return the weighted standard deviation of y about its mean, and n eps max|y|."""
     unit = float(np.abs(y).max(initial=0.0))
     if unit == 0.0:
         return 0.0, 0.0
@@ -220,19 +220,19 @@ IN_KEPT = "in the kept directions"
 
 
 def in_kept_directions(row: Accuracy) -> Accuracy:
-    """The same row, saying that the optimum is that in the kept directions."""
+    """Return the same row, saying that the optimum is that in the kept directions."""
     return replace(row, about=f"{row.about} {IN_KEPT}")
 
 
 def power_of_two(size: float) -> float:
-    """The power of two above a size, by which numbers are divided without rounding; 1 for zero."""
+    """Return the power of two above a size, by which numbers are divided without rounding; 1 for zero."""
     if size == 0.0 or not math.isfinite(size):
         return 1.0
     return math.ldexp(1.0, max(min(math.frexp(size)[1], 1000), -1000))
 
 
 def gap_row(primal: Sequence[float], dual: Sequence[float], tolerance: float, data: float = 0.0) -> Row:
-    """Primal minus dual objective, each given by its terms, against the sum of the terms' sizes.
+    """Return the row of primal minus dual objective, each given by its terms, against the sum of the terms' sizes.
 
     Measured against the terms, not against the difference: an optimum near zero between large terms is as well
     solved as any other. ``data`` is what a trivial point costs; a solver's noise is small against that even where every

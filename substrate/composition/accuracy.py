@@ -74,7 +74,7 @@ class Reference:
     cost_unit: float = 1.0
 
     def points(self) -> Iterator[tuple[Array, Array]]:
-        """Points with multipliers, the cheapest first; they are not trusted."""
+        """Yield points with multipliers, the cheapest first; they are not trusted."""
         program = self.program
         if self.step is not None and self.point is not None:  # a point that needs no polishing
             yield self.point
@@ -89,7 +89,7 @@ class Reference:
             yield self.point[0], corrected_multipliers(program, *self.point)
 
     def radius(self, x: Array, spread: float) -> Array:
-        """The assumed largest distance of each coordinate of the optimum from x; ``spread`` is in units of x."""
+        """Return the assumed largest distance of each coordinate of the optimum from x; ``spread`` is in units of x."""
         radius = np.zeros_like(x)
         edges = [*self.starts, x.size]
         for start, stop in pairwise(edges):
@@ -98,7 +98,7 @@ class Reference:
 
 
 def reference(problem: Any, witness: Witness, substituted: Substituted | None = None) -> Reference | str:
-    """The program of a solver's point, or why it cannot be checked; ``known`` is that of an earlier point."""
+    """Return the program of a solver's point, or why it cannot be checked; ``known`` is that of an earlier point."""
     form, z = witness.form, witness.form.multipliers(witness.duals)
     point = None if z is None else (witness.x, z)
     variable_ids, unit, cost_unit = witness.variable_ids, witness.unit, witness.cost_unit
@@ -133,7 +133,7 @@ def reference(problem: Any, witness: Witness, substituted: Substituted | None = 
 def _restrict_to_structure(
     problem: Any, witness: Witness, x: Array, z: Array, substituted: Substituted | None
 ) -> Reference:
-    """The program of a structured solution, without the variables that merely name values."""
+    """Return the program of a structured solution, without the variables that merely name values."""
     columns, structured = witness.form.columns, witness.structured
     variables = {key: v for key, v in zip(witness.variable_ids, problem.variables(), strict=True) if key in columns}
     if substituted is None or substituted.eliminated is not structured.structure.eliminated:
@@ -198,11 +198,11 @@ class _BoundedOutput:
     centred: bool
 
     def proved_distance(self, near: Nearness, unit: float) -> float:
-        """The distance of the reference from the optimum, root mean square, in units of y."""
+        """Return the distance of the reference from the optimum, root mean square, in units of y."""
         return unit * (self.tie.factor * near.distance + self.tie.remainder) / math.sqrt(float(self.tie.weights.sum()))
 
     def measured_distance(self, near: Nearness, unit: float) -> float:
-        """The distance of what predict returns from the reference."""
+        """Return the distance of what predict returns from the reference."""
         at, F = self.question.columns, self.question.F
         fitted = self.question.fitted() / unit
         sizes = np.abs(F) @ np.abs(near.x[at])
@@ -217,12 +217,12 @@ class _BoundedOutput:
         return unit * root_mean_square(np.abs(differences) + radius, self.tie.weights)
 
     def tolerance(self) -> float:
-        """The tolerance of the row."""
+        """Return the tolerance of the row."""
         spread, rounding = self.question.scale(self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
 
     def row(self, near: Nearness, unit: float, everywhere: bool) -> Accuracy:
-        """The row at the present values, for the machine over all w or in its coordinates."""
+        """Return the row at the present values, for the machine over all w or in its coordinates."""
         spread, rounding = self.question.scale(self.tie.weights)
         bound = _ROOM * (self.measured_distance(near, unit) + self.proved_distance(near, unit))
         about = f"{self.question.about} about their mean" if self.centred else self.question.about
@@ -256,7 +256,7 @@ class AnswerCheck:
         self._norms = NormTies()
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
-        """The row and the facts beside it; the reason where there is no bound."""
+        """Return the row and the facts beside it; the reason where there is no bound."""
         if witness is None:
             return None, ((NO_BOUND, "the solver left no multipliers"),)
         numbers = witness.form.numbers()
@@ -289,7 +289,7 @@ class AnswerCheck:
         return checked
 
     def _check(self, start: Reference, everywhere: bool) -> _CheckedPoint | str:
-        """The best point of a reference for its questions, or why there is none."""
+        """Return the best point of a reference for its questions, or why there is none."""
         spread = max(output.spread for output in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
         reason = _NO_POINT
@@ -318,7 +318,7 @@ class AnswerCheck:
         return _CheckedPoint(near=near, unit=start.unit, outputs=outputs, within=within, everywhere=everywhere)
 
     def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
-        """The reference with what its coordinates leave out, and whether that is known for every substrate."""
+        """Return the reference with what its coordinates leave out, and whether that is known for every substrate."""
         cut = [compiled for compiled in self._compiled if not compiled.complete]
         if not cut:
             return start, True
@@ -340,7 +340,9 @@ class AnswerCheck:
         return self._gaps[id(compiled)]
 
     def _explain_undetermined(self, start: Reference, radius: Array) -> str:
-        """Why squares do not bound the answer: there are none, or none that contain a linear part of an output."""
+        """Return why squares do not bound the answer: there are none, or none that contain a linear part of an
+        output.
+        """
         outputs = list_outputs(self._compiled, start.columns, self._outputs)
         tied = {output.about: _bind_output(start, output, radius, self._norms) is not None for output in outputs}
         determined, free = (
@@ -351,7 +353,7 @@ class AnswerCheck:
         )
 
     def _bind_outputs(self, start: Reference, radius: Array) -> list[_BoundedOutput]:
-        """Every question with its tie; the outputs where the substrates are not determined one by one."""
+        """Return every question with its tie; the outputs where the substrates are not determined one by one."""
         bounds = [
             _bind_output(start, output, radius, self._norms)
             for output in list_outputs(self._compiled, start.columns, self._outputs)
@@ -364,7 +366,7 @@ class AnswerCheck:
 
 
 def _bind_output(start: Reference, question: QuestionedOutput, radius: Array, norms: NormTies) -> _BoundedOutput | None:
-    """How squares determine the values, or these about their mean; None where they do not."""
+    """Return how squares determine the values, or these about their mean; None where they do not."""
     program, at, F = start.program, question.columns, question.F
     tie = by_loss(program, at, F, radius) or norms.by_norm(program, at, F)
     if tie is not None:

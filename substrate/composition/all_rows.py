@@ -43,7 +43,7 @@ class AllRows:
     constraints: list[Any]
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """What is known of the machine on all rows, for the certificate of one on a basis."""
+        """Return what is known of the machine on all rows, for the certificate of one on a basis."""
         if all(compiled.substrate.basis is None for compiled in self.compiled):
             return ()
         weights = self._weights()
@@ -60,7 +60,7 @@ class AllRows:
         return ((_NAME, f"would lower the objective by at most {gain:.3g} of {reached:.6g}{share}, by duality"),)
 
     def _weights(self) -> tuple[float, float] | None:
-        """p and q, where the machine is least squares and nothing else."""
+        """Return p and q, where the machine is least squares and nothing else."""
         if len(self.compiled) != 1 or self.constraints:
             return None
         s = self.compiled[0].substrate
@@ -71,7 +71,9 @@ class AllRows:
 
 
 def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
-    """The largest D over multiples of the errors, without their mean where there is a bias; summed over columns."""
+    """Return the largest D over multiples of the errors, without their mean where there is a bias; summed over
+    columns.
+    """
     alpha = errors - errors.mean(axis=0) if substrate.bias else errors
     products, X, n = np.empty(alpha.shape), substrate.X, substrate.n
     for rows in row_blocks(n, n):
@@ -107,7 +109,7 @@ def _collect(term: Any, weight: float, s: Substrate, weights: dict[str, float]) 
 
 
 def _are_errors(expression: Any, s: Substrate) -> bool:
-    """Whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
+    """Return whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
     leaf, *further = expression.variables()
     fitted_leaves = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
     if further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:

@@ -16,7 +16,7 @@ __all__ = ["basis_vectors"]
 
 
 def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, str]:
-    """The points that a basis stands for, and how they came about; the rules are those of the estimators."""
+    """Return the points that a basis stands for, and how they came about; the rules are those of the estimators."""
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix has no points that could be a basis; pass X and the kernel itself")
     choice = Basis.of(np.asarray(basis) if isinstance(basis, (list, tuple)) else basis)

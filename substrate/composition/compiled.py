@@ -47,7 +47,7 @@ class CompiledSubstrate:
         if substrate.cutoff is not None and self.frame.kind == "coefficients":
             raise DeclarationError(
                 f"cutoff={substrate.cutoff:g} has no effect where a machine mentions alpha or c: it is solved in alpha "
-                "itself, of which nothing is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
+                "itself, so no direction is left out. Leave cutoff out, or write the terms in s.e, s.f and s.norm"
             )
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
@@ -94,15 +94,17 @@ class CompiledSubstrate:
         return deviation if deviation > 1e-12 * self.unit else self.unit
 
     def leaves(self) -> list[Any]:
-        """The variables of the solver."""
+        """Return the variables of the solver."""
         return [self.z, *([self.shift] if self.substrate.bias else [])]
 
     def replacements(self) -> dict[int, Any]:
-        """The expressions that replace the place-holders in the solved problem."""
+        """Return the expressions that replace the place-holders in the solved problem."""
         return {id(holder.leaf): self._expression(holder) for holder in self.mentioned}
 
     def definitions(self) -> list[tuple[int, Array, bool]]:
-        """For place-holders of several values the matrix from each column of z, and whether ``shift`` is added."""
+        """Return for place-holders of several values the matrix from each column of z, and whether ``shift`` is
+        added.
+        """
         definitions = []
         for holder in self.mentioned:
             if holder.role in READ and holder.leaf.size > 1 and not (self._signed and self.substrate.columns):
@@ -111,45 +113,47 @@ class CompiledSubstrate:
         return definitions
 
     def squared_norm(self) -> Any:
-        """w'w in these coordinates."""
+        """Return w'w in these coordinates."""
         factor = self.frame.norm_factor
         return cp.sum_squares(self._a if factor is None else factor @ self._a)
 
     def norm(self) -> Any:
-        """The norm of w in these coordinates."""
+        """Return the norm of w in these coordinates."""
         factor = self.frame.norm_factor
         return cp.norm(self._a if factor is None else factor @ self._a, "fro" if self.substrate.columns else 2)
 
     def coefficients(self) -> Array:
-        """a at the current values, those of further representers after those of the training rows."""
+        """Return a at the current values, those of further representers after those of the training rows."""
         z = np.asarray(self._a.value, dtype=np.float64)
         if self._expanded is None or not np.array_equal(self._expanded[0], z):  # asked for many times at one solution
             self._expanded = z.copy(), self.frame.expand(z)
         return self._expanded[1].copy()
 
     def support_values(self) -> Array:
-        """alpha at the current values, in the paper's sign."""
+        """Return alpha at the current values, in the paper's sign."""
         return np.asarray(self.substrate.signs * self.coefficients()[: self.substrate.size])
 
     def bias(self) -> Any:
-        """b at the current values: a number, or one per column of y."""
+        """Return b at the current values: a number, or one per column of y."""
         b = np.asarray(self.shift.value - self.frame.centre @ self.coefficients())
         return b if self.substrate.columns else float(b)
 
     def fitted_values(self) -> Array:
-        """f at the training points by the expansion, as predictions are made."""
+        """Return f at the training points by the expansion, as predictions are made."""
         return np.asarray(self.span.product(self.coefficients()) + self.bias())
 
     def in_variables(self, column: int = 0) -> Array:
-        """The matrix that takes a column of the variable z to the fitted values without bias."""
+        """Return the matrix that takes a column of the variable z to the fitted values without bias."""
         return self._in_sign(self.frame.training, column)
 
     def values_at(self, points: Any, column: int = 0) -> Array:
-        """The matrix that takes a column of z to the values of f at points, without the variable ``shift``."""
+        """Return the matrix that takes a column of z to the values of f at points, without the variable ``shift``."""
         return self._in_sign(self.frame.map_from(self.span.rows(Reading(points)) - self.frame.centre), column)
 
     def places(self, starts: dict[int, int], column: int = 0) -> IntegerArray:
-        """Where a program has a column of z, and then of ``shift``; ``starts`` has the first place of each variable."""
+        """Return where a program has a column of z, and then of ``shift``; ``starts`` has the first place of each
+        variable.
+        """
         r = self.frame.training.shape[1]
         first = starts[self.z.id] + column * r
         last = [starts[self.shift.id] + column] if self.substrate.bias else []
@@ -166,7 +170,7 @@ class CompiledSubstrate:
         self.substrate.remember(partial(_value, self.span, self.coefficients(), self.bias()))
 
     def expansion(self) -> KernelExpansion:
-        """The solution as plain numbers."""
+        """Return the solution as plain numbers."""
         s, a, b = self.substrate, self.coefficients(), self.bias()
         f = self.span.product(a) + b
         e = s.y - f if s.task == "regression" else 1.0 - s.y * f
@@ -187,7 +191,7 @@ class CompiledSubstrate:
         )
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
-        """Rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
+        """Return rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
         a, b = self.coefficients(), self.bias()
         expansion = self.span.product(a) + b
         in_coordinates = np.asarray(self.frame.training @ self._a.value) + np.asarray(self.shift.value)
@@ -203,7 +207,7 @@ class CompiledSubstrate:
         return tuple(replace(row, name=self._label(row.name)) for row in rows)
 
     def missing_values_row(self) -> tuple[Row, ...]:
-        """A row that fails where fitted values are asked for that the kernel has and the coordinates do not.
+        """Return a row that fails where fitted values are asked for that the kernel has and the coordinates do not.
 
         Nothing penalises w then and no cut-off was stated, so that the exact optimum uses all directions.
         """
@@ -224,7 +228,7 @@ class CompiledSubstrate:
         )
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Coordinates, cut-off and ridge, for the certificate."""
+        """Return coordinates, cut-off and ridge, for the certificate."""
         frame = self.frame
         cut = "uncut" if frame.kind == "coefficients" else f"{frame.size} kept at cut-off {frame.cutoff:.1e}"
         if frame.missing and "features" not in frame.kind:
@@ -243,7 +247,7 @@ class CompiledSubstrate:
         return tuple((self._label(name), value) for name, value in (*self.substrate.gram.record(), *facts))
 
     def _label(self, name: str) -> str:
-        """A row or fact with the substrate it belongs to, where that has a name or there are several."""
+        """Return a row or fact with the substrate it belongs to, where that has a name or there are several."""
         return f"{self.label}: {name}" if self.label else name
 
     def _expression(self, holder: PlaceHolder) -> Any:
@@ -260,7 +264,7 @@ class CompiledSubstrate:
         return self._shift(values @ self._a) if holder.role == "f" else values @ self._a
 
     def _matrix(self, holder: PlaceHolder) -> Array:
-        """The matrix that takes a to the values of a place-holder, without the variable ``shift``."""
+        """Return the matrix that takes a to the values of a place-holder, without the variable ``shift``."""
         key = id(holder.leaf)
         if key not in self._matrices:
             self._matrices[key] = self._matrix_of(holder)
@@ -285,7 +289,7 @@ class CompiledSubstrate:
 
 
 def _value(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
-    """What a place-holder stands for in the machine of coefficients a and bias b."""
+    """Return what a place-holder stands for in the machine of coefficients a and bias b."""
     s = span.substrate
     if holder.role == "alpha":
         return s.signs * a[: s.size]
@@ -298,7 +302,7 @@ def _value(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
 
 
 def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:
-    """Whether a machine reads more than fitted values of w."""
+    """Return whether a machine reads more than fitted values of w."""
     return any(holder.role in ("b", "operator") or holder.points is not None for holder in mentioned)
 
 

@@ -55,7 +55,7 @@ class ConeProgram:
 
     @classmethod
     def of(cls, numbers: tuple[Any, Array, Any, Array], cones: Iterable[tuple[str, slice, list[int]]]) -> "ConeProgram":
-        """From the data that cvxpy passes to a solver and the kinds of its cones."""
+        """Build the program from the data that cvxpy passes to a solver and the kinds of its cones."""
         P, q, A, b = numbers
         sizes_of_cones = list(cones)
         rows = {
@@ -80,7 +80,7 @@ class ConeProgram:
         )
 
     def with_space(self, whole: Any, radius: Array | None = None) -> "ConeProgram":
-        """The same program with what is known of the machine over all w; what was computed is kept."""
+        """Return the same program with what is known of the machine over all w; what was computed is kept."""
         program = replace(self, whole=whole, radius=radius)
         vars(program).update({name: value for name, value in vars(self).items() if name not in vars(program)})
         return program
@@ -150,7 +150,7 @@ class ConeProgram:
         return _LongRows(sp.csr_array(sp.hstack([self.P[weak], -self.A[:, weak].T])), _SLOPE_ENTRIES)
 
     def slack(self, x: Array) -> tuple[Array, Array]:
-        """A x + b and a bound on the error of each entry, ``radius`` included; long rows in doubled precision."""
+        """Return A x + b and a bound on each entry's error, ``radius`` included; long rows in doubled precision."""
         slack, error = self._slack(x)
         return slack, error if self.radius is None else error + self.radius
 
@@ -163,7 +163,7 @@ class ConeProgram:
         return np.where(alone, self.b, slack), np.where(alone, 0.0, error)
 
     def slope(self, x: Array, z: Array, q: Array | None = None) -> tuple[Array, Array]:
-        """P x + q - A'z, for another q if one is given, and a bound on the error of each entry.
+        """Return P x + q - A'z, for another q if one is given, and a bound on the error of each entry.
 
         Long rows in doubled precision where no single entry on the diagonal of P compensates for rounding.
         """
@@ -223,7 +223,7 @@ class _LongRows:
         self._short = int(self._lengths.max(initial=0)) <= 2 * _LONG
 
     def times(self, x: Array, b: Array, size: Array) -> tuple[Array, Array]:
-        """The product plus b, and a bound on its error; ``size`` is the same of absolute values."""
+        """Return the product plus b, and a bound on its error; ``size`` is the same of absolute values."""
         total: Pair = (b.copy(), np.zeros_like(b))
         error = np.zeros_like(b)
         if self._rows.size:

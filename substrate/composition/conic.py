@@ -54,7 +54,7 @@ _LARGEST_EXPONENT = 700.0
 
 
 def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
-    """The largest violation among the cones of one known kind and the given sizes that make up s."""
+    """Return the largest violation among the cones of one known kind and the given sizes that make up s."""
     if kind == "Zero":
         return float(np.abs(s).max(initial=0.0))
     if kind == "NonNeg":
@@ -65,7 +65,9 @@ def primal_excess(kind: str, s: Array, sizes: Sequence[int]) -> float:
 
 
 def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
-    """The same for the dual cones: that of zero is the whole space, and all but the exponential cone are self-dual."""
+    """Return the same for the dual cones: that of zero is the whole space, and all but the exponential cone are
+    self-dual.
+    """
     if kind == "Zero":
         return 0.0
     if kind == "ExpCone":
@@ -74,7 +76,7 @@ def dual_excess(kind: str, z: Array, sizes: Sequence[int]) -> float:
 
 
 def misalignment(kind: str, s: Array, z: Array, sizes: Sequence[int]) -> float:
-    """How far s and z are from complementary, to first order in an error of either.
+    """Return how far s and z are from complementary, to first order in an error of either.
 
     Entry by entry in the orthant; in the second-order cone by their Jordan product, since s'z depends on the angle
     between two vectors on the boundary only to second order.
@@ -88,7 +90,7 @@ def misalignment(kind: str, s: Array, z: Array, sizes: Sequence[int]) -> float:
 
 
 def jordan_product(s: Array, z: Array) -> Array:
-    """(s'z, s_0 z_1 + z_0 s_1): zero exactly for complementary vectors of the second-order cone."""
+    """Return (s'z, s_0 z_1 + z_0 s_1): zero exactly for complementary vectors of the second-order cone."""
     return np.append(s[1:] * z[0] + s[0] * z[1:], s @ z)
 
 
@@ -97,14 +99,14 @@ def _split(s: Array, sizes: Sequence[int]) -> list[Array]:
 
 
 def _exponential(u: float, v: float, w: float) -> float:
-    """v exp(u/v) - w, or, at the edge, what is above or below zero."""
+    """Return v exp(u/v) - w, or, at the edge, what is above or below zero."""
     if v <= 0.0:
         return max(-v, u, -w)
     return float(v * np.exp(min(u / v, _LARGEST_EXPONENT)) - w)
 
 
 def _exponential_dual(u: float, v: float, w: float) -> float:
-    """-u exp(v/u - 1) - w, or, at the edge, what is above or below zero."""
+    """Return -u exp(v/u - 1) - w, or, at the edge, what is above or below zero."""
     if u >= 0.0:
         return max(u, -v, -w)
     return float(-u * np.exp(min(v / u - 1.0, _LARGEST_EXPONENT)) - w)
@@ -137,7 +139,7 @@ class StandardForm:
         self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
     def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """P, q, A, b at the parameters' present values."""
+        """Return P, q, A, b at the parameters' present values."""
         program, size = self.program, self.program.x.size
         key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
         if self._at[0] != key:
@@ -150,7 +152,7 @@ class StandardForm:
         return P, q, A, b
 
     def point(self, x: Array, values: dict[int, Any]) -> Array:
-        """x with the given values at the places of their variables."""
+        """Return x with the given values at the places of their variables."""
         x = x.copy()
         for key, value in values.items():
             if key in self.columns:
@@ -159,7 +161,7 @@ class StandardForm:
         return x
 
     def multipliers(self, duals: dict[int, Array]) -> Array | None:
-        """z, row by row; None where its order is not known."""
+        """Return z, row by row; None where its order is not known."""
         if not self.understood or not all(key in duals for key in self.keys):
             return None
         blocks = [
@@ -171,7 +173,7 @@ class StandardForm:
 
 
 def _sizes(constraint: Any) -> list[int]:
-    """Dimensions of the cones of a constraint."""
+    """Return the dimensions of the cones of a constraint."""
     return list(constraint.cone_sizes()) if hasattr(constraint, "cone_sizes") else [constraint.size]
 
 
@@ -200,7 +202,7 @@ class Witness:
     structured: Any = None
 
     def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
-        """The conditions at the present values of a problem or its twin; none where a cone is not supported.
+        """Return the conditions at the present values of a problem or its twin; none where a cone is not supported.
 
         ``cost`` is the size of the objective, ``natural`` that of the targets.
         """
@@ -265,7 +267,7 @@ class Witness:
         )
 
     def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
-        """The multipliers of a problem, each with its expected value."""
+        """Return the multipliers of a problem, each with its expected value."""
         return list(zip(multipliers_of(problem), [self.unit * value for value in self.read], strict=True))
 
 
@@ -329,5 +331,5 @@ def _duals(problem: Any) -> list[Any]:
 
 
 def multipliers_of(problem: Any) -> list[Array]:
-    """The values of all multipliers of a problem's constraints."""
+    """Return the values of all multipliers of a problem's constraints."""
     return [np.array(dual.value, dtype=np.float64) for dual in _duals(problem)]

@@ -56,7 +56,7 @@ class OutputBound:
 
 
 def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> OutputBound | None:
-    """Where each of the values has a squared error of its own."""
+    """Bound values that have a squared error of their own each."""
     rows = program.equalities
     alone = program.alone
     is_column = np.zeros(program.q.size, dtype=bool)
@@ -82,7 +82,7 @@ def by_loss(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array
 
 
 def _match_rows(F: Array, B: Array) -> tuple[IntegerArray | None, Array]:
-    """For each row of F one of B that is a multiple of it, each taken once; and the multiples."""
+    """Return for each row of F one of B that is a multiple of it, each taken once; and the multiples."""
     n = F.shape[0]
     for start in range(0, B.shape[0] - n + 1, max(n, 1)):  # cvxpy keeps the order
         scales = _multiples(F, B[start : start + n])
@@ -122,7 +122,7 @@ class NormTies:
         self._known: list[tuple[Array, float]] = []
 
     def by_norm(self, program: ConeProgram, columns: IntegerArray, F: Array) -> OutputBound | None:
-        """Where P is diagonal in all columns that F uses."""
+        """Bound the values where P is diagonal in all columns that F uses."""
         used = F.any(axis=0)
         diagonal = program.alone[columns][used]
         if (diagonal == 0.0).any():
@@ -138,7 +138,7 @@ class NormTies:
 
 
 def _largest_singular_value(M: Array) -> float:
-    """A bound on it: by the row sums or the norm of M'M where these are tight, or else by the decomposition."""
+    """Bound it by the row sums or the norm of M'M where these are tight, or else by the decomposition."""
     size = float(np.linalg.norm(M))
     if M.size > _DECOMPOSED and 0.0 < size < math.inf:
         # in single precision, at half the cost: M/size has no large entry, and an error of (n + 4) u in the norm
@@ -151,7 +151,7 @@ def _largest_singular_value(M: Array) -> float:
 
 
 def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius: Array) -> OutputBound | None:
-    """By a linear system; the remainder of F is included."""
+    """Bound the values by a linear system; the remainder of F is included."""
     solved = _represent(program, columns, F)
     if solved is None:
         return None
@@ -166,13 +166,13 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
 
 
 def represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
-    """X, and the sizes of E with their rounding; None where there is no such X."""
+    """Return X, and the sizes of E with their rounding; None where there is no such X."""
     solved = _represent(program, columns, F)
     return None if solved is None else (solved[0], solved[2])
 
 
 def _represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array, Array] | None:
-    """X, Y, and the sizes of E."""
+    """Return X, Y, and the sizes of E."""
     n, rows = program.q.size, program.equalities
     if not program.P.nnz:
         return None
@@ -205,7 +205,7 @@ class CoordinateBounds:
 
     @classmethod
     def of(cls, program: ConeProgram, largest: int) -> "CoordinateBounds":
-        """The ties of a program; with more variables than ``largest``, those on the diagonal only."""
+        """Return the ties of a program; with more variables than ``largest``, those on the diagonal only."""
         weak = np.flatnonzero(program.alone == 0.0)
         unit = np.eye(weak.size)
         representation = _represent(program, weak, unit) if weak.size and program.q.size <= largest else None
@@ -220,7 +220,7 @@ class CoordinateBounds:
         return cls(program.alone, weak[use], factors[use], residual[:, use])
 
     def split(self, r: Array, radius: Array) -> tuple[float, Array]:
-        """a and g for the sizes r of a residual."""
+        """Return a and g for the sizes r of a residual."""
         diagonal = self.alone > 0.0
         a = float(np.linalg.norm(r[diagonal] / np.sqrt(self.alone[diagonal])))
         use = self.remainder.T @ radius <= _LITTLE * radius[self.columns]

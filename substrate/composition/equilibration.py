@@ -99,7 +99,7 @@ class Equilibration:
         return np.asarray(self._exchange_heads(sp.csr_array((self.rows * z)[:, None])).toarray()[:, 0])
 
     def _exchange_heads(self, M: Any) -> Any:
-        """The rows of a matrix, with those of the heads of cones exchanged; the map is symmetric."""
+        """Return the rows of a matrix, with those of the heads of cones exchanged; the map is symmetric."""
         if not self.heads.size:
             return M
         p, m = M[self.heads] + M[self.heads + 1], M[self.heads] - M[self.heads + 1]
@@ -156,7 +156,7 @@ class _Logarithms:
 
 
 def _exact(A: Any, b: Array, starts: Array) -> bool:
-    """Whether sums and differences of the first two rows of cones are exact."""
+    """Return whether sums and differences of the first two rows of cones are exact."""
     for first, second in ((A[starts], A[starts + 1]), (b[starts], b[starts + 1])):
         for sign in (1.0, -1.0):
             total = first + sign * second
@@ -178,7 +178,7 @@ class EquilibratedForm(StandardForm):
         self._scaled: tuple[Any, tuple[Any, ...]] = (None, ())
 
     def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """P, q, A, b at the parameters' present values."""
+        """Return P, q, A, b at the parameters' present values."""
         before = super().numbers()
         if self._scaled[0] is not before[2]:
             self._scaled = (before[2], self._scaling.numbers(*before))
@@ -186,7 +186,7 @@ class EquilibratedForm(StandardForm):
         return P, q, A, b
 
     def multipliers(self, duals: dict[int, Array]) -> Array | None:
-        """z, row by row, as the solver found it: those of the program as it was would round some of it away."""
+        """Return z, row by row, as the solver found it: those of the program as it was would round some of it away."""
         return self._z if super().multipliers(duals) is not None else None
 
 
@@ -228,7 +228,7 @@ class EquilibratedProblem(WitnessedProblem):
         super().unpack_results(solution, chain, inverse_data)
 
     def witness_of(self, name: str, x: Array, duals: dict[int, Array]) -> Witness:
-        """The point as a witness, in the coordinates in which the solver found it."""
+        """Return the point as a witness, in the coordinates in which the solver found it."""
         point, plain = self._scaled_point, super().witness_of(name, x, duals)
         scaling = self._scaling
         if point is None or scaling is None:

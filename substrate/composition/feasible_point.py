@@ -49,7 +49,7 @@ class Conditions:
         self._factor = splu(sp.csc_matrix(self._full + sp.diags_array(shift)))
 
     def solve(self, right: Array, start: Array | None = None, refinements: int = _REFINEMENTS) -> Array:
-        """A solution of the system without the added diagonal, by refinement."""
+        """Return a solution of the system without the added diagonal, by refinement."""
         solution = np.zeros_like(right) if start is None else start
         for _ in range(refinements):
             solution = solution + self._factor.solve(right - self._full @ solution)
@@ -57,7 +57,7 @@ class Conditions:
 
 
 def towards(program: ConeProgram, x: Array, inside: Array | None) -> Step:
-    """Steps from x towards a point inside the inequalities, as far as the gains ask for."""
+    """Step from x towards a point inside the inequalities, as far as the gains ask for."""
 
     def step(near: NDArray[np.bool_], gains: Array) -> Array | None:
         if inside is None:
@@ -70,7 +70,7 @@ def towards(program: ConeProgram, x: Array, inside: Array | None) -> Step:
 
 
 def least_step(equal: Any, rows: Any, gains: Array) -> Array | None:
-    """The shortest h with ``equal @ h = 0`` and ``rows @ h >= gains``, nearly; None where there is none."""
+    """Return the shortest h with ``equal @ h = 0`` and ``rows @ h >= gains``, nearly; None where there is none."""
     unit = float(gains.max(initial=0.0))
     if unit <= 0.0:
         return None
@@ -97,7 +97,7 @@ def _by_conditions(rows: Any, right: Array) -> Array:
 
 
 def _serves(changed: Array, gained: Array, gains: Array, step: Array) -> bool:
-    """Whether a step gains nearly what is asked for, and changes the equalities by nothing that counts."""
+    """Return whether a step gains nearly what is asked for, and changes the equalities by nothing that counts."""
     if not np.isfinite(step).all():
         return False
     size = 1.0 + float(np.abs(step).max(initial=0.0))
@@ -106,7 +106,7 @@ def _serves(changed: Array, gained: Array, gains: Array, step: Array) -> bool:
 
 
 def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
-    """By a quadratic program: rows that depend on each other may gain more than required."""
+    """Find the step by a quadratic program: rows that depend on each other may gain more than required."""
     import piqp
 
     n = rows.shape[1]
@@ -152,7 +152,7 @@ class Feasibility:
         self._equalities = _Equalities.of(program)
 
     def near(self, x: Array, step: Step | None = None) -> FeasiblePoint | str:
-        """A feasible point near x, or why none was found; ``step`` is tried before others."""
+        """Return a feasible point near x, or why none was found; ``step`` is tried before others."""
         if isinstance(self._equalities, str):
             return self._equalities
         program = self.program
@@ -188,7 +188,7 @@ class Feasibility:
         return least_step(program.equalities, _inward(program, x)[near], gains[near])
 
     def at(self, x: Array) -> FeasiblePoint | None:
-        """x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
+        """Return x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
         if isinstance(self._equalities, str):
             return None
         x = self._equalities.correct(x)
@@ -242,7 +242,7 @@ class _Equalities:
         )
 
     def correct(self, x: Array) -> Array:
-        """x with the equalities satisfied to rounding."""
+        """Return x with the equalities satisfied to rounding."""
         if not self.own_columns.size:
             return x
         x = x.copy()
@@ -253,7 +253,7 @@ class _Equalities:
         return x
 
     def bound_distance(self, slack: Array, rounding: Array) -> Array:
-        """A bound per coordinate on the distance to a point that satisfies them, by slacks and their rounding."""
+        """Bound, per coordinate, the distance to a point that satisfies them, by slacks and their rounding."""
         missed, has = (np.abs(slack) + rounding)[self.equal], self.own_columns >= 0
         distance = float(np.linalg.norm(missed[~has])) / self.smallest if self.shared.size else 0.0
         radius = np.where(self.shared.any(axis=0), distance, 0.0)
@@ -262,7 +262,7 @@ class _Equalities:
 
 
 def _lacking(program: ConeProgram, slack: Array, rounding: Array, point_radius: Array) -> tuple[Array, Array]:
-    """What each inequality and each cone lacks to hold with certainty (negative: it holds), and its margin."""
+    """Return what each inequality and each cone lacks to hold with certainty (negative: it holds), and its margin."""
     radius = rounding + program.sizes[1] @ point_radius
     margins = [radius[program.linear]]
     lacking = [radius[program.linear] - slack[program.linear]]
@@ -274,7 +274,7 @@ def _lacking(program: ConeProgram, slack: Array, rounding: Array, point_radius: 
 
 
 def _rounding(program: ConeProgram, x: Array) -> Array:
-    """Twice what rounding x itself may change in each inequality and each cone."""
+    """Return twice what rounding x itself may change in each inequality and each cone."""
     sizes = relative_rounding(2.0) * (program.sizes[1] @ np.abs(x))
     cones = [np.array([float(np.linalg.norm(sizes[cone.rows]))]) for cone in program.cone_blocks]
     return np.concatenate([sizes[program.linear], *cones])
@@ -295,21 +295,21 @@ def _excess(cone: Cone, s: Array, radius: Array) -> tuple[float, float]:
 
 
 def _inward(program: ConeProgram, x: Array) -> Any:
-    """The rows along which each inequality and each cone gains, for cones to first order."""
+    """Return the rows along which each inequality and each cone gains, for cones to first order."""
     slack = program.A @ x + program.b
     cones = [sp.csr_array(_gain(cone, slack)[None, :] @ program.A[cone.rows]) for cone in program.cone_blocks]
     return sp.vstack([program.A[program.linear], *cones], format="csr")
 
 
 def _gains_of_step(program: ConeProgram, x: Array, step: Array) -> Array:
-    """What each inequality and each cone gains by a step, for cones to first order."""
+    """Return what each inequality and each cone gains by a step, for cones to first order."""
     slack, change = program.A @ x + program.b, program.A @ step
     cones = [np.array([_gain(cone, slack) @ change[cone.rows]]) for cone in program.cone_blocks]
     return np.concatenate([change[program.linear], *cones])
 
 
 def _gain(cone: Cone, slack: Array) -> Array:
-    """The slope of what a cone has left, in its rows."""
+    """Return the slope of what a cone has left, in its rows."""
     s = slack[cone.rows]
     if cone.kind == "SOC":
         norm = float(np.linalg.norm(s[1:])) or 1.0

@@ -85,16 +85,16 @@ class Frame:
     missing: int = 0
 
     def expand(self, z: Array) -> Array:
-        """a = A z."""
+        """Return a = A z."""
         return z if self.coefficients is None else np.asarray(self.coefficients @ z)
 
     def map_from(self, K: Array) -> Array:
-        """The matrix that takes z to K a, for rows K of kernel values at any points."""
+        """Return the matrix that takes z to K a, for rows K of kernel values at any points."""
         return K if self.coefficients is None else np.asarray(K @ self.coefficients)
 
 
 def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array]:
-    """Eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
+    """Return eigenvectors and eigenvalues of P K P off the direction 1, and the mean row of K.
 
     The direction 1 is removed by a reflection before the decomposition: otherwise its eigenvalue zero would mix with
     the smallest ones, and 1'a = 0 would hold only to the rounding error divided by them.
@@ -113,7 +113,7 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
 
 
 def _center(K: Array, bias: bool) -> Array:
-    """K without its direction 1 where there is a bias, and symmetric."""
+    """Return K without its direction 1 where there is a bias, and symmetric."""
     inner = reflect(reflect(K).T)[1:, 1:] if bias else K
     return np.asarray((inner + inner.T) / 2.0)
 
@@ -123,7 +123,8 @@ def _count_kept(U: Array) -> int:
 
 
 def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewhere: bool) -> Frame:
-    """Orthonormal coordinates of the fitted values; all of them where they can be represented and none is stated.
+    """Return orthonormal coordinates of the fitted values; all of them where they can be represented and none is
+    stated.
 
     ``rank`` is the largest rank that the kernel can have on these points, ``elsewhere`` whether values at other points
     are mentioned, which are ill determined in small directions.
@@ -151,7 +152,7 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewh
 
 
 def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Frame:
-    """Coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
+    """Return coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
     relative = rank_cutoff(gram.n) if cutoff is None else cutoff
     K = np.array(gram.matrix)
     if cutoff is None and gram.n >= _PIVOTED:
@@ -193,7 +194,7 @@ def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Fr
 def stacked_frame(
     gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool, rank: int
 ) -> Frame:
-    """Orthonormal coordinates of the stacked values of all components."""
+    """Return orthonormal coordinates of the stacked values of all components."""
     relative = DEFAULT_CUTOFF if cutoff is None else cutoff
     A, size = stacked_directions(components, bias, relative)
     component_rows = tuple(component @ A for component in components)
@@ -214,7 +215,7 @@ def stacked_frame(
 
 
 def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_norm: bool) -> Frame:
-    """The coefficients themselves, uncut."""
+    """Return the coefficients themselves, uncut."""
     norm_factor = gram.coordinates().factor.T if with_norm else None
     return Frame(
         kind="coefficients",
@@ -229,7 +230,7 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
 
 
 def span_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, rank: int) -> Frame:
-    """As :func:`feature_frame`, on all representers of a span; with the values of so many components."""
+    """Return the same as :func:`feature_frame`, on all representers of a span, with values of so many components."""
     relative = rank_cutoff(span.size) if cutoff is None else cutoff
     lengths, m = span.lengths(), span.values
     G = lengths[:, None] * span.matrix() * lengths
@@ -263,12 +264,12 @@ def span_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, ran
 
 
 def _reflect(V: Array, count: int) -> Array:
-    """The reflection of the first entries of every column."""
+    """Return the reflection of the first entries of every column."""
     return np.vstack([reflect(V[:count]), V[count:]])
 
 
 def basis_frame(span: SubstrateSpan, n_components: int, with_norm: bool, with_alpha: bool, largest: int) -> Frame:
-    """The coordinates of an expansion on a basis, with the values of so many components."""
+    """Return the coordinates of an expansion on a basis, with the values of so many components."""
     s = span.substrate
     K = s.kernel_rows(None)
     components = tuple(span.rows(Reading(part=number)) for number in range(n_components)) if n_components else None
@@ -309,7 +310,7 @@ def basis_frame(span: SubstrateSpan, n_components: int, with_norm: bool, with_al
 
 
 def _tall_directions(values: Array, relative: float) -> tuple[Array, int]:
-    """A for which the columns of ``values @ A`` are orthonormal, and how many are kept."""
+    """Return A for which the columns of ``values @ A`` are orthonormal, and how many are kept."""
     rounding = relative_rounding(values.shape[1]) * float(np.linalg.norm(values))
     with blas_threads(values.shape[1]):
         _, s, Vt = np.linalg.svd(values, full_matrices=False)

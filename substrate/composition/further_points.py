@@ -46,7 +46,7 @@ class FurtherPoints:
             self._add(holder, substrate.X if holder.points is None else holder.points, training_numbers)
 
     def _has_own(self, holder: PlaceHolder) -> bool:
-        """Whether a mention has representers of its own at training rows too."""
+        """Return whether a mention has representers of its own at training rows too."""
         return holder.role == "operator" or (holder.role == "component" and self._separate)
 
     def _add(self, holder: PlaceHolder, points: Any, training_numbers: dict[bytes, int]) -> None:
@@ -73,18 +73,20 @@ class FurtherPoints:
         return sum(len(numbers) for numbers in self._known.values())
 
     def _kinds(self) -> list[tuple[str, Any]]:
-        """Those of further values of f first, then those of components; operators as they were mentioned."""
+        """Return the kinds, those of further values of f first, then those of components; operators as they were
+        mentioned.
+        """
         return sorted(self._points, key=lambda kind: (READ.index(kind[0]), kind[1] if kind[0] == "component" else 0))
 
     def readings(self) -> tuple[list[Reading], int]:
-        """The readings, and how many representers of values of f there are, with the training rows."""
+        """Return the readings, and how many representers of values of f there are, with the training rows."""
         readings = []
         for role, component in self._kinds():
             readings.append(read(role, _stack(self._points[role, component]), component))
         return readings, self._first + len(self._known.get(("f", 0), {}))
 
     def places(self) -> dict[int, Numbers]:
-        """The representers of every mention that has one for each of its points."""
+        """Return the representers of every mention that has one for each of its points."""
         starts, start = {}, self._first
         for kind in self._kinds():
             starts[kind] = start
@@ -94,14 +96,14 @@ class FurtherPoints:
         }
 
     def count_in_words(self) -> str:
-        """The number of representers, in words."""
+        """Return the number of representers, in words."""
         count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
         words = {"f": "further points", "component": "points of components", "operator": "derivatives"}
         return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
 
 
 def keys_of(points: Any) -> Iterable[bytes]:
-    """One key per row, equal for equal rows."""
+    """Yield one key per row, equal for equal rows."""
     for rows in row_blocks(points.shape[0], points.shape[1]):
         block = points[rows].toarray() if is_sparse(points) else points[rows]
         yield from (row.tobytes() for row in np.ascontiguousarray(block, dtype=np.float64) + 0.0)  # one zero, not two

@@ -65,7 +65,7 @@ class IndependentEqualities:
 
     @classmethod
     def of(cls, constraints: Sequence[Any]) -> "IndependentEqualities | None":
-        """The equalities among these constraints; None where they are well scaled, or where parameters decide."""
+        """Return the equalities among these constraints; None where they are well scaled, or parameters decide."""
         numbers = tuple(
             k for k, constraint in enumerate(constraints) if _is_equality(constraint) and not constraint.parameters()
         )
@@ -97,7 +97,7 @@ class IndependentEqualities:
         return cls(numbers, C, C @ b, rows)
 
     def reduce(self, constraints: Sequence[Any], shifts: Sequence[Any] = ()) -> list[Any]:
-        """The other constraints, and then the independent equalities.
+        """Return the other constraints, and then the independent equalities.
 
         ``shifts`` are changes of the left-hand sides of the equalities, where there are any.
         """
@@ -123,7 +123,7 @@ class IndependentEqualities:
 
 
 def _rank(W: Array, s: Array, target: Array) -> int:
-    """The number of directions to keep: the independent ones, and as many more as what is asked for needs.
+    """Return the number of directions to keep: the independent ones, and as many more as what is asked for needs.
 
     Zero where directions above rounding do not suffice: the equalities contradict each other.
     """

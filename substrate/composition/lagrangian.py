@@ -36,7 +36,7 @@ class KeptRows:
     def at(
         self, problem: Any, witness: Any, tolerance: float, rows_at: Callable[[float], tuple[Row, ...]]
     ) -> tuple[Row, ...]:
-        """The rows at the present values of a problem, computed where a value has changed."""
+        """Return the rows at the present values of a problem, computed where a value has changed."""
         duals = [dual for constraint in problem.constraints for dual in constraint.dual_variables]
         values = [leaf.value for leaf in (*problem.variables(), *problem.parameters(), *duals)]
         if self._known is not None:
@@ -58,7 +58,7 @@ def _is_equal(kept: Any, value: Any) -> bool:
 def constraint_rows(
     constraints: list[Any], names: list[str], cost: float, unit: float, tolerance: float
 ) -> tuple[Row, ...]:
-    """Feasibility, sign and complementarity of each constraint at its current values.
+    """Check feasibility, sign and complementarity of each constraint at its current values.
 
     ``cost`` is the size of the objective, ``unit`` that of the targets, and so of affine sides. A violation is measured
     by the sides of its constraint, which may have other units than the targets (those of :math:`w^T w` are their
@@ -101,7 +101,9 @@ def constraint_rows(
 
 
 def _sizes(constraints: list[Any]) -> list[float]:
-    """The sum of the largest entries of both sides of every constraint, at the present values and with other signs."""
+    """Return the sum of the largest entries of both sides of every constraint, at the present values and with other
+    signs.
+    """
     variables = list({id(v): v for constraint in constraints for v in constraint.variables()}.values())
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
     rng = np.random.default_rng(0)
@@ -121,7 +123,7 @@ def _sizes(constraints: list[Any]) -> list[float]:
 
 
 def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any], cost: float, tolerance: float) -> Row:
-    """The steepest descent of the Lagrangian from the current point, relative to the size of its terms."""
+    """Return the steepest descent of the Lagrangian from the current point, relative to the size of its terms."""
     point = [np.asarray(variable.value, dtype=np.float64) for variable in variables]
 
     def lagrangian(values: list[Array]) -> tuple[float, float]:
@@ -151,7 +153,9 @@ def lagrangian_row(objective: Any, constraints: list[Any], variables: list[Any],
 
 
 def cost_at(objective: Any, variables: list[Any], values: list[Any]) -> float:
-    """The size of the objective at a point, zero where it is not defined there; the variables keep their values."""
+    """Return the size of the objective at a point, zero where it is not defined there; the variables keep their
+    values.
+    """
     kept = [variable.value for variable in variables]
     try:
         for variable, value in zip(variables, values, strict=True):
@@ -197,14 +201,14 @@ def _duals(constraint: Any) -> list[Array]:
 
 
 def _pairs(constraint: Any) -> list[tuple[Array, Array]]:
-    """Each multiplier with its constraint function, in the shape of the latter."""
+    """Return each multiplier with its constraint function, in the shape of the latter."""
     sides = [constraint.expr] if _is_equality(constraint) or _is_inequality(constraint) else constraint.args
     values = [np.asarray(side.value, dtype=np.float64) for side in sides]
     return [(dual.reshape(value.shape), value) for dual, value in zip(_duals(constraint), values, strict=True)]
 
 
 def _product(constraint: Any) -> float:
-    """|lambda'g|, entry by entry where the inequality is; of matrices the largest entry of their product."""
+    """Return |lambda'g|, entry by entry where the inequality is; of matrices the largest entry of their product."""
     if _is_inequality(constraint) or _kind(constraint) == "NonNeg":
         return sum(float(np.abs(dual * value).sum()) for dual, value in _pairs(constraint))
     if _kind(constraint) == "PSD":
@@ -218,7 +222,7 @@ def _lagrangian_term(constraint: Any) -> float:
 
 
 def _outside(constraint: Any) -> float:
-    """How far the multiplier is outside the dual cone; infinity for a cone that is not supported."""
+    """Return how far the multiplier is outside the dual cone; infinity for a cone that is not supported."""
     kind, duals = _kind(constraint), _duals(constraint)
     if _is_inequality(constraint) or kind == "NonNeg":
         excess = float((-duals[0]).max(initial=0.0))

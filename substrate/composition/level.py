@@ -187,7 +187,7 @@ class Substrate(Term):
         return self.errors(None, self.y)
 
     def errors(self, points: Any, targets: Any) -> Any:
-        """The errors at further points with known targets, as the validation equalities (11) define them.
+        """Return the errors at further points with known targets, as the validation equalities (11) define them.
 
         :equation [Pelckmans2005]_ (11): the validation equalities
         """
@@ -204,18 +204,19 @@ class Substrate(Term):
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
     def f(self, points: Any = None) -> Any:
-        """The machine's values at points (the training points if none are given), affine in the variables."""
+        """Return the machine's values at points (the training points if none are given), affine in the variables."""
         return self._values("f", points, 0)
 
     def component(self, part: int, points: Any = None) -> Any:
-        """The values of one component, without bias."""
+        """Return the values of one component, without bias."""
         count = len(self.components)
         if not -count <= part < count:
-            raise DeclarationError(f"component {part} was asked for, there are {count}")
+            raise DeclarationError(f"there is no component {part}; the kernel has {count}, numbered from 0")
         return self._values("component", points, part % count)
 
     def gradient(self, points: Any, column: int) -> Any:
-        """The derivative of f in input ``column`` at points (None: the training points), for kernels that have one.
+        """Return the derivative of f in input ``column`` at points (None: the training points), for kernels that have
+        one.
 
         ``s.gradient(grid, 0) >= 0`` makes f rise on a grid, and ``cp.diff(s.gradient(grid, 0)) >= 0`` makes it convex
         there, for a grid that rises in its only column.
@@ -223,7 +224,8 @@ class Substrate(Term):
         return self.derivative(points, {column: 1})
 
     def derivative(self, points: Any, orders: Any) -> Any:
-        """A derivative of f at points (None: the training points), its order by column: ``{0: 2}`` or ``{0: 1, 1: 1}``.
+        """Return a derivative of f at points (None: the training points), its order by column: ``{0: 2}`` or ``{0: 1,
+        1: 1}``.
 
         Columns are numbers, or the names of the columns of a data frame X. ``s.derivative(grid, {0: 2}) >= 0`` makes f
         convex in its first input on a grid. The kernel must have the derivative: Matern(nu) those of orders below nu.
@@ -231,11 +233,11 @@ class Substrate(Term):
         return self.apply(LinearOperator.derivative(orders), points)
 
     def laplacian(self, points: Any) -> Any:
-        """The sum of the second derivatives of f in all inputs, at points."""
+        """Return the sum of the second derivatives of f in all inputs, at points."""
         return self.apply(sum_operators(LinearOperator.derivative({c: 2}) for c in range(self.X.shape[1])), points)
 
     def apply(self, operator: LinearOperator, points: Any = None) -> Any:
-        """What a linear operator makes of f at points (None: the training points), affine in the variables.
+        """Return what a linear operator makes of f at points (None: the training points), affine in the variables.
 
         ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see
         :class:`~substrate.LinearOperator`. Values at points join the expansion as those of f do.
@@ -245,7 +247,7 @@ class Substrate(Term):
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
 
     def integral(self, boxes: Any) -> Any:
-        """The integral of f over a box, its lower and upper end for each column, or over each of several boxes.
+        """Return the integral of f over a box, its lower and upper end for each column, or over each of several boxes.
 
         ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle. Closed forms are known for RBF, polynomials,
         Matern with nu = 0.5, 1.5 and 2.5 in one column, and what is made of these. Against a measure on points it is
@@ -265,7 +267,9 @@ class Substrate(Term):
         return values + constant * self.b
 
     def average(self, points: Any, groups: Any = None) -> Any:
-        """The mean of f over points, or over each group of them: one entry per group, in the order of their labels."""
+        """Return the mean of f over points, or over each group of them: one entry per group, in the order of their
+        labels.
+        """
         values = self.f(points)
         if groups is None:
             return cp.sum(values, axis=0) / values.shape[0]
@@ -327,7 +331,7 @@ class Substrate(Term):
         return self._holder("norm", (), nonneg=True)
 
     def kernel_rows(self, points: Any, part: int | None = None) -> Array:
-        """Kernel values of points (None: training) against those of the expansion, of one component if asked."""
+        """Return kernel values of points (None: training) against those of the expansion, of one component if asked."""
         kernel = self.kernel if part is None else self.components[part]
         if self.basis is not None:
             return self._basis_rows(points, kernel)
@@ -346,7 +350,7 @@ class Substrate(Term):
         return self._rows
 
     def holders(self) -> tuple[PlaceHolder, ...]:
-        """All place-holders created so far."""
+        """Return all place-holders created so far."""
         return tuple(self._holders)
 
     def remember(self, values: Callable[[PlaceHolder], Any]) -> None:

@@ -36,7 +36,7 @@ class Definition:
 
 
 def lift(compiled: Iterable[CompiledSubstrate]) -> tuple[dict[int, Any], list[Definition]]:
-    """Replacements of the place-holders in which every vector of values is a variable, and its definitions."""
+    """Return replacements of the place-holders in which every vector of values is a variable, and its definitions."""
     exchange: dict[int, Any] = {}
     definitions = []
     for substrate in compiled:
@@ -80,7 +80,7 @@ class LiftedForm(StandardForm):
         self._below = sp.vstack(blocks, format="csr") if blocks else sp.csr_array((0, size))
 
     def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """P, q, A, b at the parameters' present values."""
+        """Return P, q, A, b at the parameters' present values."""
         before = self._at[0]
         numbers_before = self._at[1]
         P, q, A, b = super().numbers()
@@ -107,7 +107,7 @@ class LiftedForm(StandardForm):
                 variable.save_value(values.reshape(variable.shape, order="F"))
 
     def defining(self, z: Array) -> dict[int, Array]:
-        """The multipliers of the definitions, as ``multipliers`` reads them."""
+        """Return the multipliers of the definitions, as ``multipliers`` reads them."""
         return {
             key: self.sign * z[rows]
             for key, (_, rows, _) in zip(self.keys, self.cones, strict=True)
@@ -115,7 +115,7 @@ class LiftedForm(StandardForm):
         }
 
     def _rows(self, definition: Definition, size: int) -> Any:
-        """values - rows z - shift, the entries of a row in the order of their columns."""
+        """Return values - rows z - shift, the entries of a row in the order of their columns."""
         n, r = definition.rows.shape
         blocks = []
         for c in range(definition.values.size // n):

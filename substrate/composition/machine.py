@@ -69,7 +69,7 @@ class Trials:
         self.refuse_unsolvable(among=2)
 
     def weigh(self, rows: tuple[Row, ...]) -> float:
-        """The largest ``relative / tolerance`` of the latest point's rows."""
+        """Return the largest ``relative / tolerance`` of the latest point's rows."""
         worst = max(row.relative / row.tolerance for row in rows)
         if worst < self._best[0]:
             self._best = (worst, self.witness)
@@ -85,7 +85,8 @@ class Trials:
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
             solvers = [solver for solver, status in self._words.items() if status in accepted]
             if len(solvers) >= among:
-                raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
+                verb = "reports" if len(solvers) == 1 else "report"
+                raise SolverError(f"{' and '.join(solvers)} {verb} that the machine is {word}: {why}") from None
 
 
 #: Attributes of a variable that do not depend on its unit.
@@ -93,12 +94,12 @@ _HOMOGENEOUS = frozenset({"nonneg", "nonpos", "pos", "neg", "symmetric", "diag",
 
 
 def knows_units(problem: Any) -> bool:
-    """Whether no variable has an attribute that depends on its unit."""
+    """Return whether no variable has an attribute that depends on its unit."""
     return all(attributes_of(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
 
 
 def in_units(problem: Any, unit: float, cost_unit: float) -> tuple[Any, list[Any]]:
-    """Objective and constraints of a minimisation, with x divided by ``unit`` and the objective by ``worth``."""
+    """Return objective and constraints of a minimisation, with x divided by ``unit`` and the objective by ``worth``."""
     exchange = {id(variable): unit * _like(variable) for variable in problem.variables()}
     objective = problem.objective.args[0].tree_copy(exchange) / cost_unit
     constraints = [_divide(constraint.tree_copy(exchange), unit) for constraint in problem.constraints]
@@ -179,7 +180,7 @@ class Machine:
         self._compile(objective)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The declaration; what was compiled and solved is made anew where it is read."""
+        """Return the declaration; what was compiled and solved is made anew where it is read."""
         names = ("substrates", "outputs", "_labels", "_given", "_objective", "_declared", "_restricted")
         return {name: self.__dict__[name] for name in names}
 
@@ -244,7 +245,7 @@ class Machine:
         )
 
     def certificate(self) -> Certificate:
-        """The report on the present values of the problem's variables."""
+        """Return the report on the present values of the problem's variables."""
         with self.lock:
             return self._certificate()
 
@@ -309,12 +310,12 @@ class Machine:
             )
 
     def _largest_violation(self) -> float:
-        """The largest violation of an equality whose constraint was combined with others."""
+        """Return the largest violation of an equality whose constraint was combined with others."""
         numbers = () if self._equalities is None else self._equalities.numbers
         return max((float(np.abs(self._own[k].violation()).max()) for k in numbers), default=0.0)
 
     def _constraints(self, constraints: list[Any], shifts: Mapping[int, Any] | None = None) -> list[Any]:
-        """The user's constraints in coordinates, badly scaled equalities combined, and those of the coordinates.
+        """Return the user's constraints in coordinates, badly scaled equalities combined, and those of the coordinates.
 
         ``shifts`` of what is read, by place-holder, are in the former already, and are added to the latter.
         """
@@ -329,7 +330,7 @@ class Machine:
         return [*self._equalities.reduce(constraints, changes), *structure]
 
     def _shift_problem(self, unit: float, cost_unit: float) -> ShiftedProblem:
-        """The problem with a shift added to every vector of values that is read, in the given units."""
+        """Return the problem with a shift added to every vector of values that is read, in the given units."""
         exchange, shifts = self._replacements(), {}
         for holder in (holder for compiled in self._compiled for holder in compiled.mentioned if holder.role in READ):
             key = id(holder.leaf)
@@ -383,7 +384,7 @@ class Machine:
         return tuple(rows)
 
     def _trivial_cost(self) -> float:
-        """The objective of a constant machine: the size with which errors are compared."""
+        """Return the objective of a constant machine: the size with which errors are compared."""
         objective, variables = self.problem.objective, self.problem.variables()
         means = {id(compiled.shift): compiled.mean for compiled in self._compiled[:1]}
         constant = [np.full(variable.shape, means.get(id(variable), 0.0)) for variable in variables]
@@ -419,7 +420,7 @@ class Machine:
         return status
 
     def _twin(self) -> tuple[Any, float]:
-        """The same problem, measured in units of its targets."""
+        """Return the same problem, measured in units of its targets."""
         unit = max(compiled.spread for compiled in self._compiled)
         variables = self.problem.variables()
         # a penalty alone costs nothing at w = 0

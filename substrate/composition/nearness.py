@@ -54,7 +54,7 @@ class Nearness:
 def nearness(
     program: ConeProgram, x: Array, z: Array, radius: Array, ties: CoordinateBounds, step: Step | None = None
 ) -> Nearness | str:
-    """A feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
+    """Return a feasible point near x and its distance from the optimum by the multipliers z, or why there is none."""
     z = in_dual_cone(program, z)
     if program.whole is None:
         point = Feasibility(program).near(x, step)
@@ -93,7 +93,7 @@ def _distance(program: ConeProgram, point: FeasiblePoint, z: Array, radius: Arra
 
 
 def in_dual_cone(program: ConeProgram, z: Array) -> Array:
-    """z moved into the dual cone: raised where it is outside."""
+    """Return z moved into the dual cone: raised where it is outside."""
     z = z.copy()
     z[program.linear] = np.maximum(z[program.linear], 0.0)
     for cone in program.cone_blocks:
@@ -102,7 +102,7 @@ def in_dual_cone(program: ConeProgram, z: Array) -> Array:
 
 
 def _raise_multipliers(cone: Cone, z: Array, constant: NDArray[np.bool_]) -> Array:
-    """z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
+    """Return z in the dual of one cone; a multiplier of a constant row may be raised at no cost to stationarity."""
     if cone.kind == "SOC":
         return np.append(
             max(float(z[0]), (1.0 + relative_rounding(4.0 * z.size)) * float(np.linalg.norm(z[1:]))), z[1:]
@@ -118,7 +118,7 @@ def _raise_multipliers(cone: Cone, z: Array, constant: NDArray[np.bool_]) -> Arr
 
 
 def corrected_multipliers(program: ConeProgram, x: Array, z: Array, rounds: int = 3) -> Array:
-    """Multipliers nearer to stationarity where P has no effect: by least squares, in rows of either sign."""
+    """Return multipliers nearer to stationarity where P has no effect: by least squares, in rows of either sign."""
     z = in_dual_cone(program, z)
     weak = program.alone == 0.0
     if not weak.any():

@@ -32,7 +32,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 def factor_newton_matrix(structure: Structure, weights: Array, share: float = 0.0) -> "NewtonFactor":
-    """The Newton matrix at weights of the inequalities, with a small multiple of the identity where singular.
+    """Return the Newton matrix at weights of the inequalities, with a small multiple of the identity where singular.
 
     ``share`` is the sum of the shares of columns, and of rows, that may be left out.
     """
@@ -84,7 +84,7 @@ class NewtonFactor:
         self._factor_of(scaled, shift)
 
     def _significant(self, weights: Array, share: float) -> IntegerArray | None:
-        """The rows that matter; ``_kept`` becomes the number of leading columns that do."""
+        """Return the rows that matter; ``_kept`` becomes the number of leading columns that do."""
         P, significance = self._structure.P, self._structure.significance
         if significance is None:
             return None
@@ -122,7 +122,7 @@ class NewtonFactor:
         self.regular = info == 0
 
     def solve(self, right: Array, pulls: Array | None = None) -> tuple[Array, Array]:
-        """The solution u of the Newton system and its rows, without constants.
+        """Return the solution u of the Newton system and its rows, without constants.
 
         The right-hand side is ``right``, plus the transposed rows times ``pulls``: both products with F are taken once.
         """
@@ -154,7 +154,7 @@ class NewtonFactor:
 
 
 def _inverses(triangles: Array) -> Array:
-    """The inverses of upper triangles; a diagonal entry that vanishes is that of an undetermined variable."""
+    """Return the inverses of upper triangles; a diagonal entry that vanishes is that of an undetermined variable."""
     k = triangles.shape[1]
     diagonal = np.einsum("bii->bi", triangles)
     tiny = np.abs(diagonal) <= 1e-150

@@ -28,12 +28,12 @@ class Outputs:
     terms: Mapping[str | None, tuple[Term, ...]]
 
     def parts(self) -> tuple[LinearPart, ...]:
-        """The linear parts of all outputs."""
+        """Return the linear parts of all outputs."""
         every = [term for terms in self.terms.values() for term in terms]
         return tuple(term for term in every if isinstance(term, LinearPart))
 
     def refuse_foreign(self, variables: list[Any]) -> None:
-        """Weights that no term of the problem contains are not determined."""
+        """Refuse weights that no term of the problem contains: they are not determined."""
         present = {id(variable) for variable in variables}
         for term in self.parts():
             if id(term.weights) not in present:
@@ -44,7 +44,7 @@ class Outputs:
 
 
 def labels_of(substrates: tuple[Substrate, ...]) -> tuple[str, ...]:
-    """What the rows of a certificate call each substrate: its name, else its number where there are several."""
+    """Return what the rows of a certificate call each substrate: its name, else its number where there are several."""
     names = [s.name for s in substrates if s.name is not None]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -54,7 +54,7 @@ def labels_of(substrates: tuple[Substrate, ...]) -> tuple[str, ...]:
 
 
 def declared_outputs(predict: Any, substrates: tuple[Substrate, ...]) -> Outputs:
-    """The outputs that ``predict=`` declares; without it, the one substrate or those named."""
+    """Return the outputs that ``predict=`` declares; without it, the one substrate or those named."""
     if predict is None:
         if len(substrates) == 1:
             return Outputs({None: substrates})
@@ -92,7 +92,7 @@ def _check_output(output: Any, substrates: tuple[Substrate, ...], name: str = ""
 
 
 def columns_of(term: Term) -> tuple[int, ...]:
-    """The number of columns of a term's values as a shape: () for one value per row."""
+    """Return the number of columns of a term's values as a shape: () for one value per row."""
     if isinstance(term, Substrate):
         return term.columns
     return term.columns_of_values if isinstance(term, LinearPart) else ()

@@ -26,7 +26,7 @@ _REMAINDER = 10.0
 
 
 def largest_eigenvalue(K: Array) -> float:
-    """A lower bound on the largest eigenvalue of a symmetric matrix, within a few hundredths."""
+    """Return a lower bound on the largest eigenvalue of a symmetric matrix, within a few hundredths."""
     vector: Array = np.random.default_rng(0).standard_normal((K.shape[0], 1))
     for _ in range(_POWERS):
         vector = K @ vector
@@ -38,7 +38,9 @@ def largest_eigenvalue(K: Array) -> float:
 
 
 def pivoted_factor(K: Array, relative: float) -> Array | None:
-    """L with as many columns as there are pivots above the cut-off; None where K is not semi-definite up to it."""
+    """Return L with as many columns as there are pivots above the cut-off; None where K is not semi-definite up to
+    it.
+    """
     n, largest = K.shape[0], largest_eigenvalue(K)
     tolerance = relative * largest
     if not 0.0 < tolerance < np.inf:
@@ -65,7 +67,7 @@ class PivotedCoefficients:
         self._lwork, self._rank, self._n = lwork, L.shape[1], L.shape[0]
 
     def __matmul__(self, z: Any) -> Array:
-        """A z."""
+        """Return A z."""
         z = np.asarray(z, dtype=np.float64)
         columns = z if z.ndim == 2 else z[:, None]
         inner = np.zeros((self._n, columns.shape[1]), order="F")
@@ -74,7 +76,7 @@ class PivotedCoefficients:
         return product if z.ndim == 2 else product[:, 0]
 
     def __rmatmul__(self, rows: Any) -> Array:
-        """Rows times A."""
+        """Return rows times A."""
         right = np.asfortranarray(np.asarray(rows, dtype=np.float64).T)
         turned = dormqr("L", "T", self._reflectors, self._tau, right, max(self._lwork, 64 * right.shape[1]))[0]
         return np.ascontiguousarray(self._triangle(turned[: self._rank], "N").T)

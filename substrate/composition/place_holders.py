@@ -21,7 +21,7 @@ class Standing(cp.Variable):  # type: ignore[misc]
         self._nonneg = nonneg
 
     def is_nonneg(self) -> bool:
-        """Whether it stands for values that are not negative."""
+        """Return whether it stands for values that are not negative."""
         return self._nonneg
 
     def canonicalize(self) -> Any:

@@ -47,7 +47,7 @@ _DENSE = 1.0 / 3.0
 
 
 def polish(program: ConeProgram, x: Array, z: Array) -> tuple[Array, Array]:
-    """The best of the points computed; the given one where none is better."""
+    """Return the best of the points computed; the given one where none is better."""
     return min([(x, z), *_meet_constraints(program, x, z)], key=lambda point: _merit(program, *point))
 
 
@@ -80,7 +80,7 @@ def _meet_constraints(program: ConeProgram, x: Array, z: Array) -> Iterator[tupl
 
 
 def _on_rows(program: ConeProgram, x: Array, z: Array, active: IntegerArray) -> tuple[Array, Array] | None:
-    """x and the multipliers with the given rows as equalities; None where that system has no solution."""
+    """Return x and the multipliers with the given rows as equalities; None where that system has no solution."""
     n = x.size
     right = np.concatenate([-program.q, -program.b[active]])
     try:
@@ -92,7 +92,7 @@ def _on_rows(program: ConeProgram, x: Array, z: Array, active: IntegerArray) -> 
 
 
 def _merit(program: ConeProgram, x: Array, z: Array) -> float:
-    """Complementarity, violation and the residual of stationarity, in the units of the objective."""
+    """Return complementarity, violation and the residual of stationarity, in the units of the objective."""
     slack = program.A @ x + program.b
     z = z.copy()
     z[program.linear] = np.maximum(z[program.linear], 0.0)
@@ -108,7 +108,7 @@ def _merit(program: ConeProgram, x: Array, z: Array) -> float:
 
 
 def interior_point(program: ConeProgram, accuracy: float) -> tuple[Array, Array] | None:
-    """A point of the quadratic program by PIQP; None where it failed."""
+    """Return a point of the quadratic program by PIQP; None where it failed."""
     import piqp
 
     dense = program.A.nnz > _DENSE * program.b.size * program.q.size
@@ -143,7 +143,9 @@ _MARGIN = 0.9
 
 
 def within_radius(program: ConeProgram, x: Array, radius: Array, ties: CoordinateBounds) -> bool:
-    """Whether every optimum is proved to be within the radius of the feasible point x, coordinate by coordinate."""
+    """Return whether every optimum is proved to be within the radius of the feasible point x, coordinate by
+    coordinate.
+    """
     for accuracy in _CENTRAL:
         inside = interior_point(program, accuracy)
         if inside is None:
@@ -158,7 +160,7 @@ def within_radius(program: ConeProgram, x: Array, radius: Array, ties: Coordinat
 def _prove(
     program: ConeProgram, x: Array, radius: Array, ties: CoordinateBounds, centre: Array, z: Array
 ) -> bool | None:
-    """Whether a centre proves it; None where another one may."""
+    """Return whether a centre proves it; None where another one may."""
     z = _stationary(program, centre, z)
     linear, weights = program.linear, z[program.linear]
     if not np.isfinite(z).all() or (weights <= 0.0).any():
@@ -183,7 +185,7 @@ def _prove(
 
 
 def _stationary(program: ConeProgram, centre: Array, z: Array) -> Array:
-    """z changed in proportion to itself so that the coordinates that P does not determine are stationary."""
+    """Return z changed in proportion to itself so that the coordinates that P does not determine are stationary."""
     weak = program.alone == 0.0
     shares = np.abs(z)
     shares[program.equal] += 1.0
@@ -216,7 +218,7 @@ class _Moves:
         return cls(program.P, np.abs(W[program.linear]).T, np.sqrt(squares), remainder.T)
 
     def at(self, program: ConeProgram) -> "_Moves | None":
-        """Those of a program with the same A and another P.
+        """Return those of a program with the same A and another P.
 
         With diagonal matrices P and P', :math:`X' = P'^{-1} P X` has :math:`P' X' = P X` exactly, so that E stays, and
         :math:`X'^T P' X' \\le \\max_j (P_{jj} / P'_{jj}) X^T P X`.
@@ -233,12 +235,14 @@ class _Moves:
         return _Moves(program.P, self.rows, 1.001 * math.sqrt(ratio) * self.norms, self.remainder)
 
     def largest(self, distance: float, reach: Array, radius: Array) -> Array:
-        """The largest change of each coordinate, from the bounds on the rows and on the norm of P."""
+        """Return the largest change of each coordinate, from the bounds on the rows and on the norm of P."""
         return np.asarray(self.rows @ reach + distance * self.norms + self.remainder @ radius)
 
 
 def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[tuple[_Moves, _Moves]]:
-    """Those of an earlier program with the same A, as they were and for this one; then new ones, the cheaper first."""
+    """Yield those of an earlier program with the same A, as they were and for this one; then new ones, the cheaper
+    first.
+    """
     for moves in program.moves:
         taken = moves.at(program)
         if taken is not None:
@@ -257,7 +261,9 @@ def _moves(program: ConeProgram, distance: float, reach: Array) -> Iterator[tupl
 
 
 def _by_normal_equations(M: Array) -> Array:
-    """The least solution S of M S = I by a Cholesky factor of M M^T, refined once; not a number where there is none."""
+    """Return the least solution S of M S = I by a Cholesky factor of M M^T, refined once; not a number where there is
+    none.
+    """
     try:
         factor = cho_factor(M @ M.T, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:

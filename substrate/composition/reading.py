@@ -23,17 +23,17 @@ class Reading:
 
 
 def reading_of(holder: PlaceHolder) -> Reading:
-    """What a place-holder of values reads."""
+    """Return what a place-holder of values reads."""
     return read(holder.role, holder.points, holder.part)
 
 
 def read(role: str, points: Any, part: Any) -> Reading:
-    """What a role reads at points; ``part`` is the component, or the operator."""
+    """Return what a role reads at points; ``part`` is the component, or the operator."""
     return Reading(points, part if role == "component" else None, part if role == "operator" else None)
 
 
 def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array:
-    """The matrix of all inner products of the representers of two readings."""
+    """Return the matrix of all inner products of the representers of two readings."""
     P, Q = points_of(substrate, left), points_of(substrate, right)
     if left.part is not None and right.part is not None and left.part != right.part:
         return np.zeros((P.shape[0], Q.shape[0]))
@@ -47,5 +47,5 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
 
 
 def points_of(substrate: Substrate, reading: Reading) -> Any:
-    """The points of a reading."""
+    """Return the points of a reading."""
     return substrate.X if reading.points is None else reading.points

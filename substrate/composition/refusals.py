@@ -68,7 +68,7 @@ def refuse_broadcast(expressions: Sequence[Any]) -> None:
 
 
 def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None:
-    """A problem must use its own substrates only, and determine all of them."""
+    """Refuse a problem that uses foreign substrates, or does not determine all of its own."""
     variables = problem.variables()
     if any(isinstance(variable, Standing) for variable in variables):
         raise DeclarationError("a term uses a substrate that the machine was not given; name all its substrates")
@@ -88,7 +88,7 @@ def refuse_incomplete(problem: Any, substrates: list[CompiledSubstrate]) -> None
 
 
 def refuse_parameters(problem: Any) -> None:
-    """Parameters must enter affinely, and have unique names."""
+    """Refuse parameters that do not enter affinely, or that share a name."""
     if not problem.is_dpp():
         raise DeclarationError(
             "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
@@ -113,7 +113,7 @@ class QuestionedOutput:
     about: str
 
     def scale(self, weights: Array) -> tuple[float, float]:
-        """The spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
+        """Return the spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
         spread, rounding = spread_of(self.y, weights)
         if spread <= rounding:
             rounding = ACCURATE * (float(np.abs(self.y).max()) or 1.0)
@@ -121,7 +121,9 @@ class QuestionedOutput:
 
 
 def list_outputs(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[QuestionedOutput]:
-    """One question per substrate and per output with a linear part; ``starts`` gives each variable's first column."""
+    """Return one question per substrate and per output with a linear part; ``starts`` gives each variable's first
+    column.
+    """
     each = [
         _make_output(
             [compiled_substrate],
@@ -139,7 +141,7 @@ def list_outputs(compiled: list[CompiledSubstrate], starts: dict[int, int], outp
 def list_predicted_outputs(
     compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs
 ) -> list[QuestionedOutput]:
-    """One question per output, which ``predict`` of the result returns; none where training rows differ."""
+    """Return one question per output, which ``predict`` of the result returns; none where training rows differ."""
     listed = []
     for name, terms in outputs.terms.items():
         used = [substrate for substrate in compiled if any(substrate.substrate is term for term in terms)]

@@ -47,7 +47,7 @@ class RestrictedVariables:
 
     @classmethod
     def of(cls, parts: Iterable[Any]) -> "RestrictedVariables":
-        """Those in some expressions and constraints."""
+        """Return those in some expressions and constraints."""
         every = {id(variable): variable for part in parts for variable in part.variables()}
         pairs, constraints = [], []
         for variable in every.values():
@@ -92,7 +92,7 @@ class RestrictedVariables:
 
 
 def _constraints(x: Any, name: str, value: Any) -> list[Any]:
-    """The constraints of one attribute, labelled by both names."""
+    """Return the constraints of one attribute, labelled by both names."""
     label = f"{x.name()} {name}"
     if name in ("nonneg", "pos"):
         found = [x >= 0.0]
@@ -118,7 +118,7 @@ def _symmetric(x: Any) -> list[Any]:
 
 
 def _bounds(x: Any, low: Any, high: Any) -> list[Any]:
-    """Both sides, of the entries that have one."""
+    """Return both sides, of the entries that have one."""
     found = []
     for end, sign in ((low, 1.0), (high, -1.0)):
         if end is None:

@@ -43,7 +43,7 @@ class Further:
 
     @classmethod
     def of(cls, reading: Reading, coefficients: Array) -> "Further":
-        """The coefficients of a reading."""
+        """Return the coefficients of a reading."""
         return cls(reading.points, coefficients, reading.part, reading.operator)
 
     @property
@@ -87,27 +87,27 @@ class KernelExpansion:
         return math.sqrt(self.squared_norm)
 
     def predict(self, X: Any) -> Array:
-        """f at the rows of X."""
+        """Return f at the rows of X."""
         return np.asarray(self._values(Reading(real_points(X))) + self.b)
 
     def component(self, part: int, X: Any) -> Array:
-        """One component at the rows of X."""
+        """Return one component at the rows of X."""
         return self._values(Reading(real_points(X), part=part))
 
     def gradient(self, X: Any, column: int) -> Array:
-        """The derivative of f in input ``column`` at the rows of X."""
+        """Return the derivative of f in input ``column`` at the rows of X."""
         return self.derivative(X, {column: 1})
 
     def derivative(self, X: Any, orders: Any) -> Array:
-        """The derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
+        """Return the derivative of f of these orders by column, as ``{0: 2}``, at the rows of X."""
         return self.apply(LinearOperator.derivative(orders), X)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
-        """What a linear operator makes of f at the rows of X."""
+        """Return what a linear operator makes of f at the rows of X."""
         return self._read(self.substrate.resolve_operator(operator), real_points(X))
 
     def integral(self, boxes: Any) -> Array:
-        """The integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2)."""
+        """Return the integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2)."""
         self.substrate.kernel.refuse_integrals()
         return self._read(BoxIntegral(), rows_of(checked_boxes(boxes, self.substrate.X.shape[1])))
 
@@ -164,28 +164,28 @@ class Result:
         raise KeyError("this substrate is not part of the machine")
 
     def predict(self, X: Any) -> Any:
-        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
         values = {name: _total([term.predict(X) for term in terms]) for name, terms in self.fitted.items()}
         return values.get(None, values)
 
     def component(self, part: int, X: Any) -> Array:
-        """One component of a machine with one substrate."""
+        """Return one component of a machine with one substrate."""
         return self._only("component").component(part, X)
 
     def gradient(self, X: Any, column: int) -> Array:
-        """The derivative of f in input ``column``, of a machine with one substrate."""
+        """Return the derivative of f in input ``column``, of a machine with one substrate."""
         return self._only("gradient").gradient(X, column)
 
     def derivative(self, X: Any, orders: Any) -> Array:
-        """The derivative of f of these orders by column, of a machine with one substrate."""
+        """Return the derivative of f of these orders by column, of a machine with one substrate."""
         return self._only("derivative").derivative(X, orders)
 
     def integral(self, boxes: Any) -> Array:
-        """The integral of f over boxes, of a machine with one substrate."""
+        """Return the integral of f over boxes, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
-        """What a linear operator makes of f at the rows of X, of a machine with one substrate."""
+        """Return what a linear operator makes of f at the rows of X, of a machine with one substrate."""
         return self._only("apply").apply(operator, X)
 
     def _only(self, name: str) -> KernelExpansion:

@@ -29,7 +29,7 @@ class ScaledProgram:
         self.h, self.c = constants[:m] / self.unit, c * (self.unit / self.worth)
 
     def hessian(self, u: Array) -> Array:
-        """H u."""
+        """Return H u."""
         s, m = self.structure, self.m
         if not s.squares.size:
             return self.rate * s.quadratic(u)
@@ -37,25 +37,25 @@ class ScaledProgram:
         return self.rate * (s.quadratic(u) + s.pull(squares))
 
     def slacks(self, u: Array) -> Array:
-        """G u."""
+        """Return G u."""
         return self.structure.rows(u)[: self.m]
 
     def pull(self, z: Array) -> Array:
-        """G'z."""
+        """Return G'z."""
         return self.structure.pull(np.append(z, np.zeros(self.structure.squares.size)))
 
     def into(self, iterate: Iterate) -> Iterate:
-        """An iterate in our units."""
+        """Return an iterate in our units."""
         u, s, z = iterate
         return u / self.unit, s / self.unit, z * (self.unit / self.worth)
 
     def unscale(self, iterate: Warm | None) -> Warm | None:
-        """Iterates of ours in the units of the program."""
+        """Return iterates of ours in the units of the program."""
         cost_unit = self.worth / self.unit
         return None if iterate is None else tuple((u * self.unit, s * self.unit, z * cost_unit) for u, s, z in iterate)
 
     def factor(self, w: Array, share: float = 0.0) -> "NewtonSystem":
-        """H + G'WG, factored without columns and rows of so small a share."""
+        """Factor H + G'WG without columns and rows of so small a share."""
         return NewtonSystem(self, w, factor_newton_matrix(self.structure, w / self.rate, share))
 
 
@@ -68,7 +68,7 @@ class NewtonSystem:
     factor: NewtonFactor
 
     def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
-        """du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
+        """Return du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
         du, dz, row_change = self._once(r1, r2)
         p = self.problem
         for _ in range(refinements):
@@ -96,7 +96,7 @@ class State:
 
     @classmethod
     def of(cls, p: ScaledProgram, u: Array, s: Array, z: Array) -> "State":
-        """That of an iterate."""
+        """Return that of an iterate."""
         hu, gz, slack = p.hessian(u), p.pull(z), p.slacks(u) + p.h
         rd, rp, mu = hu + p.c - gz, slack - s, float(s @ z) / p.m
         residual = max(

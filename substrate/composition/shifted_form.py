@@ -37,7 +37,7 @@ class ShiftedForms:
         self._known: dict[tuple[str, float, float], tuple[StandardForm, dict[int, Any]]] = {}
 
     def of(self, program: ConeProgram, solver: str, unit: float, cost_unit: float) -> Shifted | None:
-        """The shifts in the rows of this program; None where it was compiled to other rows."""
+        """Return the shifts in the rows of this program; None where it was compiled to other rows."""
         key = (solver, unit, cost_unit)
         if key not in self._known:
             built = self._build(unit, cost_unit)
@@ -65,7 +65,9 @@ class ShiftedForms:
 
 
 def shifts_of_definitions(witness: Witness, substituted: Substituted) -> Shifted | None:
-    """The shifts in a program whose definitions were substituted: in the rows of these, or through what is gone."""
+    """Return the shifts in a program whose definitions were substituted: in the rows of these, or through what is
+    gone.
+    """
     form, whole = witness.form, witness.structured.structure.program
     if not isinstance(form, LiftedForm):
         return None

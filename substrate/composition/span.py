@@ -44,7 +44,7 @@ _SHARED = "components share the coefficients of the training rows"
 
 
 def penalises(substrate: Substrate, roles: Iterable[str]) -> bool:
-    """Whether a machine that mentions these roles penalises w."""
+    """Return whether a machine that mentions these roles penalises w."""
     return substrate.ridge > 0.0 or not _NORMS.isdisjoint(roles)
 
 
@@ -65,7 +65,7 @@ class SubstrateSpan:
 
     @classmethod
     def of(cls, substrate: Substrate, mentioned: tuple[PlaceHolder, ...]) -> "SubstrateSpan":
-        """The span of a machine that mentions these place-holders."""
+        """Return the span of a machine that mentions these place-holders."""
         if substrate.basis is not None:
             return cls(
                 substrate=substrate,
@@ -131,13 +131,17 @@ class SubstrateSpan:
         return free if finite is None else min(free, finite)
 
     def rows(self, reading: Reading) -> Array:
-        """The inner products of the representers of a reading with those of the span, one column per coefficient."""
+        """Return the inner products of the representers of a reading with those of the span, one column per
+        coefficient.
+        """
         if len(self.readings) == 1:
             return inner_products(self.substrate, reading, self.readings[0])
         return np.hstack([inner_products(self.substrate, reading, own_reading) for own_reading in self.readings])
 
     def lengths(self) -> Array:
-        """A factor for every representer, by which derivatives have the length of values: their unit is another one."""
+        """Return a factor for every representer, by which derivatives have the length of values: their unit is
+        another one.
+        """
         factors, typical = [], 0.0
         for reading, size in zip(self.readings, self.sizes, strict=True):
             ratio = 1.0
@@ -150,7 +154,7 @@ class SubstrateSpan:
         return np.concatenate(factors)
 
     def product(self, a: Array) -> Array:
-        """The fitted values without bias."""
+        """Return the fitted values without bias."""
         s, (own_coefficients, *further_coefficients) = self.substrate, self.parts(a)
         fitted: Array = s.gram.product(own_coefficients) if s.basis is None else s.kernel_rows(None) @ own_coefficients
         for reading, coefficients in zip(self.readings[1:], further_coefficients, strict=True):
@@ -158,11 +162,11 @@ class SubstrateSpan:
         return fitted
 
     def parts(self, a: Array) -> list[Array]:
-        """The coefficients of every reading."""
+        """Return the coefficients of every reading."""
         return np.split(a, np.cumsum(self.sizes)[:-1])
 
     def squared_norm(self, a: Array) -> float:
-        """w'w of the coefficients, summed over their columns."""
+        """Return w'w of the coefficients, summed over their columns."""
         if a.ndim == 2:
             return sum(self.squared_norm(column) for column in a.T)
         own_coefficients, *further_coefficients = self.parts(a)
@@ -175,7 +179,7 @@ class SubstrateSpan:
         return max(total, 0.0)
 
     def matrix(self) -> Array:
-        """The inner products of all representers."""
+        """Return the inner products of all representers."""
         size = self.size
         check_memory(
             8.0 * size * size,
@@ -193,18 +197,18 @@ class SubstrateSpan:
 
 
 def _is_on_training_rows(substrate: Substrate, roles: set[str]) -> bool:
-    """Whether the machine is meant on the training rows."""
+    """Return whether the machine is meant on the training rows."""
     return "alpha" in roles or substrate.span == "training" or not penalises(substrate, roles)
 
 
 def _why_not(substrate: Substrate, roles: set[str]) -> str:
-    """Why other points do not join, where they do not."""
+    """Return why other points do not join, where they do not."""
     if substrate.span == "training":
         return "span='training', so that the optimum over all w can be lower"
     if "alpha" in roles:
         return "the machine mentions alpha, one per row"
     if not penalises(substrate, roles):
-        return "the machine does not penalise w, so other points that it mentions do not join"
+        return "the machine does not penalise w, so other points that it mentions are not part of its expansion"
     if substrate.kernel.pairwise:
         return "a precomputed matrix has no kernel values between other points"
     return ""

@@ -97,7 +97,7 @@ class Structure:
         return int(self.keep.size)
 
     def rows(self, u: Array) -> Array:
-        """The rows at u, without their constants."""
+        """Return the rows at u, without their constants."""
         k = self.sparse_columns.size
         return np.asarray(self.C @ u[:k] + self.T @ (self.F @ u[k:]))
 
@@ -107,17 +107,17 @@ class Structure:
         return self.C.T, self.T.T
 
     def pull(self, weights: Array) -> Array:
-        """The transposed rows times weights."""
+        """Return the transposed rows times weights."""
         C, T = self.transposes
         return np.concatenate([C @ weights, self.F.T @ (T @ weights)])
 
     def quadratic(self, u: Array) -> Array:
-        """P u in the dense coordinates."""
+        """Return P u in the dense coordinates."""
         k = self.sparse_columns.size
         return np.concatenate([np.zeros(k), self.P * u[k:] if self.P.ndim == 1 else self.P @ u[k:]])
 
     def whole(self, u: Array) -> Array:
-        """x, of all columns of the program."""
+        """Return x, of all columns of the program."""
         k, x = self.sparse_columns.size, np.zeros(self.program.q.size)
         x[self.sparse_columns], x[self.dense] = u[:k], self.offset + self._turn(u[k:])
         eliminated = self.eliminated
@@ -125,7 +125,7 @@ class Structure:
         return x
 
     def multipliers(self, x: Array, z: Array) -> Array:
-        """The multipliers of all rows of the program, of equalities by stationarity."""
+        """Return the multipliers of all rows of the program, of equalities by stationarity."""
         program, eliminated = self.program, self.eliminated
         every = np.zeros(program.b.size)
         every[program.linear[self.keep]] = z
@@ -142,7 +142,7 @@ class Structure:
         return every
 
     def without_definitions(self, protected: Iterable[int]) -> "Substituted":
-        """The variables that equalities define and P does not weigh, but the protected ones, substituted."""
+        """Return the variables that equalities define and P does not weigh, but the protected ones, substituted."""
         program, eliminated = self.program, self.eliminated
         gone = (program.P.diagonal()[eliminated.columns] == 0.0) & ~np.isin(
             eliminated.columns, np.fromiter(protected, np.intp)
@@ -189,7 +189,7 @@ class Substituted:
     fixed: tuple[Any, Array, IntegerArray, IntegerArray]
 
     def program(self, whole: ConeProgram) -> ConeProgram:
-        """The program with P and q of the whole one."""
+        """Return the program with P and q of the whole one."""
         if not self.gone.size:
             return whole
         q = whole.q + self.over.T @ whole.q[self.gone]
@@ -198,7 +198,9 @@ class Substituted:
 
 
 def _product(left: Any, right: Any) -> Any:
-    """The product of two sparse matrices; where rows on the left have one entry each, rows on the right are copied."""
+    """Return the product of two sparse matrices; where rows on the left have one entry each, rows on the right are
+    copied.
+    """
     counts = np.diff(left.indptr)
     if not left.nnz or counts.max() > 1:
         return left @ right
@@ -213,7 +215,7 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def apply_reflectors(factor: Array, tau: Array, right: Array, side: str) -> Array:
-    """Q right, or Q' right for side "T", by Householder reflectors."""
+    """Return Q right, or Q' right for side "T", by Householder reflectors."""
     factor = factor[:, : tau.size]  # of more equalities than variables, the first determine Q
     work = dormqr("L", side, factor, tau, right, -1)[1]
     return np.asarray(dormqr("L", side, factor, tau, np.asfortranarray(right), int(work[0]))[0])

@@ -19,7 +19,7 @@ _SAME = 1e-14
 
 
 def dense_rows(direct: Any, via: Any, over: Any, height: int) -> tuple[Array, Any]:
-    """F and T with direct + via @ over = T F, in ``height`` rows (those missing are zero).
+    """Return F and T with direct + via @ over = T F, in ``height`` rows (those missing are zero).
 
     Rows of F that are multiples of each other are kept once.
     """
@@ -51,7 +51,7 @@ def dense_rows(direct: Any, via: Any, over: Any, height: int) -> tuple[Array, An
 
 
 def _owners(rows: Array) -> tuple[IntegerArray, Array]:
-    """For each row an equal one up to a factor, and the factor."""
+    """Return for each row an equal one up to a factor, and the factor."""
     owner, scale = np.arange(rows.shape[0]), np.ones(rows.shape[0])
     if not rows.size:
         return owner, scale
@@ -70,7 +70,7 @@ def _owners(rows: Array) -> tuple[IntegerArray, Array]:
 
 
 def labels_of(C: Any, T: Any, n_sparse: int, dense: int) -> IntegerArray:
-    """The block of each sparse variable and of each row of F."""
+    """Return the block of each sparse variable and of each row of F."""
     joined = sp.hstack([C, T], format="csr")
     pattern = sp.csr_array((np.ones(joined.nnz), joined.indices, joined.indptr), shape=joined.shape)
     m = joined.shape[0]
@@ -80,7 +80,7 @@ def labels_of(C: Any, T: Any, n_sparse: int, dense: int) -> IntegerArray:
 
 
 def blocks_of(C: Any, T: Any, labels: IntegerArray, n_sparse: int) -> tuple[Blocks, ...]:
-    """Blocks of equal shape, together."""
+    """Return blocks of equal shape, together."""
     joined = sp.hstack([C, T], format="csr")
     # rows without a variable are not there: the first entry of a row names its block
     row_label = labels[joined.indices[joined.indptr[:-1]]]
@@ -124,7 +124,7 @@ def blocks_of(C: Any, T: Any, labels: IntegerArray, n_sparse: int) -> tuple[Bloc
 
 
 def parts_of(F: Array) -> tuple[tuple[IntegerArray, IntegerArray], ...]:
-    """Rows of F with the columns in which they have entries: products with zeros are spared."""
+    """Return rows of F with the columns in which they have entries: products with zeros are spared."""
     if not F.size:
         return ()
     patterns, which = np.unique(F != 0.0, axis=0, return_inverse=True) if _worthwhile(F) else (None, None)

@@ -29,7 +29,7 @@ _MANY = 128
 
 
 def find_structure(program: ConeProgram, dense: Iterable[int]) -> Structure | str:
-    """The structure of a program whose ``dense`` columns are known, or why there is none."""
+    """Return the structure of a program whose ``dense`` columns are known, or why there is none."""
     if not program.quadratic:
         return "it has cones"
     chosen = np.zeros(program.q.size, dtype=bool)
@@ -38,7 +38,7 @@ def find_structure(program: ConeProgram, dense: Iterable[int]) -> Structure | st
 
 
 def renew(structure: Structure, program: ConeProgram) -> Structure | None:
-    """The structure of a program that differs in P and q only; None where it differs in more."""
+    """Return the structure of a program that differs in P and q only; None where it differs in more."""
     old_program = structure.program
     is_same = (
         program.P.shape == old_program.P.shape
@@ -96,7 +96,7 @@ class _Finder:
             is_dense[built] = True
 
     def _find_definitions(self) -> EliminatedVariables:
-        """A variable of its own for as many equalities as have one: not coupled by P, and in no other equality.
+        """Return a variable of its own for as many equalities as have one: not coupled by P, and in no other equality.
 
         A definition may use variables that are defined later; it is then written over those that remain.
         """
@@ -143,7 +143,7 @@ class _Finder:
         squared: NDArray[np.bool_],
         weight: Array,
     ) -> Structure | str | IntegerArray:
-        """The structure with these dense columns; further ones where a block is too large."""
+        """Return the structure with these dense columns; further ones where a block is too large."""
         program = self.program
         dense, sparse_columns = np.flatnonzero(is_dense), np.flatnonzero(is_kept & ~is_dense)
         over_own, over_dense = eliminated.over[:, sparse_columns], eliminated.over[:, dense]
@@ -218,7 +218,7 @@ class _Finder:
 
 
 def _by_significance(P: Array, F: Array) -> tuple[IntegerArray, Significance | None]:
-    """The columns in order of their part in the Newton matrix, the largest first."""
+    """Return the columns in order of their part in the Newton matrix, the largest first."""
     squares = F * F
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(P > 0.0, squares.sum(axis=0) / P, np.inf)
@@ -227,7 +227,7 @@ def _by_significance(P: Array, F: Array) -> tuple[IntegerArray, Significance | N
 
 
 def _significance(P: Array, squares: Array) -> Significance | None:
-    """None where P has further entries."""
+    """Return the significance; None where P has further entries."""
     if P.ndim != 1:
         return None
     over = np.flatnonzero(P > 0.0)
@@ -235,7 +235,7 @@ def _significance(P: Array, squares: Array) -> Significance | None:
 
 
 def _unit_rows(columns: IntegerArray, width: int) -> Any:
-    """Rows with a single one."""
+    """Return rows with a single one."""
     return sp.csr_array((np.ones(columns.size), (np.arange(columns.size), columns)), (columns.size, width))
 
 
@@ -247,7 +247,7 @@ def _quadratic(
     offset: Array,
     reflectors: tuple[Array, Array, int] | None,
 ) -> tuple[Array, Array]:
-    """The linear term and P (or its diagonal), over the coordinates."""
+    """Return the linear term and P (or its diagonal), over the coordinates."""
     q = program.q + eliminated.over.T @ program.q[eliminated.columns]
     within, linear = sp.csr_array(program.P[dense][:, dense]), q[dense]
     if reflectors is None and within.nnz == np.count_nonzero(within.diagonal()):
@@ -269,7 +269,7 @@ def _equal(first: Any, second: Any) -> bool:
 
 
 def _resolve_definitions(levels: list[EliminatedVariables], width: int) -> EliminatedVariables:
-    """All definitions, over the variables that none of them defines."""
+    """Return all definitions, over the variables that none of them defines."""
     eliminated = EliminatedVariables(
         columns=np.zeros(0, np.intp),
         rows=np.zeros(0, np.intp),
@@ -294,7 +294,7 @@ def _resolve_definitions(levels: list[EliminatedVariables], width: int) -> Elimi
 
 
 def _solved_equalities(E: Array, right: Array) -> tuple[Array, tuple[Array, Array, int]] | str:
-    """A solution of E u = right, the reflectors whose first columns span the rows of E, and its rank."""
+    """Return a solution of E u = right, the reflectors whose first columns span the rows of E, and its rank."""
     factor, pivots, tau, _, _ = dgeqp3(np.asfortranarray(E.T))
     diagonal = np.abs(np.diagonal(factor))
     rank = int((diagonal > 1e-12 * diagonal.max(initial=0.0)).sum())

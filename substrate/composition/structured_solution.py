@@ -72,7 +72,7 @@ def structured_solution(
     warm: Warm | None = None,
     accuracy: float = 0.0,
 ) -> StructuredPoint | str:
-    """A solution, to the accuracy that rounding allows; or the status of a method that failed.
+    """Return a solution, to the accuracy that rounding allows; or the status of a method that failed.
 
     ``warm`` is that of a program of the same shape, to begin with; ``accuracy`` the relative gap and residual that are
     enough.
@@ -122,7 +122,7 @@ def _without_rows(p: ScaledProgram) -> _IteratedPoint | str:
 
 
 def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
-    """The latest of the iterates whose residual here is not too large for its gap; or a first one."""
+    """Return the latest of the iterates whose residual here is not too large for its gap; or a first one."""
     for iterate in reversed(warm or ()):
         state = State.of(p, *p.into(iterate))
         if state.residual <= _READY * state.gap:
@@ -192,13 +192,13 @@ def _iterate(
 
 
 def _cold(p: ScaledProgram) -> Iterate:
-    """A first iterate: the solution with quadratic penalties, moved inside."""
+    """Return a first iterate: the solution with quadratic penalties, moved inside."""
     u, z, row_change = p.factor(np.ones(p.m), _MOST_SHARE).solve(-p.c, -p.h)
     return u, _inside(row_change + p.h), _inside(z)
 
 
 def _balance(p: ScaledProgram, u: Array, z: Array) -> Array:
-    r"""Multipliers that are stationary in the sparse variables to rounding, by the smallest relative changes.
+    r"""Return multipliers that are stationary in the sparse variables to rounding, by the smallest relative changes.
 
     With C the columns of a block and r its residual, :math:`\Delta z = Z^2 C (C^T Z^2 C)^{-1} r`. A warm start leaves a
     residual that shrinks only as its steps do, and squares do not determine these variables.
@@ -234,13 +234,13 @@ def _direction(
 
 
 def _inside(values: Array) -> Array:
-    """The values, shifted to be positive where they are not."""
+    """Return the values, shifted to be positive where they are not."""
     lowest = float(values.min())
     size = float(np.linalg.norm(values)) / np.sqrt(values.size)
     return values if lowest > 0.1 else values - lowest + max(size, 1.0)
 
 
 def _largest(value: Array, step: Array) -> float:
-    """The longest step that keeps the values positive."""
+    """Return the longest step that keeps the values positive."""
     falls = step < 0.0
     return float((-value[falls] / step[falls]).min(initial=np.inf))

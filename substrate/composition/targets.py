@@ -31,7 +31,7 @@ def without_single_column(targets: Array, name: str = "y") -> Array:
 
 
 def checked_targets(y: Any, n: int, task: str) -> Array:
-    """One target per point, or a column of them per output."""
+    """Return one target per point, or a column of them per output."""
     targets = without_single_column(real_array(y, "y", ndim=(1, 2)))
     if targets.shape[0] != n:
         raise DataError(f"y must have one entry per point: expected {n}, received {targets.shape[0]}")

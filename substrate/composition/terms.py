@@ -54,7 +54,7 @@ class TermSum(Term):
 
 
 def terms_of(term: Term) -> tuple[Term, ...]:
-    """The terms of a sum; a term that is none is its only one."""
+    """Return the terms of a sum; a term that is none is its only one."""
     return term.terms if isinstance(term, TermSum) else (term,)
 
 
@@ -112,7 +112,7 @@ class LinearPart(Term):
         return int(self.weights.shape[0]) if self.weights.ndim else 1
 
     def places(self, starts: dict[int, int], column: int = 0) -> NDArray[np.intp]:
-        """Where a program has a column of the weights; ``starts`` has the first place of each variable."""
+        """Return where a program has a column of the weights; ``starts`` has the first place of each variable."""
         first = starts[self.weights.id] + column * self.height
         return np.arange(first, first + self.height)
 
@@ -122,7 +122,7 @@ class LinearPart(Term):
         return tuple(self.weights.shape[1:])
 
     def matrix(self, X: Any, name: str = "X") -> Array:
-        """The matrix that the weights multiply at the rows of X."""
+        """Return the matrix that the weights multiply at the rows of X."""
         X = real_points(X, name)
         n, width = X.shape
         if self.features is not None:
@@ -139,12 +139,12 @@ class LinearPart(Term):
         return np.asarray(chosen.toarray() if is_sparse(chosen) else chosen, dtype=np.float64)
 
     def __call__(self, X: Any) -> Any:
-        """The values at the rows of X, affine in the weights."""
+        """Return the values at the rows of X, affine in the weights."""
         M = self.matrix(X)
         return M @ self.weights if self.weights.ndim else M[:, 0] * self.weights
 
     def at_present_value(self) -> "FittedPart":
-        """The linear part with the present value of its weights."""
+        """Return the linear part with the present value of its weights."""
         return FittedPart(self, np.array(self.weights.value, dtype=np.float64))
 
 
@@ -156,6 +156,6 @@ class FittedPart:
     weights: Array
 
     def predict(self, X: Any) -> Array:
-        """The values at the rows of X."""
+        """Return the values at the rows of X."""
         M = self.part.matrix(X)
         return np.asarray(M @ (self.weights if self.weights.ndim else self.weights[None]))

@@ -69,7 +69,7 @@ class Gap:
     balanced: bool
 
     def coefficients(self, pull: Array) -> Array:
-        """The pulls at the representers; those of values of f sum to zero where that is part of the expansion."""
+        """Return the pulls at the representers; those of values of f sum to zero where the expansion has that."""
         if not self.balanced:
             return pull
         pull = pull.copy()
@@ -77,7 +77,7 @@ class Gap:
         return pull
 
     def readings(self, a: Array) -> tuple[Array, Array]:
-        """The readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
+        """Return the readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
         (high, low), rounding = self.matrix.times(a)
         values = high + low
         radius = (
@@ -95,7 +95,9 @@ class Gap:
 
 
 def gap_of(compiled: CompiledSubstrate) -> Gap | None:
-    """The gap of a substrate whose w is penalised, on representers of all that is read; None where it is not known."""
+    """Return the gap of a substrate whose w is penalised, on representers of all that is read; None where it is not
+    known.
+    """
     frame, span, s = compiled.frame, compiled.span, compiled.substrate
     L = frame.training if frame.representers is None else frame.representers
     if s.basis is not None or "features" not in frame.kind or L.shape[0] != span.size or span.size > _LARGEST:
@@ -127,7 +129,7 @@ def gap_of(compiled: CompiledSubstrate) -> Gap | None:
 
 
 def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
-    """G by the more accurate formula where there is one, and the rounding of its entries."""
+    """Return G by the more accurate formula where there is one, and the rounding of its entries."""
     kernel, points = span.substrate.kernel, [points_of(span.substrate, reading) for reading in span.readings]
     plain = all(reading.operator is None and reading.part is None for reading in span.readings)
     if plain and not kernel.pairwise and not any(is_sparse(points_of_side) for points_of_side in points):
@@ -144,7 +146,9 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
 
 
 def _uncancelled(span: SubstrateSpan) -> Array:
-    """The sums of the lengths of all terms of each representer: what the rounding of an operator is relative to."""
+    """Return the sums of the lengths of all terms of each representer: what the rounding of an operator is relative
+    to.
+    """
     sums = []
     for reading in span.readings:
         points = points_of(span.substrate, reading)
@@ -187,7 +191,9 @@ class WholeSpace:
     substrates: tuple[_SubstrateInSpace, ...]
 
     def bound_radius(self, program: ConeProgram, x: Array, z: Array, point_radius: float = 0.0) -> Array:
-        """How far the rows at a point of all w can be from those at x, after a correction of w of length ``moved``."""
+        """Return how far the rows at a point of all w can be from those at x, after a correction of w of length
+        ``moved``.
+        """
         pulls, slope = self.shifted.B.T @ z - self.shifted.q, program.slope(x, z)[0]
         radius, several = np.zeros(pulls.size), np.zeros(pulls.size)
         for substrate in self.substrates:
@@ -211,7 +217,7 @@ class WholeSpace:
         )
 
     def steeper(self, z: Array, residual: Array) -> Array:
-        """The slope in coordinates as it is in all directions, from its sizes."""
+        """Return the slope in coordinates as it is in all directions, from its sizes."""
         residual = residual.copy()
         terms = np.diff(sp.csc_array(self.sizes).indptr) + 2.0
         rounding = relative_rounding(terms) * (self.sizes.T @ np.abs(z) + np.abs(self.shifted.q))
@@ -222,14 +228,16 @@ class WholeSpace:
         return residual
 
     def curvature_radius(self, rows: IntegerArray) -> float:
-        """What a squared singular value of these rows may lose in all directions."""
+        """Return what a squared singular value of these rows may lose in all directions."""
         block = self.shifted.B[rows].toarray()
         return float(
             sum(substrate.gap.eta * np.linalg.norm(block[:, substrate.shifts], 2) ** 2 for substrate in self.substrates)
         )
 
     def further(self, multipliers: Array, equal: IntegerArray, columns: IntegerArray, F: Array) -> Array:
-        """What X'PX gains in all directions, for each value: its representation has these multipliers of equalities."""
+        """Return what X'PX gains in all directions, for each value: its representation has these multipliers of
+        equalities.
+        """
         through = -(self.shifted.B[equal].T @ multipliers)
         total = np.zeros(F.shape[0])
         for substrate in self.substrates:
@@ -239,7 +247,7 @@ class WholeSpace:
         return total
 
     def directly(self, columns: IntegerArray) -> float:
-        """What the square of a tie by a norm gains: every value is a reading of its own."""
+        """Return what the square of a tie by a norm gains: every value is a reading of its own."""
         used = [substrate for substrate in self.substrates if np.isin(substrate.z, columns).any()]
         return float(sum(substrate.gap.eta / substrate.weight for substrate in used))
 
@@ -251,7 +259,7 @@ def whole_space(
     columns: dict[int, int],
     gap: Callable[[CompiledSubstrate], Gap | None],
 ) -> WholeSpace | None:
-    """What the program says of the machine over all w; None where w enters by more than what is read and w'w."""
+    """Return what the program says of the machine over all w; None where w enters by more than what is read and w'w."""
     substrates: list[_SubstrateInSpace] = []
     for compiled_substrate in compiled:
         gap_found = gap(compiled_substrate)
@@ -268,7 +276,7 @@ def whole_space(
 
 
 def _is_explained(program: ConeProgram, shifted: Shifted, substrate: _SubstrateInSpace) -> bool:
-    """Whether w enters the rows and the linear cost by nothing but what is read: A_z = B L and q_z = L'q_t."""
+    """Return whether w enters the rows and the linear cost by nothing but what is read: A_z = B L and q_z = L'q_t."""
     if program.b.size * substrate.z.size > _ENTRIES:
         return False
     B, q, L = shifted.B[:, substrate.shifts], shifted.q[substrate.shifts], substrate.rows

@@ -126,7 +126,7 @@ def tic_tac_toe(*, return_X_y: Literal[True] = True) -> Lettered: ...
 @overload
 def tic_tac_toe(*, return_X_y: Literal[False]) -> "Bunch": ...
 def tic_tac_toe(*, return_X_y: bool = True) -> "Lettered | Bunch":
-    """Final boards of tic-tac-toe, and whether the first player has won [Aha1991].
+    """Load final boards of tic-tac-toe, and whether the first player has won [Aha1991].
 
     958 boards, nine inputs top_left .. bottom_right with x = +1, blank = 0 and o = -1 (our coding;
     the source has letters). Target ``class``: "positive" where x has won (626), "negative" where o

@@ -77,7 +77,7 @@ def motorcycle(*, return_X_y: Literal[True] = True) -> Arrays: ...
 @overload
 def motorcycle(*, return_X_y: Literal[False]) -> "Bunch": ...
 def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
-    """Head acceleration against time in a simulated motorcycle accident [Silverman1985].
+    """Load head acceleration against time in a simulated motorcycle accident [Silverman1985].
 
     133 rows; input ``times`` in milliseconds after impact, target ``accel`` in g. Only 94 of the
     times are distinct, one row occurs twice, and the spread of the target grows after the impact:
@@ -98,7 +98,7 @@ def boston(*, return_X_y: Literal[True] = True) -> Arrays: ...
 @overload
 def boston(*, return_X_y: Literal[False]) -> "Bunch": ...
 def boston(*, return_X_y: bool = True) -> "Arrays | Bunch":
-    r"""Median home values in 506 census tracts of Boston, 1970 [HarrisonRubinfeld1978].
+    r"""Load median home values in 506 census tracts of Boston, 1970 [HarrisonRubinfeld1978].
 
     .. warning::
        The column ``B`` encodes race: it is :math:`1000 (Bk - 0.63)^2`, Bk being the proportion of
@@ -160,7 +160,7 @@ def ripley(subset: Subset = "train", *, return_X_y: Literal[True] = True) -> Num
 @overload
 def ripley(subset: Subset = "train", *, return_X_y: Literal[False]) -> "Bunch": ...
 def ripley(subset: Subset = "train", *, return_X_y: bool = True) -> "Numbered | Bunch":
-    """Ripley's synthetic two-class problem in the plane [Ripley1996].
+    """Load Ripley's synthetic two-class problem in the plane [Ripley1996].
 
     Coordinates ``xs`` and ``ys``, class ``yc`` 0 or 1, both classes equally frequent.
     [Pelckmans2005] trains on the 250 points; its accuracies fit the 1000 test points.
@@ -194,7 +194,7 @@ def pima(*, return_X_y: Literal[True] = True) -> Numbered: ...
 @overload
 def pima(*, return_X_y: Literal[False]) -> "Bunch": ...
 def pima(*, return_X_y: bool = True) -> "Numbered | Bunch":
-    """Diabetes among 768 women of Pima heritage [Smith1988].
+    """Load data on diabetes among 768 women of Pima heritage [Smith1988].
 
     .. warning::
        Zeros mean missing in ``glucose`` (5), ``pressure`` (35), ``triceps`` (227), ``insulin``
@@ -221,7 +221,7 @@ def ionosphere(*, return_X_y: Literal[True] = True) -> Lettered: ...
 @overload
 def ionosphere(*, return_X_y: Literal[False]) -> "Bunch": ...
 def ionosphere(*, return_X_y: bool = True) -> "Lettered | Bunch":
-    """Radar returns from the ionosphere, good or bad [Sigillito1989].
+    """Load radar returns from the ionosphere, good or bad [Sigillito1989].
 
     351 rows of 17 complex autocorrelation values, written as 34 real inputs a01 .. a34. ``a01`` is 0 or 1 and ``a02``
     is 0 in every row, so standardising must handle a standard deviation of zero; one row occurs twice. Target

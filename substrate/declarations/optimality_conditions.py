@@ -135,7 +135,7 @@ class FusedConditions:
     y_val: Array
 
     def validation_errors(self) -> Array:
-        """y^v - M v - b."""
+        """Return y^v - M v - b."""
         return np.asarray(self.errors.value, dtype=np.float64)
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:

@@ -33,7 +33,7 @@ def weights_of(rho: Any, components: int | None = None, name: str = "rho") -> We
 
 
 def penalty(rho: Weights, t: Array) -> float:
-    """sum_l rho_l t_l."""
+    """Return sum_l rho_l t_l."""
     return float(rho @ t) if isinstance(rho, np.ndarray) else float(rho * t.sum())
 
 

@@ -70,7 +70,7 @@ def huber_conjugate(shares: Any, weights: Array, delta: float) -> HuberConjugate
 
 
 def huber_loss(e: Array, delta: float) -> Array:
-    """h_delta of each error."""
+    """Return h_delta of each error."""
     size = np.abs(e)
     return np.asarray(np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)))
 

@@ -41,7 +41,7 @@ class Kernel(BaseKernel):
             Kernel._nodes[node] = cls
 
     def on(self, *columns: int) -> "Kernel":
-        """This kernel restricted to the given columns of its input."""
+        """Return this kernel restricted to the given columns of its input."""
         return self._nodes["restricted"](self, columns)
 
     def __add__(self, right: Any) -> "Kernel":
@@ -63,7 +63,7 @@ class _Pair(Kernel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.left, Kernel) or not isinstance(self.right, Kernel):
-            raise DeclarationError(f"{type(self).__name__} joins two kernels, received {self.left!r}, {self.right!r}")
+            raise DeclarationError(f"{type(self).__name__} needs two kernels, received {self.left!r}, {self.right!r}")
 
     @property
     def pairwise(self) -> bool:  # type: ignore[override]
@@ -75,7 +75,7 @@ class _Pair(Kernel):
         return self.left.cost(n_features) + self.right.cost(n_features)
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """The groups of both sides."""
+        """Return the groups of both sides."""
         return tuple(dict.fromkeys(self.left.compared_columns(n_features) + self.right.compared_columns(n_features)))
 
     @property
@@ -94,7 +94,7 @@ class _Pair(Kernel):
         return self.left.no_integral or self.right.no_integral
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """The least of both sides and all inputs: of a product, each side has some of the derivatives."""
+        """Return the least of both sides and all inputs: of a product, each side has some of the derivatives."""
         return min(side.largest_order([column]) for side in (self.left, self.right) for column in columns)
 
     @property
@@ -120,73 +120,73 @@ class Sum(_Pair):
         out += term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The sum as a new array."""
+        """Return the sum as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values + self.right.evaluate(X, Z, dtype)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """The sum of both."""
+        """Return the sum of both."""
         return self.left._derivative(X, Z, left, right) + self.right._derivative(X, Z, left, right)
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """The sum of both."""
+        """Return the sum of both."""
         return self.left._integral(X, boxes, orders) + self.right._integral(X, boxes, orders)
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """The sum of both."""
+        """Return the sum of both."""
         return self.left._double_integral(boxes, others) + self.right._double_integral(boxes, others)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of both."""
+        """Return the terms of both."""
         return self.left.terms(n_features) + self.right.terms(n_features)
 
     def relevances(self, spreads: Array) -> Array:
-        """The root mean square of both, where a sum is a factor of a product."""
+        """Return the root mean square of both, where a sum is a factor of a product."""
         return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)) / math.sqrt(2.0))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of both."""
+        """Return the derivatives of both."""
         return np.concatenate([side._scale_gradient(X, Z, weights) for side in (self.left, self.right)])
 
     def rank(self, n_features: int) -> int | None:
-        """The features of both."""
+        """Count the features of both."""
         left, right = self.left.rank(n_features), self.right.rank(n_features)
         return None if left is None or right is None else left + right
 
     def features(self, X: Any) -> Array:
-        """The features of both, side by side."""
+        """Return the features of both, side by side."""
         return np.concatenate([self.left.features(X), self.right.features(X)], axis=1)
 
     def feature_rounding(self) -> float:
-        """The larger of the two."""
+        """Return the larger of the two."""
         return max(self.left.feature_rounding(), self.right.feature_rounding())
 
     def rounding(self, X: Any) -> float:
-        """The larger of the two, since the norms of a sum add up."""
+        """Return the larger of the two, since the norms of a sum add up."""
         return max(self.left.rounding(X), self.right.rounding(X)) + ROUNDED_ONCE
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The sum of both, by the more accurate formulas."""
+        """Fill in the sum of both, by the more accurate formulas."""
         term = np.empty_like(out)
         self.left.fill_carefully(X, Z, out)
         self.right.fill_carefully(X, Z, term)
         out += term
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`."""
+        """Return the same as :meth:`rounding`."""
         return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + ROUNDED_ONCE
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The sum of both formulas."""
+        """Return the sum of both formulas."""
         left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
         return lambda x, z: left(x, z) + right(x, z)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """As :meth:`features`."""
+        """Return the same as :meth:`features`."""
         return self.left.exact_features(number, x) + self.right.exact_features(number, x)
 
     def diag(self, X: Any) -> Any:
-        """Sum of the diagonals."""
+        """Return the sum of the diagonals."""
         return self.left.diag(X) + self.right.diag(X)
 
     def __repr__(self) -> str:
@@ -194,13 +194,13 @@ class Sum(_Pair):
 
 
 def underflows(kernel: Kernel, X: Any) -> bool:
-    """Whether a value k(x, x) may have lost digits to underflow."""
+    """Return whether a value k(x, x) may have lost digits to underflow."""
     diagonal = kernel.diag(X)
     return float(namespace_of(diagonal).min(diagonal)) < _SMALL
 
 
 def _loses_digits(left: Kernel, right: Kernel, X: Any) -> bool:
-    """Whether values that underflow on one side are enlarged by the other."""
+    """Return whether values that underflow on one side are enlarged by the other."""
     diagonal = left.diag(X)
     return float(namespace_of(diagonal).max(diagonal)) > LARGE and underflows(right, X)
 
@@ -219,7 +219,7 @@ class Product(_Pair):
         out *= factor
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The product as a new array."""
+        """Return the product as a new array."""
         values = self.left.evaluate(X, Z, dtype)
         return values * self.right.evaluate(X, Z, dtype)
 
@@ -234,7 +234,7 @@ class Product(_Pair):
         return ""
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """The product of both: each is times the lengths of the columns of the other, and of those of none."""
+        """Return the product of both: each is times the lengths of the columns of the other, and of those of none."""
         columns = [getattr(side, "columns", ()) for side in (self.left, self.right)]
         sides = [{c: n for c, n in orders.items() if c in own} for own in columns]
         if sum(map(len, sides)) < len(orders):
@@ -243,12 +243,12 @@ class Product(_Pair):
         return np.asarray(left * right / volumes(boxes))
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """The product of both, as for one integral."""
-        both = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
-        return np.asarray(both / np.multiply.outer(volumes(boxes), volumes(others)))
+        """Return the product of both, as for one integral."""
+        product_of_sides = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
+        return np.asarray(product_of_sides / np.multiply.outer(volumes(boxes), volumes(others)))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """By the rule of Leibniz in both arguments."""
+        """Differentiate by the rule of Leibniz in both arguments."""
         total = np.zeros((X.shape[0], Z.shape[0]))
         for times_x, a, c in split_orders(left):
             for times_z, b, d in split_orders(right):
@@ -256,62 +256,62 @@ class Product(_Pair):
         return total
 
     def relevances(self, spreads: Array) -> Array:
-        """The root of the sum of the squares of both."""
+        """Return the root of the sum of the squares of both."""
         return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of both, each side weighted by the other's values."""
+        """Return the derivatives of both, each side weighted by the other's values."""
         k, m = self.left, self.right
         sides = (k._scale_gradient(X, Z, weights * m(X, Z)), m._scale_gradient(X, Z, weights * k(X, Z)))
         return np.concatenate(sides)
 
     def rank(self, n_features: int) -> int | None:
-        """The products of the features of both."""
+        """Count the products of the features of both."""
         left, right = self.left.rank(n_features), self.right.rank(n_features)
         return None if left is None or right is None else left * right
 
     def features(self, X: Any) -> Array:
-        """All products of a feature of one with a feature of the other."""
+        """Return all products of a feature of one with a feature of the other."""
         left, right = self.left.features(X), self.right.features(X)
         return np.asarray((left[:, :, None] * right[:, None, :]).reshape(X.shape[0], -1))
 
     def feature_rounding(self) -> float:
-        """Relative errors of a product add up."""
+        """Add the relative errors of both factors."""
         return add_roundings(self.left.feature_rounding(), self.right.feature_rounding())
 
     def rounding(self, X: Any) -> float:
-        """Relative errors of a product add up."""
+        """Add the relative errors of both factors."""
         sides = (self.left, self.right)
         if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
             return math.inf
         return add_roundings(self.left.rounding(X), self.right.rounding(X), 2.0)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The product of both, by the more accurate formulas."""
+        """Fill in the product of both, by the more accurate formulas."""
         factor = np.empty_like(out)
         self.left.fill_carefully(X, Z, out)
         self.right.fill_carefully(X, Z, factor)
         out *= factor
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`."""
+        """Return the same as :meth:`rounding`."""
         sides = (self.left, self.right)
         if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
             return math.inf
         return add_roundings(self.left.careful_rounding(X), self.right.careful_rounding(X), 2.0)
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The product of both formulas."""
+        """Return the product of both formulas."""
         left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
         return lambda x, z: left(x, z) * right(x, z)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """As :meth:`features`."""
+        """Return the same as :meth:`features`."""
         right = self.right.exact_features(number, x)
         return [first * second for first in self.left.exact_features(number, x) for second in right]
 
     def diag(self, X: Any) -> Any:
-        """Product of the diagonals."""
+        """Return the product of the diagonals."""
         return self.left.diag(X) * self.right.diag(X)
 
     def __repr__(self) -> str:

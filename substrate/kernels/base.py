@@ -44,7 +44,7 @@ _STRIP = 128
 
 
 def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
-    """k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
+    """Return k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
     if is_device_array(X):
         xp = namespace_of(X)
         blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
@@ -58,7 +58,7 @@ def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
 
 
 def ones(X: Any) -> Any:
-    """A vector of ones, one per row of X, on its device."""
+    """Return a vector of ones, one per row of X, on its device."""
     return ones_beside(X, X.shape[0])
 
 
@@ -84,10 +84,10 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
 
     @abstractmethod
     def diag(self, X: Any) -> Any:
-        """The values k(x_i, x_i)."""
+        """Return the values k(x_i, x_i)."""
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """A new array of all k(x_i, z_j) in the namespace of the points, computed in the given precision.
+        """Return a new array of all k(x_i, z_j) in the namespace of the points, computed in the given precision.
 
         The counterpart of :meth:`fill` for other namespaces and precisions; the points themselves are float64.
         """
@@ -97,7 +97,7 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         )
 
     def __call__(self, X: Any, Z: Any = None) -> Any:
-        """The matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
+        """Return the matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
 
         Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
         """
@@ -115,18 +115,20 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         return out
 
     def rounding(self, X: Any) -> float:
-        """p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
+        """Return p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
 
         Zero where the kernel is defined by its values: a precomputed matrix or a user's function.
         """
         return 0.0
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """As :meth:`fill`, by a slower formula that loses fewer digits, where there is one; for checks."""
+        """Fill ``out`` as :meth:`fill` does, by a slower formula that loses fewer digits, where there is one; for
+        checks.
+        """
         self.fill(X, Z, out)
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`, for the values of the more accurate formula."""
+        """Return the same as :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
 
     @property
@@ -145,29 +147,31 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         return 1
 
     def rank(self, n_features: int) -> int | None:
-        """How many features :meth:`features` has; None where no finite number suffices."""
+        """Return how many features :meth:`features` has; None where no finite number suffices."""
         return None
 
     def features(self, X: Any) -> Array:
-        """phi(x) for every row x of a dense X, with k(x, z) = phi(x)'phi(z), for kernels of finite :meth:`rank`."""
+        """Return phi(x) for every row x of a dense X, with k(x, z) = phi(x)'phi(z), for kernels of finite
+        :meth:`rank`.
+        """
         raise DeclarationError(f"{self!r} has no finite number of features")
 
     def feature_rounding(self) -> float:
-        """The relative error of a computed feature."""
+        """Return the relative error of a computed feature."""
         return 0.0
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The kernel as a function of two points in an exact arithmetic, for proofs."""
+        """Return the kernel as a function of two points in an exact arithmetic, for proofs."""
         raise DataError(
             f"{self!r} has no formula in ball arithmetic; proofs need kernels of this package, in double precision"
         )
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """As :meth:`features`, of one point in an exact arithmetic."""
+        """Return the same as :meth:`features`, of one point in an exact arithmetic."""
         raise DataError(f"{self!r} has no features in ball arithmetic")
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """Groups of columns that are measured by one width, so that their scales should agree."""
+        """Return groups of columns that are measured by one width, so that their scales should agree."""
         return ()
 
     @property
@@ -181,7 +185,7 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         return False
 
     def mirrors(self, X: Any) -> bool:
-        """Whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some of the points."""
+        """Return whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some points."""
         if self.trusted:
             return True
         sample = X[:: -(-X.shape[0] // 500), :]
@@ -189,7 +193,7 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         return bool(np.abs(K - mirrored).max() <= 1e-8 * np.abs(K).max())
 
     def resolved(self, X: Any) -> Self:
-        """The same kernel with every data-dependent width replaced by its number for X."""
+        """Return the same kernel with every data-dependent width replaced by its number for X."""
         return self._resolve(X if is_device_array(X) else real_points(X))
 
     def _resolve(self, X: Any) -> Self:
@@ -215,7 +219,7 @@ def mirror_square(square: Array, upper: bool) -> None:
 
 
 def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
-    """All k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
+    """Return all k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
     n = X.shape[0]
     K = np.empty((n, n))
     if kernel.pairwise:

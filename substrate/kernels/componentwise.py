@@ -90,7 +90,7 @@ class Componentwise(Kernel):
             )
 
     def _kernels(self, n_features: int) -> tuple[Restricted, ...]:
-        """The kernels k^l, each on its own columns, without their products."""
+        """Return the kernels k^l, each on its own columns, without their products."""
         if isinstance(self.kernel, Kernel):
             self._check_counts(n_features, "columns", DataError)
             return tuple(Restricted(self.kernel, (column,)) for column in range(n_features))
@@ -109,7 +109,7 @@ class Componentwise(Kernel):
         return single + products // 8
 
     def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """The kernels of the sum, each on its own columns: those of single inputs first, then their products."""
+        """Return the kernels of the sum, each on its own columns: those of single inputs first, then their products."""
         kernels = self._kernels(n_features)
         if self.order == 1 and self.factors is None:
             return kernels
@@ -124,16 +124,16 @@ class Componentwise(Kernel):
         return tuple(Restricted(Scaled(factor, component.kernel), component.columns) for factor, component in weighed)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of all components."""
+        """Return the terms of all components."""
         return tuple(term for component in self.components(n_features) for term in component.terms(n_features))
 
     def relevances(self, spreads: Array) -> Array:
-        """The root mean square of all components, where the sum is a factor of a product."""
+        """Return the root mean square of all components, where the sum is a factor of a product."""
         squares = [np.square(component.relevances(spreads)) for component in self.components(spreads.size)]
         return np.asarray(np.sqrt(np.mean(squares, axis=0)))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """All of them where one number is the width for every column; else what each component compares."""
+        """Return all columns where one number is the width for every column; else what each component compares."""
         if isinstance(self.kernel, Kernel):
             own_width = "median" in self.kernel.get_params().values()
             return () if own_width else self.kernel.compared_columns(n_features)
@@ -181,7 +181,7 @@ class Componentwise(Kernel):
                 out += term if factor == 1.0 else factor * term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The sum over the components as a new array."""
+        """Return the sum over the components as a new array."""
         return sum_interactions(
             (component.evaluate(X, Z, dtype) for component in self._kernels(X.shape[1])), self.order, self.factors
         )
@@ -193,13 +193,13 @@ class Componentwise(Kernel):
         return next((component.not_smooth for component in components if component.not_smooth), "")
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """That of the roughest component that depends on one of these inputs."""
+        """Return that of the roughest component that depends on one of these inputs."""
         if isinstance(self.kernel, Kernel):
             return self.kernel.largest_order([0])
         return float(min(component.largest_order([column]) for component in self.kernel for column in columns))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """The sum over the components."""
+        """Return the sum over the components."""
         return np.asarray(sum(component._derivative(X, Z, left, right) for component in self.components(X.shape[1])))
 
     @property
@@ -209,17 +209,19 @@ class Componentwise(Kernel):
         return next((component.no_integral for component in components if component.no_integral), "")
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """The sum over the components."""
+        """Return the sum over the components."""
         return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """The sum over the components."""
+        """Return the sum over the components."""
         return np.asarray(
             sum(component._double_integral(boxes, others) for component in self.components(boxes.shape[1]))
         )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of all kernels, each weighted by what it is multiplied with (of one for every column, their sum)."""
+        """Return the derivatives of all kernels, each weighted by what it is multiplied with (of one for every
+        column, their sum).
+        """
         kernels = self._kernels(X.shape[1])
         if self.order == 1 and self.factors is None:
             gradients = [component._scale_gradient(X, Z, weights) for component in kernels]
@@ -241,53 +243,55 @@ class Componentwise(Kernel):
         return np.append(slopes, [factor * np.vdot(weights, product) for factor, product in products])
 
     def rank(self, n_features: int) -> int | None:
-        """The features of all components."""
+        """Count the features of all components."""
         ranks = [component.rank(n_features) for component in self.components(n_features)]
         return None if None in ranks else sum(rank for rank in ranks if rank is not None)
 
     def features(self, X: Any) -> Array:
-        """The features of all components, side by side."""
+        """Return the features of all components, side by side."""
         return np.concatenate([component.features(X) for component in self.components(X.shape[1])], axis=1)
 
     def feature_rounding(self) -> float:
-        """The largest of the components'; relative errors of a product add up."""
+        """Return the largest of the components'; relative errors of a product add up."""
         components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         largest = max(component.feature_rounding() for component in components)
         error = reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
         return error if self.factors is None else error + relative_rounding(2.0)
 
     def rounding(self, X: Any) -> float:
-        """The largest of the components', and the rounding of their sum."""
+        """Return the largest of the components', and the rounding of their sum."""
         components = self.components(X.shape[1])
         return max(component.rounding(X) for component in components) + relative_rounding(self._terms(len(components)))
 
     def _terms(self, count: int) -> int:
-        """Roundings in the sum of so many components; those of products, in one input after another, are a few more."""
+        """Count the roundings in the sum of so many components; those of products, in one input after another, are a
+        few more.
+        """
         return count if self.order == 1 and self.factors is None else count + 2 * self.order + 1
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The sum over the components, by the more accurate formulas."""
+        """Fill in the sum over the components, by the more accurate formulas."""
         self._fill(X, Z, out, careful=True)
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`."""
+        """Return the same as :meth:`rounding`."""
         components = self.components(X.shape[1])
         return max(component.careful_rounding(X) for component in components) + relative_rounding(
             self._terms(len(components))
         )
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The sum of the components' formulas."""
+        """Return the sum of the components' formulas."""
         formulas = [formula.exact_formula(number, n_features) for formula in self._kernels(n_features)]
         factors = None if self.factors is None else tuple(number(factor) for factor in self.factors)
         return lambda x, z: sum_interactions((formula(x, z) for formula in formulas), self.order, factors)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """The features of all components, side by side."""
+        """Return the features of all components, side by side."""
         return [value for component in self.components(len(x)) for value in component.exact_features(number, x)]
 
     def diag(self, X: Any) -> Any:
-        """Sum of the components' diagonals."""
+        """Return the sum of the components' diagonals."""
         return sum_interactions(
             (component.diag(X) for component in self._kernels(X.shape[1])), self.order, self.factors
         )
@@ -322,7 +326,7 @@ def _values(component: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Ar
 
 
 def _factors(factors: Any) -> tuple[float, ...] | None:
-    """Non-negative numbers."""
+    """Return the factors as non-negative numbers."""
     if factors is None:
         return None
     if isinstance(factors, str) or not isinstance(factors, (Sequence, np.ndarray)):
@@ -331,7 +335,7 @@ def _factors(factors: Any) -> tuple[float, ...] | None:
 
 
 def _product(kernels: Sequence[Restricted]) -> Restricted:
-    """The product of kernels on different columns, as one kernel on all of them."""
+    """Return the product of kernels on different columns, as one kernel on all of them."""
     if len(kernels) == 1:
         return kernels[0]
     columns = [column for component in kernels for column in component.columns]

@@ -52,7 +52,7 @@ Orders = Mapping[int, int]
 
 
 def checked_column(column: Any, n_features: int) -> int:
-    """The number of an input, or an error that names those there are."""
+    """Return the number of an input, or an error that names those there are."""
     if isinstance(column, bool) or not hasattr(column, "__index__") or not 0 <= operator.index(column) < n_features:
         raise DeclarationError(f"column must be an integer from 0 to {n_features - 1}, received {column!r}")
     return operator.index(column)
@@ -62,13 +62,13 @@ def checked_orders(orders: Any, n_features: int) -> dict[int, int]:
     """Return the order in every input that has one, from a mapping such as ``{0: 2, 1: 1}``."""
     if not isinstance(orders, Mapping):
         raise DeclarationError(f"orders must be a mapping from columns to orders, as {{0: 2}}; received {orders!r}")
-    found: dict[int, int] = {}
+    by_column: dict[int, int] = {}
     for column, order in orders.items():
         if isinstance(order, bool) or not hasattr(order, "__index__") or operator.index(order) < 0:
             raise DeclarationError(f"the order in column {column!r} must be an integer >= 0, received {order!r}")
         if operator.index(order):
-            found[checked_column(column, n_features)] = operator.index(order)
-    return dict(sorted(found.items()))
+            by_column[checked_column(column, n_features)] = operator.index(order)
+    return dict(sorted(by_column.items()))
 
 
 def split_orders(orders: Orders) -> Iterator[tuple[int, dict[int, int], dict[int, int]]]:
@@ -143,27 +143,29 @@ class Derivatives:
         return "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """The largest order of a derivative in these inputs that is a bounded functional of w; infinity for all."""
+        """Return the largest order of a derivative in these inputs that is a bounded functional of w; infinity for
+        all.
+        """
         return 0.0 if self.not_smooth else math.inf
 
     def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
-        """The derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
+        """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
-        rows, others = self._check_points(X, Z)
+        rows, other_points = self._check_points(X, Z)
         a, b = checked_orders(left, rows.shape[1]), checked_orders({} if right is None else right, rows.shape[1])
         for orders in (a, b):
             self.refuse_orders(orders)
-        return self._derivative(rows, others, a, b)
+        return self._derivative(rows, other_points, a, b)
 
     def gradient(self, X: Any, Z: Any, column: int) -> Array:
-        """The derivatives of k(x_i, z_j) in input ``column`` of x_i."""
+        """Return the derivatives of k(x_i, z_j) in input ``column`` of x_i."""
         left, right = self._check_points(X, Z)
         return self._derivative(left, right, {checked_column(column, left.shape[1]): 1}, {})
 
     def mixed_derivative(self, X: Any, Z: Any, column: int, second_column: int) -> Array:
-        """The second derivatives of k(x_i, z_j), in input ``column`` of x_i and in input ``other`` of z_j."""
+        """Return the second derivatives of k(x_i, z_j), in input ``column`` of x_i and in input ``other`` of z_j."""
         left, right = self._check_points(X, Z)
         c, d = (checked_column(which, left.shape[1]) for which in (column, second_column))
         return self._derivative(left, right, {c: 1}, {d: 1})
@@ -195,7 +197,9 @@ class Derivatives:
         return [points.toarray() if is_sparse(points) else points for points in (left, right)]
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """As :meth:`derivative`, of two checked dense point sets; by default from the two methods below."""
+        """Return the same as :meth:`derivative`, of two checked dense point sets; by default from the two methods
+        below.
+        """
         orders = (sum(left.values()), sum(right.values()))
         if orders == (0, 0):
             return np.asarray(self(X, Z))  # type: ignore[operator]
@@ -208,11 +212,11 @@ class Derivatives:
         raise self._refuse_derivative("_derivative")
 
     def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """As :meth:`gradient`, of two checked dense point sets."""
+        """Return the same as :meth:`gradient`, of two checked dense point sets."""
         raise self._refuse_derivative("_gradient")
 
     def _mixed_derivative(self, X: Array, Z: Array, column: int, second_column: int) -> Array:
-        """As :meth:`mixed_derivative`, of two checked dense point sets."""
+        """Return the same as :meth:`mixed_derivative`, of two checked dense point sets."""
         raise self._refuse_derivative("_mixed_derivative")
 
     def _refuse_derivative(self, method: str) -> DeclarationError:

@@ -54,7 +54,7 @@ MOST_DENSE = 10_000_000
 
 
 def exact_squared_distance(x: Sequence[Any], z: Sequence[Any]) -> Any:
-    """||x - z||^2 of two points in an exact arithmetic."""
+    """Return ||x - z||^2 of two points in an exact arithmetic."""
     return sum((a - b) * (a - b) for a, b in zip(x, z, strict=True))
 
 
@@ -82,12 +82,14 @@ def scaled_squared_distances(X: Any, Z: Any, root: Units, sign: float, out: Arra
 
 
 def differences(X: Array, Z: Array, column: int) -> Array:
-    """x_ic - z_jc for all pairs."""
+    """Return x_ic - z_jc for all pairs."""
     return np.asarray(X[:, column, None] - Z[None, :, column])
 
 
 def squared_distance_error(X: Any, root: Units) -> float:
-    """A bound on the absolute error of ``(root * ||x_i - x_j||)^2`` wherever it is below 50, over all rows of X."""
+    """Bound the absolute error of ``(root * ||x_i - x_j||)^2`` wherever it is below 50, over all rows of
+    X.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if is_sparse(X):
             reach = 2.0 * float(_row_norms(_times(X, root)).max())
@@ -144,7 +146,7 @@ def _sparse_into(X: Any, Z: Any, root: Units, sign: float, out: Array) -> tuple[
 
 
 def _times(points: Any, root: Units) -> Any:
-    """The points, dense or sparse, times a number or times one number per column."""
+    """Return the points, dense or sparse, times a number or times one number per column."""
     return points * root if isinstance(root, float) or not is_sparse(points) else points.multiply(root[None, :]).tocsr()
 
 
@@ -180,7 +182,9 @@ def _differences_into(X: Any, Z: Any, root: Units, sign: float, out: Array, want
 
 
 def _all_differences(X: Array, Z: Array, root: Units, sign: float, out: Array, wanted: Array) -> bool:
-    """The marked entries by the differences of all pairs, which is faster where many are marked; not near overflow."""
+    """Return the marked entries by the differences of all pairs, which is faster where many are marked; not near
+    overflow.
+    """
     from scipy.spatial.distance import cdist
 
     # the power of two in the unit scales points without rounding, the rest the squares of their differences
@@ -199,7 +203,7 @@ def _all_differences(X: Array, Z: Array, root: Units, sign: float, out: Array, w
 
 
 def _chunks(columns: Any, Z: Any) -> list[Any]:
-    """All at once, or as many sparse rows at a time as may be made dense."""
+    """Return all at once, or as many sparse rows at a time as may be made dense."""
     size = max(1, MOST_DENSE // max(Z.shape[1], 1)) if is_sparse(Z) else columns.size
     return [columns[start : start + size] for start in range(0, columns.size, size)]
 
@@ -230,7 +234,7 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: Units, out: Array) -> No
 
 
 def _far_distances(x: Array, Z: Array, metric: str, exponent: Any, weights: Any) -> Array:
-    """Distances of one point where squares would overflow, each pair in units of its own largest difference."""
+    """Return distances of one point where squares would overflow, each pair in units of its own largest difference."""
     halves = np.ldexp(Z, -1) - np.ldexp(x, -1)  # halves: the difference of two huge numbers is finite
     fractions, powers = np.frexp(halves)
     powers = np.where(halves == 0.0, -_LARGEST_POWER, powers - exponent)

@@ -22,7 +22,8 @@ _FINER = 2.0**-44
 
 
 def doubled_matrix(kernel: Kernel, points: Any) -> tuple[tuple[Array, Array], float] | None:
-    """k(x, z) of all pairs of points as an unevaluated sum of two matrices, and its rounding, as Kernel.rounding is.
+    """Return k(x, z) of all pairs of points as an unevaluated sum of two matrices, and its rounding, as Kernel.rounding
+    is.
 
     None where the kernel has no formula in this arithmetic, where numbers leave its range, or where the matrix is too
     large. The values of a user's function are exact by definition.

@@ -40,11 +40,11 @@ class Precomputed(Kernel):
         return "a precomputed matrix has no inputs; pass X and the kernel itself"
 
     def refuse_scale_gradient(self) -> None:
-        """A matrix has no scales."""
+        """Refuse: a matrix has no scales."""
         raise DeclarationError(f"{self!r} has no derivatives in its scales: {self.not_smooth}")
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """None, inside another kernel."""
+        """Return no derivatives, inside another kernel."""
         return np.zeros(0)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -53,12 +53,12 @@ class Precomputed(Kernel):
         out[...] = X.toarray() if is_sparse(X) else X
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The given rows in the given precision."""
+        """Return the given rows in the given precision."""
         _check_shape(X, (X.shape[0], Z.shape[0]))
         return namespace_of(X).astype(X, dtype, copy=False)
 
     def diag(self, X: Any) -> Any:
-        """The diagonal of the given matrix."""
+        """Return the diagonal of the given matrix."""
         if X.shape[0] != X.shape[1]:
             raise DataError(f"a square kernel matrix is expected, received shape {X.shape}")
         return diagonal_of(X)
@@ -106,14 +106,14 @@ class Foreign(Kernel):
         )
 
     def refuse_scale_gradient(self) -> None:
-        """Only values are known of a function."""
+        """Refuse: only values are known of a function."""
         raise DeclarationError(
             f"{self!r} has no derivatives in its scales: only its values are known; write it as a Kernel whose fields "
             "are its scales, with a `_scale_gradient`, or search without derivatives"
         )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """None, inside another kernel: its values are given."""
+        """Return no derivatives, inside another kernel: its values are given."""
         return np.zeros(0)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -130,7 +130,9 @@ class Foreign(Kernel):
         out[...] = values
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The values of the function for points of a device, after checking them; they must stay on that device."""
+        """Return the values of the function for points of a device, after checking them; they must stay on that
+        device.
+        """
         xp = namespace_of(X)
         try:
             values = self.function(xp.astype(X, dtype, copy=False), xp.astype(Z, dtype, copy=False))
@@ -155,7 +157,7 @@ class Foreign(Kernel):
             raise DataError(f"the kernel {self!r} returned NaN or infinity")
 
     def diag(self, X: Any) -> Any:
-        """Diagonal values, in blocks."""
+        """Return diagonal values, in blocks."""
         return paired_values(self, X, X)
 
     def __repr__(self) -> str:
@@ -163,7 +165,7 @@ class Foreign(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """The kernel given as a Kernel, a name, a callable, or a scikit-learn kernel object."""
+    """Return the kernel given as a Kernel, a name, a callable, or a scikit-learn kernel object."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):

@@ -55,16 +55,16 @@ _MOST_POINTS = 20_000
 
 def checked_boxes(boxes: Any, n_features: int) -> Array:
     """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several."""
-    given = real_array(boxes, "box", ndim=(2, 3))
-    found = given[None] if given.ndim == 2 else given
-    if found.shape[1:] != (n_features, 2):
+    numbers = real_array(boxes, "box", ndim=(2, 3))
+    stacked = numbers[None] if numbers.ndim == 2 else numbers
+    if stacked.shape[1:] != (n_features, 2):
         raise DataError(
             f"a box has a lower and an upper end for each of the {n_features} columns: expected shape "
-            f"({n_features}, 2), received {given.shape if given.ndim == 2 else given.shape[1:]}"
+            f"({n_features}, 2), received {numbers.shape if numbers.ndim == 2 else numbers.shape[1:]}"
         )
-    if not (found[..., 0] < found[..., 1]).all():
+    if not (stacked[..., 0] < stacked[..., 1]).all():
         raise DataError("every lower end of a box must be below its upper end")
-    return found
+    return stacked
 
 
 def volumes(boxes: Array) -> Array:
@@ -146,7 +146,7 @@ def integrate_exactly(
             "take a smaller degree, or kernels on fewer columns"
         )
     grid = np.array(list(product(nodes, repeat=boxes.shape[1])))
-    mass = np.array([np.prod(some) for some in product(weights, repeat=boxes.shape[1])])
+    mass = np.array([np.prod(factors) for factors in product(weights, repeat=boxes.shape[1])])
 
     def over(box: Array, values: Callable[[Array], Array]) -> Array:
         half = 0.5 * (box[:, 1] - box[:, 0])
@@ -183,7 +183,7 @@ class Integrals:
             raise DeclarationError(f"{self!r} has no integrals over boxes: {self.no_integral}")
 
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
-        """The integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column."""
+        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are of a derivative in x, by column."""
         self.refuse_integrals()
         points = real_points(X, "X")
         points = points.toarray() if is_sparse(points) else points
@@ -191,17 +191,17 @@ class Integrals:
         return self._integral(points, checked_boxes(boxes, points.shape[1]), checked)
 
     def double_integral(self, boxes: Any, others: Any) -> Array:
-        """The integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
+        """Return the integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
         self.refuse_integrals()
         n_features = np.asarray(boxes).shape[-2]
         return self._double_integral(checked_boxes(boxes, n_features), checked_boxes(others, n_features))
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """As :meth:`integral`, of checked points, boxes and orders."""
+        """Return the same as :meth:`integral`, of checked points, boxes and orders."""
         raise self._without_integral("_integral")
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """As :meth:`double_integral`, of checked boxes."""
+        """Return the same as :meth:`double_integral`, of checked boxes."""
         raise self._without_integral("_double_integral")
 
     def _without_integral(self, method: str) -> DeclarationError:

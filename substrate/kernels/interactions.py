@@ -32,12 +32,12 @@ def count_of(values: int, order: int, most: float = inf) -> int:
 
 
 def groups_of(values: int, order: int) -> Iterator[tuple[int, ...]]:
-    """The numbers of the values in each product: single ones first, then pairs, and so on."""
+    """Return the numbers of the values in each product: single ones first, then pairs, and so on."""
     return (group for size in range(1, order + 1) for group in combinations(range(values), size))
 
 
 def sum_interactions(values: Iterable[Any], order: int, factors: Sequence[Any] | None) -> Any:
-    """The sum of all values, and of all products of up to ``order`` of them, each times its factor."""
+    """Return the sum of all values, and of all products of up to ``order`` of them, each times its factor."""
     if factors is None:
         return reduce(lambda total, more: total + more, _symmetric_sums(values, order))
     factors_of_product = list(values)
@@ -47,7 +47,7 @@ def sum_interactions(values: Iterable[Any], order: int, factors: Sequence[Any] |
 
 
 def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
-    """e_1, e_2, ..., up to the order."""
+    """Return e_1, e_2, ..., up to the order."""
     sums: list[Any] = []
     for value in values:
         for size in range(min(len(sums), order - 1), 0, -1):
@@ -64,7 +64,7 @@ def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
 
 
 def multipliers(values: Sequence[Array], order: int, factors: Sequence[float] | None) -> list[Array]:
-    """What multiplies each value in the sum: its derivative in that value."""
+    """Return what multiplies each value in the sum: its derivative in that value."""
     if factors is not None:
         products = [np.zeros(values[0].shape) for _ in values]
         for factor, group in zip(factors, groups_of(len(values), order), strict=True):
@@ -79,7 +79,7 @@ def multipliers(values: Sequence[Array], order: int, factors: Sequence[float] | 
 
 
 def _sums_without(value: Array, sums: Sequence[Array]) -> Array:
-    """One, and the symmetric sums of the other values, e_m(others) = e_m - v e_{m-1}(others)."""
+    """Return one, and the symmetric sums of the other values, e_m(others) = e_m - v e_{m-1}(others)."""
     sums_of_others = total = np.ones(value.shape)
     for products in sums:
         sums_of_others = products - value * sums_of_others

@@ -40,7 +40,7 @@ class Laplacian(KernelOfDistance):
         np.exp(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The kernel values as a new array in the namespace of the points."""
+        """Return the kernel values as a new array in the namespace of the points."""
         distances = manhattan_distances(X, Z, self._widths(X.shape[1]), dtype)
         return namespace_of(X).exp(-distances)
 
@@ -50,7 +50,7 @@ class Laplacian(KernelOfDistance):
         return "it has a kink where x = z; take RBF or Matern(nu > 1)"
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """|x_c - z_c|/sigma_c k(x, z), weighted and added up; of one width, the sum over the columns."""
+        """Return |x_c - z_c|/sigma_c k(x, z), weighted and added up; of one width, the sum over the columns."""
         widths = self._widths(X.shape[1])
         distances = np.empty(weights.shape)
         metric_distances(X, Z, self.metric, widths, distances)
@@ -61,10 +61,12 @@ class Laplacian(KernelOfDistance):
         return distances_by_column(X, Z, widths, slopes, 1)
 
     def rounding(self, X: Any) -> float:
-        """Distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential to four."""
+        """Bound the rounding: distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential
+        to four.
+        """
         return exponential_rounding(X.shape[1] + 6.0, 4.0)
 
     def _exact(self, number: Number, sigma: float) -> Formula:
-        """The formula above."""
+        """Return the formula above."""
         scale = -1 / number(sigma)
         return lambda x, z: (sum(abs(a - b) for a, b in zip(x, z, strict=True)) * scale).exp()

@@ -35,19 +35,19 @@ def inner_products(X: Any, Z: Any, out: Array, kernel: Kernel) -> None:
 
 @np.errstate(over="ignore", invalid="ignore")
 def new_inner_products(X: Any, Z: Any, dtype: Any, kernel: Kernel) -> Any:
-    """x_i'z_j as a new array in the namespace of the points; an overflow is refused."""
+    """Return x_i'z_j as a new array in the namespace of the points; an overflow is refused."""
     xp = namespace_of(X)
     values = xp.astype(X, dtype, copy=False) @ xp.astype(Z, dtype, copy=False).T
     return refuse_overflow(values, kernel)
 
 
 def exact_inner_product(x: Sequence[Any], z: Sequence[Any]) -> Any:
-    """x'z in an exact arithmetic."""
+    """Return x'z in an exact arithmetic."""
     return sum(a * b for a, b in zip(x, z, strict=True))
 
 
 def refuse_overflow(values: Any, kernel: Kernel) -> Any:
-    """The values, all of them finite."""
+    """Return the values; refuse them unless all are finite."""
     xp = namespace_of(values)
     if not bool(xp.all(xp.isfinite(values))):
         raise DataError(f"{kernel!r} overflows on these points; scale X first, for instance to unit variance")
@@ -55,7 +55,7 @@ def refuse_overflow(values: Any, kernel: Kernel) -> Any:
 
 
 def squared_lengths(X: Any) -> Any:
-    """The values x_i'x_i."""
+    """Return the values x_i'x_i."""
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     xp = namespace_of(X)
@@ -71,7 +71,7 @@ class Linear(Kernel):
         inner_products(X, Z, out, self)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The kernel values as a new array in the namespace of the points."""
+        """Return the kernel values as a new array in the namespace of the points."""
         return new_inner_products(X, Z, dtype, self)
 
     @property
@@ -85,7 +85,7 @@ class Linear(Kernel):
         return ""
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Of the identity: zero beyond the first order of x'z."""
+        """Return the derivative of the identity: zero beyond the first order of x'z."""
         return differentiate_inner_product(X, Z, left, right, lambda j: X @ Z.T if j == 0 else float(j == 1))
 
     @property
@@ -94,37 +94,37 @@ class Linear(Kernel):
         return ""
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """By a rule of Gauss."""
+        """Integrate by a rule of Gauss."""
         return integrate_exactly(self, 1, X, boxes, orders)
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """By a rule of Gauss in both."""
+        """Integrate by a rule of Gauss in both."""
         return integrate_exactly(self, 1, boxes, others, {}, left_is_boxes=True)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """None: it has no scale."""
+        """Return no derivatives: it has no scale."""
         return np.zeros(0)
 
     def rank(self, n_features: int) -> int | None:
-        """One feature per column."""
+        """Count one feature per column."""
         return n_features
 
     def features(self, X: Any) -> Array:
-        """The columns themselves."""
+        """Return the columns themselves."""
         return np.asarray(X, dtype=np.float64)
 
     def rounding(self, X: Any) -> float:
-        """A sum of d rounded products, by Cauchy and Schwarz."""
+        """Bound the error of a sum of d rounded products, by Cauchy and Schwarz."""
         return relative_rounding(X.shape[1] + 2.0)
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The inner product."""
+        """Return the inner product."""
         return exact_inner_product
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """The columns themselves."""
+        """Return the columns themselves."""
         return list(x)
 
     def diag(self, X: Any) -> Any:
-        """Squared lengths."""
+        """Return squared lengths."""
         return squared_lengths(X)

@@ -51,7 +51,7 @@ class Matern(KernelOfDistance):
         object.__setattr__(self, "nu", positive(self.nu, "nu"))
 
     def _unit(self, n_features: int) -> Units:
-        """The widths, for s to be the distance in units of them."""
+        """Return the widths, for s to be the distance in units of them."""
         return self._widths(n_features) / math.sqrt(2.0 * self.nu)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -72,10 +72,10 @@ class Matern(KernelOfDistance):
         out *= factor
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The kernel values as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
+        """Return the kernel values as a new array in the namespace of the points; nu is 1/2, 3/2 or 5/2."""
         if self.nu not in (0.5, 1.5, 2.5):
             raise DeclarationError(
-                f"{self!r} needs a Bessel function that only numpy's road has; take nu = 0.5, 1.5 or 2.5, or pass "
+                f"{self!r} needs a Bessel function that only the numpy backend has; take nu = 0.5, 1.5 or 2.5, or pass "
                 "numpy arrays (X.cpu().numpy(), X.get())"
             )
         xp = namespace_of(X)
@@ -97,11 +97,13 @@ class Matern(KernelOfDistance):
         return f"functions of a Matern kernel have some for nu > 1 only, not for nu = {self.nu:g}; take nu=1.5 or more"
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """The largest integer below nu."""
+        """Return the largest integer below nu."""
         return 0.0 if self.not_smooth else math.ceil(self.nu) - 1.0
 
     def _profile(self, r: Array, order: int, power: int) -> Array:
-        """(-1/2)^order 2^(1-nu)/Gamma(nu) r^(nu-order+power) K_(nu-order)(r), since q = r^2/2 has d/dq = 1/r d/dr."""
+        """Return (-1/2)^order 2^(1-nu)/Gamma(nu) r^(nu-order+power) K_(nu-order)(r), since q = r^2/2 has d/dq = 1/r
+        d/dr.
+        """
         from scipy.special import gammaln, kve
 
         index, tiny = self.nu - order, np.finfo(np.float64).tiny
@@ -127,12 +129,12 @@ class Matern(KernelOfDistance):
         return f"there is no closed form for nu = {self.nu:g}; take nu = 0.5, 1.5 or 2.5"
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """By the tails of a polynomial times an exponential."""
+        """Integrate by the tails of a polynomial times an exponential."""
         unit = self._only_unit(X.shape[1])
         return integrate_interval(self._tails(unit), unit, X[:, 0], boxes[:, 0], orders.get(0, 0))
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """By the tails of a polynomial times an exponential."""
+        """Integrate by the tails of a polynomial times an exponential."""
         unit = self._only_unit(boxes.shape[1])
         return integrate_intervals(self._tails(unit), unit, boxes[:, 0], others[:, 0])
 
@@ -145,7 +147,7 @@ class Matern(KernelOfDistance):
         return one_of(self._unit(1), 0)
 
     def _tails(self, unit: float) -> Profile:
-        """p(s) exp(-s) has the tail q(s) exp(-s) with q = p + p' + p'' + ..."""
+        """Return the tails: p(s) exp(-s) has the tail q(s) exp(-s) with q = p + p' + p'' + ..."""
         value = np.polynomial.Polynomial({0.5: [1.0], 1.5: [1.0, 1.0], 2.5: [1.0, 1.0, 1.0 / 3.0]}[self.nu])
         first = value + value.deriv(1) + value.deriv(2)
         second = first + first.deriv(1) + first.deriv(2)
@@ -167,7 +169,7 @@ class Matern(KernelOfDistance):
         )
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """As above, weighted and added up; of one width, the sum over the columns."""
+        """Return the derivatives above, weighted and added up; of one width, the sum over the columns."""
         if self.nu > _LARGEST_KNOWN:
             raise DeclarationError(f"{self!r} has no derivatives in its widths: {self.not_smooth}")
         s = self._scaled_distances(X, Z)
@@ -178,7 +180,7 @@ class Matern(KernelOfDistance):
         return squares_by_column(X, Z, unit, slopes)
 
     def _slope(self, s: Array) -> Array:
-        """2^(1-nu)/Gamma(nu) s^(nu-1) K_(nu-1)(s), which is -1/s times the derivative in s; zero for s = 0."""
+        """Return 2^(1-nu)/Gamma(nu) s^(nu-1) K_(nu-1)(s), which is -1/s times the derivative in s; zero for s = 0."""
         distance = np.where(s > 0.0, s, 1.0)
         if self.nu == 0.5:
             slope = np.exp(-s) / distance
@@ -196,7 +198,7 @@ class Matern(KernelOfDistance):
         return np.minimum(s, 1e6, out=s)
 
     def rounding(self, X: Any) -> float:
-        """As for the Laplacian kernel; the general form uses logarithms and a Bessel function.
+        """Bound the rounding as for the Laplacian kernel; the general form uses logarithms and a Bessel function.
 
         That function overflows near zero for a large nu; for a tiny one the smallest distances matter, and underflow.
         No bound is known there.
@@ -207,7 +209,7 @@ class Matern(KernelOfDistance):
         return bessel_rounding(self.nu) + relative_rounding(X.shape[1]) if is_known else math.inf
 
     def _exact(self, number: Number, sigma: float) -> Formula:
-        """The formula above, with the elementary forms where there are some."""
+        """Return the formula above, with the elementary forms where there are some."""
         nu = number(self.nu)
         root = (2 * nu).sqrt() / number(sigma)
 
@@ -235,7 +237,9 @@ def _bessel_form(s: Array, nu: float) -> Array:
 
 
 def _bessel_bend(s: Array, nu: float) -> Array:
-    """2^(2-nu)/Gamma(nu-1) s^nu K_(nu-2)(s), which is -s times the derivative of the kernel of smoothness nu - 1."""
+    """Return 2^(2-nu)/Gamma(nu-1) s^nu K_(nu-2)(s), which is -s times the derivative of the kernel of smoothness nu -
+    1.
+    """
     from scipy.special import gammaln, kve
 
     tiny = np.finfo(np.float64).tiny

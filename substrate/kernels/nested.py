@@ -43,7 +43,7 @@ class Nested(Kernel):
         return self.kernel.cost(n_features)
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """As the inner kernel."""
+        """Return those of the inner kernel."""
         return self.kernel.compared_columns(n_features)
 
     @property
@@ -57,7 +57,7 @@ class Nested(Kernel):
         return self.kernel.not_smooth
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """As the inner kernel."""
+        """Return that of the inner kernel."""
         return 0.0 if self.not_smooth else self.kernel.largest_order(columns)
 
     @property
@@ -69,24 +69,24 @@ class Nested(Kernel):
         return replace(self, kernel=self.kernel.resolved(X))  # type: ignore[call-arg]
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of the inner kernel, each inside this one."""
+        """Return the terms of the inner kernel, each inside this one."""
         inside = self.kernel.terms(n_features)
         return tuple((factor, replace(self, kernel=term)) for factor, term in inside)  # type: ignore[call-arg]
 
     def relevances(self, spreads: Array) -> Array:
-        """As the inner kernel."""
+        """Return those of the inner kernel."""
         return self.kernel.relevances(spreads)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """As the inner kernel."""
+        """Return those of the inner kernel."""
         return self.kernel._scale_gradient(X, Z, weights)
 
     def rank(self, n_features: int) -> int | None:
-        """As the inner kernel."""
+        """Return that of the inner kernel."""
         return self.kernel.rank(n_features)
 
     def feature_rounding(self) -> float:
-        """As the inner kernel."""
+        """Return that of the inner kernel."""
         return self.kernel.feature_rounding()
 
 
@@ -121,7 +121,7 @@ class Scaled(Nested, node="scaled"):
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The multiple as a new array."""
+        """Return the multiple as a new array."""
         xp = namespace_of(X)
         values = self.factor * self.kernel.evaluate(X, Z, dtype)
         largest = 1e100 if dtype == xp.float64 else 1e30
@@ -135,23 +135,23 @@ class Scaled(Nested, node="scaled"):
         return self.kernel.no_integral
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """The factor times that of the inner kernel."""
+        """Return the factor times that of the inner kernel."""
         return self.factor * self.kernel._integral(X, boxes, orders)
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """The factor times that of the inner kernel."""
+        """Return the factor times that of the inner kernel."""
         return self.factor * self.kernel._double_integral(boxes, others)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """The factor times that of the inner kernel."""
+        """Return the factor times that of the inner kernel."""
         return self.factor * self.kernel._derivative(X, Z, left, right)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of the inner kernel, with the factor."""
+        """Return the terms of the inner kernel, with the factor."""
         return tuple((self.factor * factor, term) for factor, term in self.kernel.terms(n_features))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """The value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
+        """Return the value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
         inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
         return np.append(np.vdot(weights, self(X, Z)), inside) if self.factor > 0.0 else inside
 
@@ -159,41 +159,41 @@ class Scaled(Nested, node="scaled"):
         return DataError(f"{self!r} overflows on these points; use a smaller factor or scale X first")
 
     def features(self, X: Any) -> Array:
-        """The features of the inner kernel, times the root of the factor."""
+        """Return the features of the inner kernel, times the root of the factor."""
         return np.asarray(math.sqrt(self.factor) * self.kernel.features(X))
 
     def feature_rounding(self) -> float:
-        """As the inner kernel, with the rounding of the root and of the product."""
+        """Return that of the inner kernel, with the rounding of the root and of the product."""
         return self.kernel.feature_rounding() + relative_rounding(2.0)
 
     def rounding(self, X: Any) -> float:
-        """As the inner kernel; no bound is known where values that underflow are enlarged."""
+        """Return that of the inner kernel; no bound is known where values that underflow are enlarged."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
         return math.inf if lost else self.kernel.rounding(X) + ROUNDED_ONCE
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The multiple of the inner kernel's accurate values."""
+        """Fill in the multiple of the inner kernel's accurate values."""
         self.kernel.fill_carefully(X, Z, out)
         with np.errstate(over="ignore"):
             out *= self.factor
 
     def careful_rounding(self, X: Any) -> float:
-        """As :meth:`rounding`."""
+        """Return the same as :meth:`rounding`."""
         lost = self.factor > LARGE and underflows(self.kernel, X)
         return math.inf if lost else self.kernel.careful_rounding(X) + ROUNDED_ONCE
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The multiple of the inner kernel's formula."""
+        """Return the multiple of the inner kernel's formula."""
         inner, factor = self.kernel.exact_formula(number, n_features), number(self.factor)
         return lambda x, z: factor * inner(x, z)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """As :meth:`features`."""
+        """Return the same as :meth:`features`."""
         root = number(self.factor).sqrt()
         return [root * value for value in self.kernel.exact_features(number, x)]
 
     def diag(self, X: Any) -> Any:
-        """Multiple of the diagonal."""
+        """Return the multiple of the diagonal."""
         return self.factor * self.kernel.diag(X)
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ class Scaled(Nested, node="scaled"):
 
 
 def column_tuple(columns: Any) -> tuple[int, ...]:
-    """Column numbers as a tuple of distinct non-negative integers."""
+    """Return column numbers as a tuple of distinct non-negative integers."""
     columns_given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
     try:
         numbers = tuple(operator.index(column) for column in columns_given)
@@ -234,7 +234,7 @@ class Restricted(Nested, node="restricted"):
         return self.kernel.cost(len(self.columns))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """The inner kernel's groups, as columns of the whole input."""
+        """Return the inner kernel's groups, as columns of the whole input."""
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
 
@@ -246,7 +246,7 @@ class Restricted(Nested, node="restricted"):
         self.kernel.fill(self._take(X), self._take(Z), out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The inner kernel's values."""
+        """Return the inner kernel's values."""
         return self.kernel.evaluate(self._take(X), self._take(Z), dtype)
 
     @property
@@ -255,34 +255,38 @@ class Restricted(Nested, node="restricted"):
         return self.kernel.no_integral
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """That of the inner kernel, times the lengths of all other columns; a derivative in those is zero."""
+        """Return that of the inner kernel, times the lengths of all other columns; a derivative in those is zero."""
         if not set(orders) <= set(self.columns):
             return np.zeros((X.shape[0], boxes.shape[0]))
         inside = {self.columns.index(column): order for column, order in orders.items()}
-        own = boxes[:, list(self.columns)]
-        return np.asarray(self.kernel._integral(self._take(X), own, inside) * (volumes(boxes) / volumes(own)))
+        inner_boxes = boxes[:, list(self.columns)]
+        return np.asarray(
+            self.kernel._integral(self._take(X), inner_boxes, inside) * (volumes(boxes) / volumes(inner_boxes))
+        )
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """That of the inner kernel, times the lengths of all other columns."""
+        """Return that of the inner kernel, times the lengths of all other columns."""
         inner = [each[:, list(self.columns)] for each in (boxes, others)]
-        rest = [volumes(each) / volumes(own) for each, own in zip((boxes, others), inner, strict=True)]
-        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*rest))
+        ratios = [
+            volumes(each) / volumes(inner_boxes) for each, inner_boxes in zip((boxes, others), inner, strict=True)
+        ]
+        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*ratios))
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """That of the inner kernel; derivatives in any other column are zero, and all of them exist."""
+        """Return that of the inner kernel; derivatives in any other column are zero, and all of them exist."""
         if not set(columns) <= set(self.columns):
             return math.inf
         return super().largest_order([self.columns.index(column) for column in columns])
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """That of the inner kernel; zero in any other column."""
+        """Return that of the inner kernel; zero in any other column."""
         if not {*left, *right} <= set(self.columns):
             return np.zeros((X.shape[0], Z.shape[0]))
         inside = ({self.columns.index(column): order for column, order in orders.items()} for orders in (left, right))
         return self.kernel._derivative(self._take(X), self._take(Z), *inside)
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of the inner kernel, each on these columns."""
+        """Return the terms of the inner kernel, each on these columns."""
         return super().terms(len(self.columns))
 
     @property
@@ -291,46 +295,46 @@ class Restricted(Nested, node="restricted"):
         return self.kernel.linear
 
     def relevances(self, spreads: Array) -> Array:
-        """The inner kernel's, zero in other columns."""
+        """Return the relevances of the inner kernel, zero in other columns."""
         relevances_of_all = np.zeros(spreads.size)
         relevances_of_all[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
         return relevances_of_all
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """The inner kernel's on its columns."""
+        """Return the derivatives of the inner kernel on its columns."""
         return self.kernel._scale_gradient(self._take(X), self._take(Z), weights)
 
     def rank(self, n_features: int) -> int | None:
-        """As the inner kernel on its columns."""
+        """Return that of the inner kernel on its columns."""
         return self.kernel.rank(len(self.columns))
 
     def features(self, X: Any) -> Array:
-        """The features of the inner kernel."""
+        """Return the features of the inner kernel."""
         return self.kernel.features(self._take(X))
 
     def rounding(self, X: Any) -> float:
-        """As the inner kernel on its columns."""
+        """Return that of the inner kernel on its columns."""
         return self.kernel.rounding(self._take(X))
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The inner kernel's accurate values."""
+        """Fill in the inner kernel's accurate values."""
         self.kernel.fill_carefully(self._take(X), self._take(Z), out)
 
     def careful_rounding(self, X: Any) -> float:
-        """As the inner kernel on its columns."""
+        """Return that of the inner kernel on its columns."""
         return self.kernel.careful_rounding(self._take(X))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The inner kernel's formula on its columns."""
+        """Return the inner kernel's formula on its columns."""
         inner = self.kernel.exact_formula(number, len(self.columns))
         return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """The features of the inner kernel."""
+        """Return the features of the inner kernel."""
         return self.kernel.exact_features(number, [x[k] for k in self.columns])
 
     def diag(self, X: Any) -> Any:
-        """The inner kernel's diagonal."""
+        """Return the inner kernel's diagonal."""
         return self.kernel.diag(self._take(X))
 
     def __repr__(self) -> str:

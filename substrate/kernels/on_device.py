@@ -35,7 +35,7 @@ _DOUBLE, _SINGLE = 1e-12, 5e-5
 
 @np.errstate(over="ignore", invalid="ignore")
 def negative_squared_distances(X: Any, Z: Any, root: float | Array, dtype: Any) -> Any:
-    """The values -(root ||x_i - z_j||)^2 in the given precision."""
+    """Return the values -(root ||x_i - z_j||)^2 in the given precision."""
     xp = namespace_of(X)
     centre = xp.mean(Z, axis=0)
     roots = root if isinstance(root, float) else on_device_of(X, root)
@@ -56,18 +56,20 @@ def negative_squared_distances(X: Any, Z: Any, root: float | Array, dtype: Any) 
 
 
 def euclidean_distances(X: Any, Z: Any, unit: float | Array, dtype: Any) -> Any:
-    """The values ||x_i - z_j||_2 / unit, from plain differences."""
+    """Return the values ||x_i - z_j||_2 / unit, from plain differences."""
     return namespace_of(X).sqrt(_sums(X, Z, unit, dtype, squared=True))
 
 
 def manhattan_distances(X: Any, Z: Any, unit: float | Array, dtype: Any) -> Any:
-    """The values ||x_i - z_j||_1 / unit, from plain differences."""
+    """Return the values ||x_i - z_j||_1 / unit, from plain differences."""
     return _sums(X, Z, unit, dtype, squared=False)
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _sums(X: Any, Z: Any, unit: float | Array, dtype: Any, *, squared: bool) -> Any:
-    """Sums over the coordinates of absolute or squared differences in units of ``unit``; infinite beyond range."""
+    """Return sums over the coordinates of absolute or squared differences in units of ``unit``; infinite beyond
+    range.
+    """
     xp = namespace_of(X)
     if dtype != X.dtype:
         centre = xp.mean(Z, axis=0)
@@ -85,7 +87,8 @@ def _sums(X: Any, Z: Any, unit: float | Array, dtype: Any, *, squared: bool) -> 
 
 
 def device_matrix(kernel: Any, X: Any, Z: Any = None, *, checked: bool = False) -> Any:
-    """All k(x_i, z_j), or with X alone the symmetric matrix of all k(x_i, x_j); the largest temporary is one block.
+    """Return all k(x_i, z_j), or with X alone the symmetric matrix of all k(x_i, x_j); the largest temporary is one
+    block.
 
     ``checked`` states that the points are finite and that there is room: both questions wait for the device.
     """
@@ -110,7 +113,9 @@ def device_matrix(kernel: Any, X: Any, Z: Any = None, *, checked: bool = False) 
 
 
 def _symmetric(kernel: Any, points: Any) -> Any:
-    """The upper blocks are evaluated and the lower ones mirrored: half the work, and no rounding of their own."""
+    """Return the symmetric matrix: the upper blocks are evaluated and the lower ones mirrored: half the work, and no
+    rounding of their own.
+    """
     xp, n = namespace_of(points), points.shape[0]
     blocks = list(device_blocks(n, n))
     if len(blocks) == 1:  # no copy

@@ -44,7 +44,9 @@ class PairDistances:
 
     @classmethod
     def of(cls, kernel: BaseKernel, X: Array) -> "PairDistances | None":
-        """Of the points of a search from ``kernel`` on; None for a kernel of another kind, or where it is too large."""
+        """Return the distances of the points of a search from ``kernel`` on; None for a kernel of another kind, or
+        where it is too large.
+        """
         if not isinstance(kernel, (RBF, Laplacian, Matern)) or isinstance(kernel.sigma, str):
             return None
         if isinstance(kernel, Matern) and kernel.nu not in (0.5, 1.5, 2.5):
@@ -72,7 +74,7 @@ class PairDistances:
         return cls(kernel=kernel, columns=columns, lower=lower, upper=upper, n=n)
 
     def matrix(self, kernel: BaseKernel) -> tuple[Array, Array]:
-        """The kernel matrix of a kernel of the same kind with other widths, and -p f'(s) of the pairs."""
+        """Return the kernel matrix of a kernel of the same kind with other widths, and -p f'(s) of the pairs."""
         values, slopes = _values_and_slopes(self.kernel, self._weights(kernel) @ self.columns)
         K = np.ones((self.n, self.n))
         flat = K.reshape(-1)
@@ -81,7 +83,9 @@ class PairDistances:
         return K, slopes
 
     def scale_gradient(self, kernel: BaseKernel, slopes: Array, weights: Array) -> Array:
-        """The sums of ``weights[i, j]``, a square matrix, times the derivative of k(x_i, x_j) in each log width."""
+        """Return the sums of ``weights[i, j]``, a square matrix, times the derivative of k(x_i, x_j) in each log
+        width.
+        """
         flat = np.ascontiguousarray(weights).reshape(-1)
         pulls = flat[self.lower]
         pulls += flat[self.upper]
@@ -97,7 +101,7 @@ class PairDistances:
 
 @lru_cache(maxsize=8)
 def _places(n: int) -> tuple[NDArray[np.intp], ...]:
-    """The pairs i < j: their rows, their columns, and the places of (i, j) and (j, i) in a flat matrix."""
+    """Return the pairs i < j: their rows, their columns, and the places of (i, j) and (j, i) in a flat matrix."""
     first, second = np.triu_indices(n, 1)
     places = (first, second, first * n + second, second * n + first)
     for each in places:
@@ -110,7 +114,7 @@ def _power(kernel: Any) -> float:
 
 
 def _values_and_slopes(kernel: Any, s: Array) -> tuple[Array, Array]:
-    """f(s) and -p f'(s)."""
+    """Return f(s) and -p f'(s)."""
     if not isinstance(kernel, Matern):
         values = np.exp(-s)
         return values, _power(kernel) * values

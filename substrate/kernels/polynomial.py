@@ -61,7 +61,7 @@ class Polynomial(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The kernel values as a new array in the namespace of the points."""
+        """Return the kernel values as a new array in the namespace of the points."""
         return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
 
     @property
@@ -71,7 +71,7 @@ class Polynomial(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Of the power: p (p-1) ... (p-j+1) u^(p-j) with u = x'z + offset."""
+        """Return the derivative of the power: p (p-1) ... (p-j+1) u^(p-j) with u = x'z + offset."""
 
         def profile(j: int) -> Array | float:
             return math.perm(self.degree, j) * self._lower_power(X, Z, j) if j <= self.degree else 0.0
@@ -84,15 +84,15 @@ class Polynomial(Kernel):
         return ""
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """By a rule of Gauss."""
+        """Integrate by a rule of Gauss."""
         return integrate_exactly(self, self.degree, X, boxes, orders)
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """By a rule of Gauss in both."""
+        """Integrate by a rule of Gauss in both."""
         return integrate_exactly(self, self.degree, boxes, others, {}, left_is_boxes=True)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
+        """Return p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
         if self.offset == 0.0:
             return np.zeros(0)
         slopes = refuse_overflow(self.degree * self.offset * self._lower_power(X, Z, 1), self)
@@ -100,15 +100,15 @@ class Polynomial(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def _lower_power(self, X: Array, Z: Array, lower: int) -> Array:
-        """u^(p - lower)."""
+        """Return u^(p - lower)."""
         return np.asarray((new_inner_products(X, Z, np.float64, self) + self.offset) ** (self.degree - lower))
 
     def rank(self, n_features: int) -> int | None:
-        """The monomials of at most this degree (of exactly this degree without an offset)."""
+        """Count the monomials of at most this degree (of exactly this degree without an offset)."""
         return math.comb(n_features + self.degree - (self.offset == 0.0), self.degree)
 
     def features(self, X: Any) -> Array:
-        """The monomials, each times the root of its multinomial coefficient."""
+        """Return the monomials, each times the root of its multinomial coefficient."""
         columns = [X[:, k] for k in range(X.shape[1])]
         if self.offset > 0.0:
             columns.append(np.full(X.shape[0], math.sqrt(self.offset)))
@@ -126,25 +126,25 @@ class Polynomial(Kernel):
             yield value
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The power of the inner product."""
+        """Return the power of the inner product."""
         offset = number(self.offset)
         return lambda x, z: (exact_inner_product(x, z) + offset) ** self.degree
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """The monomials."""
+        """Return the monomials."""
         columns = [*x, number(self.offset).sqrt()] if self.offset > 0.0 else list(x)
         return list(self._monomials(columns, lambda coefficient: number(coefficient).sqrt()))
 
     def feature_rounding(self) -> float:
-        """A product of powers and a root."""
+        """Bound the error of a product of powers and a root."""
         return sum_rounding(self.degree + 4.0)
 
     def rounding(self, X: Any) -> float:
-        """The error of the inner product, multiplied by the power."""
+        """Return the error of the inner product, multiplied by the power."""
         return relative_rounding(self.degree * (X.shape[1] + 4.0) + 4.0)
 
     def diag(self, X: Any) -> Any:
-        """Powers of the squared lengths."""
+        """Return powers of the squared lengths."""
         lengths = squared_lengths(X)
         if is_device_array(X):
             return refuse_overflow((lengths + self.offset) ** self.degree, self)

@@ -55,7 +55,7 @@ class RBF(KernelOfDistance):
         np.exp2(out, out=out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The kernel values as a new array in the namespace of the points."""
+        """Return the kernel values as a new array in the namespace of the points."""
         xp = namespace_of(X)
         values = negative_squared_distances(X, Z, self._inverse(X.shape[1]), dtype)
         if dtype != X.dtype:
@@ -68,7 +68,7 @@ class RBF(KernelOfDistance):
         return ""
 
     def _profile(self, r: Array, order: int, power: int) -> Array:
-        """(-1)^order r^power exp(-r^2)."""
+        """Return (-1)^order r^power exp(-r^2)."""
         with np.errstate(under="ignore"):
             return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
 
@@ -78,7 +78,7 @@ class RBF(KernelOfDistance):
         return ""
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """The product over the columns."""
+        """Return the product over the columns."""
         values = np.ones((X.shape[0], boxes.shape[0]))
         for c in range(X.shape[1]):
             sigma = one_of(self._widths(X.shape[1]), c)
@@ -86,7 +86,7 @@ class RBF(KernelOfDistance):
         return values
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """The product over the columns."""
+        """Return the product over the columns."""
         values = np.ones((boxes.shape[0], others.shape[0]))
         for c in range(boxes.shape[1]):
             sigma = one_of(self._widths(boxes.shape[1]), c)
@@ -94,7 +94,7 @@ class RBF(KernelOfDistance):
         return values
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """2 (x_c - z_c)^2/sigma_c^2 k(x, z), weighted and added up; of one width, the sum over the columns."""
+        """Return 2 (x_c - z_c)^2/sigma_c^2 k(x, z), weighted and added up; of one width, the sum over the columns."""
         widths = self._widths(X.shape[1])
         squares = np.empty(weights.shape)
         scaled_squared_distances(X, Z, self._inverse(X.shape[1]), 1.0, squares)
@@ -109,12 +109,12 @@ class RBF(KernelOfDistance):
         return squares_by_column(X, Z, widths, slopes)
 
     def rounding(self, X: Any) -> float:
-        """The absolute error of the exponent, and that of the exponential."""
+        """Return the absolute error of the exponent, and that of the exponential."""
         error = squared_distance_error(X, self._inverse(X.shape[1]))
         return error + relative_rounding(X.shape[1] + 10.0)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """By plain differences."""
+        """Fill ``out`` by plain differences."""
         metric_distances(X, Z, self.metric, self._widths(X.shape[1]), out)
         with np.errstate(over="ignore"):
             np.square(out, out=out)
@@ -122,7 +122,7 @@ class RBF(KernelOfDistance):
         np.exp(out, out=out)
 
     def careful_rounding(self, X: Any) -> float:
-        """t exp(-t) is at most 1/e, and differences are right to a few units in the last place.
+        """Bound the rounding: t exp(-t) is at most 1/e, and differences are right to a few units in the last place.
 
         Widths of columns are squared and inverted, which takes two roundings more than one division.
         """
@@ -130,13 +130,13 @@ class RBF(KernelOfDistance):
         return exponential_rounding(X.shape[1] + 8.0 + more, 3.0)
 
     def _exact(self, number: Number, sigma: float) -> Formula:
-        """The formula above."""
+        """Return the formula above."""
         scale = -1 / number(sigma) ** 2
         return lambda x, z: (exact_squared_distance(x, z) * scale).exp()
 
 
 def _gaussian(sigma: float) -> Profile:
-    """exp(-u^2/sigma^2) as a function of one difference u."""
+    """Return exp(-u^2/sigma^2) as a function of one difference u."""
     from scipy.special import erfc, erfcx, eval_hermite
 
     def derivative(u: Array, order: int) -> Array:

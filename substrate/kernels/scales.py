@@ -46,7 +46,7 @@ class Scales:
     """The scales of a kernel; one that has any defines ``_scale_gradient``."""
 
     def scales(self) -> dict[str, float]:
-        """The positive parameters that set a scale, by the names of :meth:`get_params`.
+        """Return the positive parameters that set a scale, by the names of :meth:`get_params`.
 
         One width per column gives ``sigma[0]``, ``sigma[1]``, ..., a list of components ``kernel[0]__kernel__sigma``.
         Parameters that are zero, and those that select a formula (``degree``, ``nu``), are none.
@@ -68,7 +68,7 @@ class Scales:
         return {name: value} if isinstance(value, float) and value > 0.0 else {}
 
     def with_scales(self, values: Mapping[str, float]) -> Self:
-        """The same kernel with some of its :meth:`scales` replaced."""
+        """Return the same kernel with some of its :meth:`scales` replaced."""
         present = self.scales()
         for name in values:
             if name not in present:
@@ -86,7 +86,7 @@ class Scales:
         return replace(self, **changed) if changed else self  # type: ignore[type-var]
 
     def scale_gradient(self, X: Any, Z: Any, weights: Any) -> Array:
-        """The sums of ``weights[i, j]`` times the derivative of k(x_i, z_j) in the logarithm of each scale.
+        """Return the sums of ``weights[i, j]`` times the derivative of k(x_i, z_j) in the logarithm of each scale.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Scales:
         """Raise with the reason where nothing is known of the scales."""
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """As :meth:`scale_gradient`, of two checked dense point sets."""
+        """Return the same as :meth:`scale_gradient`, of two checked dense point sets."""
         raise DeclarationError(
             f"{self!r} has no derivatives in its scales: their formula is not known; take a kernel of this package, "
             "give its class a `_scale_gradient`, or search without derivatives"
@@ -146,7 +146,9 @@ def _dense(points: Any, name: str) -> Array:
 
 
 def _with(name: str, present: Any, values: Mapping[str, float]) -> Any:
-    """What ``held`` under ``name`` becomes when scales of these names are replaced; itself where none is in it."""
+    """Return what ``held`` under ``name`` becomes when scales of these names are replaced; itself where none is in
+    it.
+    """
     if isinstance(present, Scales):
         start = f"{name}__"
         inside = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
@@ -158,7 +160,7 @@ def _with(name: str, present: Any, values: Mapping[str, float]) -> Any:
 
 
 def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
-    """The sums over pairs of ``G[i, j] (x_ic - z_jc)^2 / widths_c^2``, one for each column c."""
+    """Return the sums over pairs of ``G[i, j] (x_ic - z_jc)^2 / widths_c^2``, one for each column c."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre = Z.mean(axis=0)
         left, right = (X - centre) / widths, (Z - centre) / widths
@@ -173,13 +175,15 @@ def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
 
 
 def _expand(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
-    """The sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
+    """Return the sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
     squares = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
     return squares - 2.0 * np.einsum("ic,ic->c", left, G @ right), squares
 
 
 def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int) -> Array:
-    """The sums over pairs of ``G[i, j] (|x_ic - z_jc| / widths_c)^power``, one for each column c, from differences."""
+    """Return the sums over pairs of ``G[i, j] (|x_ic - z_jc| / widths_c)^power``, one for each column c, from
+    differences.
+    """
     mantissas, exponents = np.frexp(widths)  # a power of two is divided by without rounding
     with np.errstate(over="ignore", under="ignore"):
         left, right = (np.clip(np.ldexp(points, -exponents), -_FAR, _FAR) for points in (X, Z))

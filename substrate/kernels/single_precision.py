@@ -34,7 +34,7 @@ class SinglePrecision(Nested):
     no_matrix = "a precomputed matrix is not evaluated; round it yourself if you must"
 
     def rank(self, n_features: int) -> int | None:
-        """None: features would be as precise as double precision is."""
+        """Return None: features would be as precise as double precision is."""
         return None
 
     @property
@@ -43,7 +43,7 @@ class SinglePrecision(Nested):
         return "its values are rounded; take the kernel in double precision"
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of the kernel in double precision, from which its values differ by rounding."""
+        """Return the derivatives of the kernel in double precision, from which its values differ by rounding."""
         return self.kernel._scale_gradient(X, Z, weights)
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
@@ -52,12 +52,12 @@ class SinglePrecision(Nested):
         out[...] = self.evaluate(X, Z, np.float64)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The rounded values in the given precision."""
+        """Return the rounded values in the given precision."""
         xp = namespace_of(X)
         return xp.astype(self.kernel.evaluate(X, Z, xp.float32), dtype)
 
     def rounding(self, X: Any) -> float:
-        """What single precision may change; no bound is known where its narrower range may be left."""
+        """Return what single precision may change; no bound is known where its narrower range may be left."""
         diagonal = self.kernel.diag(X)
         xp = namespace_of(diagonal)
         if not (float(xp.min(diagonal)) > 1e-30 and float(xp.max(diagonal)) < 1e30):
@@ -65,7 +65,7 @@ class SinglePrecision(Nested):
         return 1e-4 + _WIDER * self.kernel.rounding(X)
 
     def diag(self, X: Any) -> Any:
-        """The diagonal of the inner kernel."""
+        """Return the diagonal of the inner kernel."""
         return self.kernel.diag(X)
 
     def __repr__(self) -> str:

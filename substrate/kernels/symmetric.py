@@ -64,38 +64,38 @@ class Symmetric(Nested):
         out[...] = self._part(out, mirrored)
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """The part of the inner kernel's accurate values."""
+        """Fill in the part of the inner kernel's accurate values."""
         self.fill(X, Z, out, careful=True)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """The part as a new array."""
+        """Return the part as a new array."""
         return self._part(self.kernel.evaluate(X, Z, dtype), self.kernel.evaluate(-X, Z, dtype))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """The part of both points'; every derivative in a mirrored point changes the sign."""
+        """Return the part of both points'; every derivative in a mirrored point changes the sign."""
         values, mirrored = (self.kernel._derivative(points, Z, left, right) for points in (X, -X))
         return np.asarray(self._part(values, -mirrored if sum(left.values()) % 2 else mirrored))
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """The part of both points'."""
+        """Return the part of both points'."""
         return np.asarray(self._part(*(self.kernel._scale_gradient(points, Z, weights) for points in (X, -X))))
 
     def features(self, X: Any) -> Array:
-        """The part of every feature: a monomial or zero."""
+        """Return the part of every feature: a monomial or zero."""
         return np.asarray(self._part(self.kernel.features(X), self.kernel.features(-X)))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The part of the inner kernel's formula."""
+        """Return the part of the inner kernel's formula."""
         inner = self.kernel.exact_formula(number, n_features)
         return lambda x, z: self._part(inner(x, z), inner([-value for value in x], z))
 
     def exact_features(self, number: Number, x: Any) -> list[Any]:
-        """As :meth:`features`."""
+        """Return the same as :meth:`features`."""
         features_of_mirrors = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
         return [self._part(*pair) for pair in zip(*features_of_mirrors, strict=True)]
 
     def rounding(self, X: Any) -> float:
-        """That of the inner kernel over the least share that cancellation leaves of its diagonal."""
+        """Return that of the inner kernel over the least share that cancellation leaves of its diagonal."""
         diagonal, whole, p = (
             to_numpy(self.diag(X)),
             to_numpy(self.kernel.diag(X)),
@@ -105,6 +105,6 @@ class Symmetric(Nested):
         return p / share if share > 0.0 else np.inf
 
     def diag(self, X: Any) -> Any:
-        """The part of k(x, x), a squared length, which rounding must not leave below zero."""
+        """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""
         part = self._part(self.kernel.diag(X), paired_values(self.kernel, -X, X))
         return namespace_of(part).where(part > 0.0, part, 0.0 * part)

@@ -33,7 +33,9 @@ class Terms:
     """Terms and relevances; a kernel that is a sum, or is made of one, defines its own."""
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """The terms of the sum, each as its factor and the kernel without it; a kernel that is no sum is one term."""
+        """Return the terms of the sum, each as its factor and the kernel without it; a kernel that is no sum is one
+        term.
+        """
         return ((1.0, self),)
 
     @property
@@ -42,12 +44,12 @@ class Terms:
         return False
 
     def relevances(self, spreads: Array) -> Array:
-        """Inverse widths in units of the columns' spreads, one per column."""
+        """Return inverse widths in units of the columns' spreads, one per column."""
         raise DeclarationError(f"{self!r} has no widths")
 
 
 def term_names(kernel: Any, n_features: int) -> tuple[str, ...]:
-    """The terms as they are printed, without their factors; equal ones are numbered."""
+    """Return the terms as they are printed, without their factors; equal ones are numbered."""
     names: list[str] = []
     for _, term in kernel.terms(n_features):
         name = repr(term)
@@ -57,7 +59,7 @@ def term_names(kernel: Any, n_features: int) -> tuple[str, ...]:
 
 
 def term_shares(kernel: Any, X: Any) -> Array:
-    """The share of every term at the rows of X, in numpy; zero for all where nothing varies."""
+    """Return the share of every term at the rows of X, in numpy; zero for all where nothing varies."""
     sizes = np.array([factor and factor * _centred_diagonal(term, X) for factor, term in kernel.terms(X.shape[1])])
     largest = float(sizes.max())
     return sizes / largest / (sizes / largest).sum() if largest > 0.0 else np.zeros(sizes.size)
@@ -74,7 +76,7 @@ def _centred_diagonal(term: Any, X: Any) -> float:
 
 
 def spreads_of(X: Any) -> Array:
-    """The standard deviation of every column; exactly zero where it is constant."""
+    """Return the standard deviation of every column; exactly zero where it is constant."""
     if is_sparse(X):
         return _sparse_spreads(X.tocoo())
     halves = X / 2.0 - X[:1] / 2.0  # a difference of large numbers may overflow
@@ -100,7 +102,7 @@ def _sparse_spreads(X: Any) -> Array:
 
 
 def relevance_of(kernel: Any, X: Any, slopes: Callable[[int], Array]) -> Array:
-    """The relevance of every column, which sum to one; zero for all where nothing varies.
+    """Return the relevance of every column, which sum to one; zero for all where nothing varies.
 
     ``slopes(t)`` are the weights of the linear term number t, one per column of X. A kernel without widths is refused.
     """
@@ -115,7 +117,7 @@ def relevance_of(kernel: Any, X: Any, slopes: Callable[[int], Array]) -> Array:
 
 
 def _sizes(values: Array) -> Array:
-    """In units of the largest, so that products and sums stay finite."""
+    """Return the sizes in units of the largest, so that products and sums stay finite."""
     largest = float(np.abs(values).max())
     return np.abs(values) / largest if largest > 0.0 else np.zeros(values.size)
 

@@ -48,7 +48,7 @@ _NO_EFFECT = 1e100
 
 
 def width(value: Any, name: str = "sigma") -> Width:
-    """A kernel width: a positive number as a plain float, several as a tuple, or the name of a rule."""
+    """Return a kernel width: a positive number as a plain float, several as a tuple, or the name of a rule."""
     if isinstance(value, str):
         if value in _RULES:
             return value
@@ -67,7 +67,7 @@ def width(value: Any, name: str = "sigma") -> Width:
 
 
 def one_of(widths: Units, column: int) -> float:
-    """The width of one column."""
+    """Return the width of one column."""
     return widths if isinstance(widths, float) else float(widths[column])
 
 
@@ -83,7 +83,7 @@ class KernelOfDistance(Kernel, ABC):
         object.__setattr__(self, "sigma", width(self.sigma))
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """All of them; none where every column has its own width."""
+        """Return all columns; none where every column has its own width."""
         # a kernel of one column may be that of every column of a sum, and its width then is one for all
         has_own_widths = self.sigma == "each" or (isinstance(self.sigma, tuple) and len(self.sigma) == n_features)
         return () if has_own_widths else (tuple(range(n_features)),)
@@ -102,7 +102,7 @@ class KernelOfDistance(Kernel, ABC):
         return self
 
     def _widths(self, n_features: int) -> Units:
-        """The width or widths as numbers, or an error that states how to obtain them."""
+        """Return the width or widths as numbers, or an error that states how to obtain them."""
         if isinstance(self.sigma, str):
             raise DeclarationError(f"{self!r} depends on data; call kernel.resolved(X) first (estimators do)")
         if not isinstance(self.sigma, tuple):
@@ -115,7 +115,7 @@ class KernelOfDistance(Kernel, ABC):
         return np.array(self.sigma)
 
     def _inverse(self, n_features: int, of: float = 1.0) -> Units:
-        """``of`` over the widths, and no more than the largest number there is."""
+        """Return ``of`` over the widths, and no more than the largest number there is."""
         widths, largest = self._widths(n_features), float(np.finfo(np.float64).max)
         if isinstance(widths, float):
             return min(of / widths, largest)
@@ -123,12 +123,12 @@ class KernelOfDistance(Kernel, ABC):
             return np.minimum(of / widths, largest)
 
     def relevances(self, spreads: Array) -> Array:
-        """The spreads over the widths."""
+        """Return the spreads over the widths."""
         with np.errstate(over="ignore"):
             return np.minimum(spreads * self._inverse(spreads.size), np.finfo(np.float64).max)
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The formula of one width; several divide the columns."""
+        """Return the formula of one width; several divide the columns."""
         widths = self._widths(n_features)
         if isinstance(widths, float):
             return self._exact(number, widths)
@@ -136,7 +136,7 @@ class KernelOfDistance(Kernel, ABC):
         return lambda x, z: inner([(a - b) / u for a, b, u in zip(x, z, units, strict=True)], origin)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """By the profile of the kernel, see :mod:`~substrate.kernels.derivatives`."""
+        """Differentiate by the profile of the kernel, see :mod:`~substrate.kernels.derivatives`."""
         orders = {c: left.get(c, 0) + right.get(c, 0) for c in sorted({*left, *right})}
         unit = self._unit(X.shape[1])
         r = np.empty((X.shape[0], Z.shape[0]))
@@ -152,19 +152,19 @@ class KernelOfDistance(Kernel, ABC):
         return -values if sum(right.values()) % 2 else values
 
     def _unit(self, n_features: int) -> Units:
-        """The units of the differences in the profile."""
+        """Return the units of the differences in the profile."""
         return self._widths(n_features)
 
     def _profile(self, r: Array, order: int, power: int) -> Array:
-        """r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
+        """Return r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
         raise self._refuse_derivative("_profile")
 
     @abstractmethod
     def _exact(self, number: Number, sigma: float) -> Formula:
-        """The formula of one width."""
+        """Return the formula of one width."""
 
     def diag(self, X: Any) -> Any:
-        """Ones."""
+        """Return ones."""
         self._widths(X.shape[1])
         return ones(X)
 
@@ -175,7 +175,7 @@ def _space_rows(X: Any) -> Any:
 
 
 def _distinct(X: Any) -> Array:
-    """The distinct rows, sorted; of very many sparse rows, of some of them."""
+    """Return the distinct rows, sorted; of very many sparse rows, of some of them."""
     X = to_numpy(X)
     if is_sparse(X):
         X = (_space_rows(X) if X.shape[0] * X.shape[1] > MOST_DENSE else X).toarray()
@@ -183,7 +183,7 @@ def _distinct(X: Any) -> Array:
 
 
 def median_distance(X: Any, metric: str = "euclidean") -> float:
-    """Median distance between distinct rows of X; 1 where all rows are the same point."""
+    """Return the median distance between distinct rows of X; 1 where all rows are the same point."""
     from scipy.spatial.distance import pdist
 
     sample = _space_rows(_distinct(X))
@@ -198,7 +198,7 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
 
 
 def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
-    """One width per column: its spread times the median distance of rows that are divided by the spreads."""
+    """Return one width per column: its spread times the median distance of rows that are divided by the spreads."""
     points = _distinct(X)
     halves = points / 2.0 - points[:1] / 2.0
     units, spreads = _units_and_spreads(X, halves)
@@ -214,7 +214,7 @@ def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
 
 
 def _units_and_spreads(X: Any, halves: Array) -> tuple[Array, Array]:
-    """A unit of every column in which nothing overflows, and half its standard deviation in it."""
+    """Return a unit of every column in which nothing overflows, and half its standard deviation in it."""
     if not is_sparse(X) or X.shape[0] * X.shape[1] <= MOST_DENSE:
         units = np.abs(halves).max(axis=0)
         units[units == 0.0] = 1.0

@@ -63,7 +63,7 @@ class AdalineSolution:
 
 
 def spectral_norm(A: Array, steps: int = 50) -> float:
-    """||A||_2 by the power method on A'A from a fixed start, to about a thousandth and never above.
+    """Estimate ||A||_2 by the power method on A'A from a fixed start, to about a thousandth and never above.
 
     Descent needs it to within a factor of the square root of two only.
     """
@@ -207,7 +207,7 @@ def eliminate_patterns(
 
 
 def _staying(errors: Array, B: Array, threshold: float, most: int) -> Any:
-    """All but at most ``most`` patterns below the threshold, smallest error first, never the last of a class."""
+    """Return all but at most ``most`` patterns below the threshold, smallest error first, never the last of a class."""
     order = np.argsort(errors[1:], kind="stable") + 1
     stay = np.ones(B.size, dtype=bool)
     spare = {side: int((np.sign(B) == side).sum()) - 1 for side in (-1.0, 1.0)}

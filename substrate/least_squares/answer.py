@@ -8,7 +8,7 @@ accurate residual. Where double precision does not suffice, the certificate stat
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import FORMULA as PRIMAL_FORMULA
 from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import (
     CAREFUL_FORMULA,
     FORMULA,
@@ -32,7 +33,6 @@ from substrate.least_squares.saddle_certificate import (
     bound_plainly,
     kernel_roots,
 )
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["Answer", "AnswerProblem", "bound_and_refine", "bound_answer", "kernel_rounding"]
@@ -66,12 +66,12 @@ class AnswerProblem:
     @property
     def largest_radii(self) -> Array:
         """The absolute error that is permitted for every output."""
-        return np.array([one.largest_radius for one in self.tolerances])
+        return np.array([tolerance.largest_radius for tolerance in self.tolerances])
 
     @property
     def share(self) -> float:
         """The permitted error of the strictest output as a share of its spread: by it costs are estimated."""
-        return min(one.share for one in self.tolerances)
+        return min(tolerance.share for tolerance in self.tolerances)
 
     def expansion(self, column: int, a: Array, b: float, slopes: Array | None = None) -> Expansion:
         """Return one output as it is stored; ``slopes`` has one column per output."""
@@ -106,7 +106,7 @@ class Answer:
 
 
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
-    """The rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
+    """Return the rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
     envelope = kernel.envelope
     return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
 
@@ -160,31 +160,46 @@ def bound_and_refine(
     rank = question.kernel.rank(question.X.shape[1])
     if primal and rank is not None and rank < question.X.shape[0]:
         return _primal_answer(question, rank)
-    a, b, slopes, careful = _refine(question, a, b, k, gram, slopes)
-    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, careful, strict=True)]
+    refined = _refine(question, a, b, k, gram, slopes)
+    rows = [min(pair, key=lambda row: row.value) for pair in zip(rows, refined.accuracies, strict=True)]
     if all(row.passes for row in rows):
         return Answer(
-            support_values=a,
-            bias=b,
+            support_values=refined.support_values,
+            bias=refined.bias,
             primal=None,
             rows=(accuracy_of_outputs(rows),),
             facts=(("check", "in doubled precision"),),
-            slopes=slopes,
+            slopes=refined.slopes,
         )
     return Answer(
-        support_values=a, bias=b, primal=None, rows=(accuracy_of_outputs(rows),), facts=(_UNKNOWN,), slopes=slopes
+        support_values=refined.support_values,
+        bias=refined.bias,
+        primal=None,
+        rows=(accuracy_of_outputs(rows),),
+        facts=(_UNKNOWN,),
+        slopes=refined.slopes,
     )
 
 
 def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
-    """The machine fitted in its features, which costs less than a check in doubled precision and loses fewer digits."""
+    """Return the machine fitted in its features, which costs less than a check in doubled precision and loses fewer
+    digits.
+    """
     data, border = (question.X, question.Y, question.gammas, question.weights), question.border
-    found = solve_primal(question.kernel, *data, border)
+    solved = solve_primal(question.kernel, *data, border)
     fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
-    a, b = support_values_of(found.weights, *data, border, found.slopes)
-    rows = _primal_rows(question, found.weights, found.slopes)
-    linear = (found.slopes, found.deviations) if border.slopes else (None, None)
-    return _add_rows(Answer(a, b, found.weights, rows, (fact,), *linear))
+    a, b = support_values_of(solved.weights, *data, border, solved.slopes)
+    rows = _primal_rows(question, solved.weights, solved.slopes)
+    answer = Answer(
+        support_values=a,
+        bias=b,
+        primal=solved.weights,
+        rows=rows,
+        facts=(fact,),
+        slopes=solved.slopes if border.slopes else None,
+        deviations=solved.deviations if border.slopes else None,
+    )
+    return _add_rows(answer)
 
 
 def bound_answer(
@@ -195,7 +210,7 @@ def bound_answer(
     primal: PrimalWeights | None,
     slopes: Array | None = None,
 ) -> Answer:
-    """The bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
+    """Return the bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
     if not np.isfinite(question.negative):
         return Answer(
             support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
@@ -223,7 +238,7 @@ def bound_answer(
 
 
 def _predict(question: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
-    """What predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
+    """Return what predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
     if question.kernel.trusted or is_device_array(question.X):
         return None
     points = None if question.kernel.pairwise else question.X
@@ -245,11 +260,20 @@ def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array |
     return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
 
 
+class _RefinedMachine(NamedTuple):
+    """Support values, biases and slopes after refinement, and the accuracy of every output."""
+
+    support_values: Array
+    bias: Array
+    slopes: Array | None
+    accuracies: list[Accuracy]
+
+
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
 def _refine(
     question: AnswerProblem, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
-) -> tuple[Array, Array, Array | None, list[Accuracy]]:
-    """Iterative refinement by the accurate residual, of the outputs that need it, as long as the bound falls."""
+) -> _RefinedMachine:
+    """Refine iteratively by the accurate residual, of the outputs that need it, as long as the bound falls."""
     rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
     a, b = a.copy(), b.copy()
     accuracies: list[Accuracy] = []
@@ -260,7 +284,7 @@ def _refine(
             # a residual that is the smaller part of the bound cannot halve it
             if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
                 break
-            gram.factorize(ridge_of(gamma, question.weights))
+            gram.factorize(Regularization(gamma).ridge(question.weights))
             right = residual[:, None]
             solved = gram.solve(np.concatenate([right, border.matrix(right)], axis=1))
             eliminate = border.eliminate(solved[:, 1:])
@@ -279,7 +303,7 @@ def _refine(
                 break
             a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, errors_tried
         accuracies.append(best)
-    return a, b, slopes, accuracies
+    return _RefinedMachine(support_values=a, bias=b, slopes=slopes, accuracies=accuracies)
 
 
 def _check_column(

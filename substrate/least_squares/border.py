@@ -239,10 +239,10 @@ class Border:
 
         It is the mean, and then the best fit by the others, every row counting the same.
         """
-        rest = values - values.mean(axis=0) if self.constant else values
+        centred = values - values.mean(axis=0) if self.constant else values
         if not self.slopes:
-            return rest
-        return np.asarray(rest - self.basis @ np.linalg.lstsq(self.basis, rest, rcond=None)[0])
+            return centred
+        return np.asarray(centred - self.basis @ np.linalg.lstsq(self.basis, centred, rcond=None)[0])
 
     def size(self, c: Array) -> Array:
         """Return the norm of Z c over its rows of norm one, one number per output; for the bias alone its size."""

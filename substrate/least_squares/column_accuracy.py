@@ -33,6 +33,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double, Doubled, Enclosed, sum_rounding
 from substrate.kernels import Kernel
+from substrate.least_squares.regularization import Regularization
 
 __all__ = [
     "CAREFUL_FORMULA",
@@ -68,7 +69,7 @@ class ColumnMachine:
         """Return the columns of the bordered system from kernel values of all rows against the kept ones."""
         C = np.empty((self.y.size + 1, self.columns.size + 1))
         C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = 0.0, 1.0, 1.0, values
-        C[self.columns + 1, np.arange(self.columns.size) + 1] += 1.0 / self.gamma
+        C[self.columns + 1, np.arange(self.columns.size) + 1] += Regularization(self.gamma).lam
         return C
 
 
@@ -120,7 +121,7 @@ def bound_columns(
     ridge = numbers.exact(1.0) / machine.gamma
 
     def gradient(e: Any, top: Any) -> Any:
-        """C'e, the bias first; ``top`` is the entry of e in the row of the border."""
+        """Return C'e, the bias first; ``top`` is the entry of e in the row of the border."""
         return (kernel.adjoint(e).round() + (ridge * e.take(kept)).round() + top).after(e.total())
 
     a = numbers.exact(machine.coefficients)
@@ -183,7 +184,7 @@ class ColumnValues:
             norms = np.linalg.norm(self.values, axis=0)
         else:
             norms = self.roots[self.columns] * float(np.linalg.norm(self.roots))
-        diagonal = Double.exact(self.values[self.columns, kept]) + 1.0 / machine.gamma
+        diagonal = Double.exact(self.values[self.columns, kept]) + Regularization(machine.gamma).lam
         return float(np.linalg.norm((self.rounding * norms + 2.0 * diagonal.radius) / length[1:]))
 
 
@@ -268,7 +269,7 @@ def bound_columns_by_factor(
 
 
 def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
-    """Kernel values of all rows against the kept ones, filled in carefully."""
+    """Return kernel values of all rows against the kept ones, filled in carefully."""
     values = np.empty((points.shape[0], columns.size))
     if kernel.pairwise:
         kernel.fill(points[:, columns], None, values)
@@ -278,7 +279,7 @@ def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
 
 
 def _smallest(lower: Array) -> float:
-    """A lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
+    """Return a lower bound on the smallest singular value, by powers of the inverse of L L' applied to a random vector.
 
     For a direction x drawn from the sphere, the largest eigenvalue of A is at most 4 (x'A^k x)^(1/k) except with
     probability 0.8 sqrt(m) 4^(-k/2) (Dixon, SIAM J. Numer. Anal. 20, 1983), here below 1e-17.

@@ -78,12 +78,12 @@ class ColumnSolution:
 
 
 def with_bias(columns: Any) -> Any:
-    """The columns of A that belong to the bias and to these patterns."""
+    """Return the columns of A that belong to the bias and to these patterns."""
     return np.append(0, np.asarray(columns, dtype=np.intp) + 1)
 
 
 def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
-    """Least squares on the column of the bias and those of the given patterns.
+    """Solve least squares on the column of the bias and those of the given patterns.
 
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
     """
@@ -106,12 +106,12 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
 
 
 def _lengths(squares: Array) -> Array:
-    """Lengths of columns; that of a column of zeros is one."""
+    """Return the lengths of columns; that of a column of zeros is one."""
     return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
 
 
 def _normal_equations(C: Array, B: Array) -> tuple[Array, KeptColumnFactor] | None:
-    """C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
+    """Solve C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
@@ -138,7 +138,7 @@ def _normal_equations(C: Array, B: Array) -> tuple[Array, KeptColumnFactor] | No
 
 
 def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
-    """The shortest solution by a complete orthogonal factorisation (LAPACK's gelsy)."""
+    """Return the shortest solution by a complete orthogonal factorisation (LAPACK's gelsy)."""
     from scipy.linalg import lstsq
 
     length = np.linalg.norm(C, axis=0)
@@ -150,7 +150,7 @@ def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
 def column_rows(
     A: Array, columns: Any, B: Array, bias: float, coefficients: Array, *, tolerance: float | None = None
 ) -> tuple[Row, ...]:
-    """The errors are orthogonal to the bias column and to every kept column: optimality of least squares."""
+    """Check that the errors are orthogonal to the bias column and to every kept column: optimality of least squares."""
     C = A[:, with_bias(columns)]
     x = np.append(bias, coefficients)
     length = np.linalg.norm(C, axis=0)
@@ -186,7 +186,7 @@ _BLOCK = 16
 
 
 def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
-    """How many of n patterns: an integer counts them, a float in (0, 1] is a fraction, rounded, at least one."""
+    """Return how many of n patterns: an integer counts them, a float in (0, 1] is a fraction, rounded, at least one."""
     wanted = "a count from 1 to the number of patterns (an integer) or a fraction in (0, 1] (a float)"
     if isinstance(n_support, np.ndarray) and n_support.ndim == 0:
         n_support = n_support[()]
@@ -206,7 +206,7 @@ def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
 
 
 def ranked_columns(criterion: Array, count: int) -> Any:
-    """The patterns with the largest criterion, in the order of the rows.
+    """Return the patterns with the largest criterion, in the order of the rows.
 
     :place [Carvalho2006]_ sections 3.4 and 3.5: Ada-Pinv and IP-LSSVM, columns by rank
     """
@@ -216,12 +216,13 @@ def ranked_columns(criterion: Array, count: int) -> Any:
 
 
 def echelon_threshold(diagonal: Array, ridge: Array, tolerance: float) -> float:
-    """The tolerance in the units of A: 1/gamma and a share of the largest kernel value."""
+    """Return the tolerance in the units of A: 1/gamma and a share of the largest kernel value."""
     return float(ridge.max() + positive(tolerance, "tolerance") * np.abs(diagonal).max())
 
 
 def echelon_columns(A: Array, threshold: float) -> Any:
-    """The patterns whose columns keep an entry above the threshold when the kept columns before them are eliminated.
+    """Return the patterns whose columns keep an entry above the threshold when the kept columns before them are
+    eliminated.
 
     Gaussian elimination, a block of columns at a time: the kept columns of earlier blocks are applied to it at once,
     its own one by one, and dropped columns cost nothing afterwards.

@@ -62,16 +62,16 @@ class System(Protocol):
     """A positive definite system, perhaps of a subspace, as conjugate gradients see it."""
 
     def product(self, V: Array) -> Array:
-        """A V, one column per vector."""
+        """Return A V, one column per vector."""
 
     def precondition(self, R: Array) -> Array:
-        """M^{-1} R, in the subspace."""
+        """Return M^{-1} R, in the subspace."""
 
     def project(self, R: Array) -> Array:
-        """R less what the subspace does not see of it."""
+        """Return R less what the subspace does not see of it."""
 
     def find_unfinished(self, R: Array, energy: Array) -> Columns:
-        """Which residuals are too large yet; ``energy`` is r' M^{-1} r. What is not a number is too large."""
+        """Return which residuals are too large yet; ``energy`` is r' M^{-1} r. What is not a number is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Descent:
         while (active := self.active).any():
             if iterations >= limits.most:
                 return iterations, "no more were allowed"
-            if iterations and iterations % limits.judged == 0 and (needed := self.needed()) > limits.most:
+            if iterations and iterations % limits.judged == 0 and (needed := self.estimate_iterations()) > limits.most:
                 return iterations, f"by the eigenvalues that these show, {needed:.0f} would be needed"
             if progress is not None:
                 progress.piece(f"conjugate gradients, iteration {iterations + 1} of at most {limits.most}")
@@ -147,7 +147,7 @@ class Descent:
             self.ratios[column].append(float(renewed[k] / energy[k]))
         return ""
 
-    def needed(self) -> float:
+    def estimate_iterations(self) -> float:
         """Estimate the iterations of the slowest column, by the eigenvalues that its steps so far have shown."""
         worst = 0.0
         factors = np.ones(len(self.lengths)) if self.factors is None else self.factors
@@ -158,7 +158,8 @@ class Descent:
 
 
 def _condition(lengths: list[float], ratios: list[float]) -> float:
-    """The condition of the preconditioned matrix as far as the steps show it: the largest over the smallest Ritz value.
+    """Return the condition of the preconditioned matrix as far as the steps show it: the largest over the smallest Ritz
+    value.
 
     Steps and ratios of conjugate gradients are those of a tridiagonal matrix whose eigenvalues are the Ritz values
     ([Golub2013]_ section 11.3).
@@ -199,11 +200,18 @@ class GradientSolution:
 
     def part(self, columns: slice) -> "GradientSolution":
         """Return some of the outputs, with the reason if one of them is not finished."""
-        a, products, slopes = (array[:, columns] for array in (self.support_values, self.products, self.slopes))
         unfinished = self.unfinished[columns]
-        reason = self.reason if unfinished.any() else ""
-        facts = (self.iterations, self.reached[columns], unfinished, reason, slopes, self.indefinite)
-        return GradientSolution(a, self.bias[columns], products, *facts)
+        return GradientSolution(
+            support_values=self.support_values[:, columns],
+            bias=self.bias[columns],
+            products=self.products[:, columns],
+            iterations=self.iterations,
+            reached=self.reached[columns],
+            unfinished=unfinished,
+            reason=self.reason if unfinished.any() else "",
+            slopes=self.slopes[:, columns],
+            indefinite=self.indefinite,
+        )
 
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
@@ -228,7 +236,15 @@ def solve_by_conjugate_gradients(
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
     """
-    system = BorderedSystem(matrix, inverse, Y, ridge, radii, border, residual_radii)
+    system = BorderedSystem(
+        matrix=matrix,
+        inverse=inverse,
+        Y=Y,
+        ridge=ridge,
+        radii=radii,
+        border=border,
+        residual_radii=residual_radii,
+    )
     descent = Descent(system, system.a, system.residual(), system.factors())
     iterations, restarts = 0, 0
     while True:
@@ -288,30 +304,30 @@ class BorderedSystem:
         self.products = np.zeros_like(self.target)
 
     def product(self, V: Array) -> Array:
-        """(K + D) V."""
+        """Return (K + D) V."""
         return self.matrix.product(V) + self.ridge * V
 
     def precondition(self, R: Array) -> Array:
-        """M^{-1} R, projected onto the vectors with Z'a = 0."""
+        """Return M^{-1} R, projected onto the vectors with Z'a = 0."""
         return np.asarray(self.eliminated.balance(self.inverse(R)))
 
     def project(self, R: Array) -> Array:
-        """R less its best fit by the border."""
+        """Return R less its best fit by the border."""
         return R - self.border.values(self.border.means(self.shares, R))
 
     def find_unfinished(self, R: Array, energy: Array) -> Columns:
-        """The outputs whose residual about the border is above the goal, in one of the norms that count."""
+        """Return the outputs whose residual about the border is above the goal, in one of the norms that count."""
         above = ~(self.sizes(R) <= self.goal)  # so that NaN counts as not finished
         if self.plain_goal is not None:
             above |= ~(np.sqrt(np.square(R).mean(axis=0)) <= self.plain_goal)
         return above
 
     def sizes(self, R: Array) -> Array:
-        """The weighted norm of each residual about its mean."""
+        """Return the weighted norm of each residual about its mean."""
         return np.asarray(np.sqrt(self.shares @ np.square(R)))
 
     def factors(self) -> Array:
-        """The factor by which each of the first residuals is above its goal."""
+        """Return the factor by which each of the first residuals is above its goal."""
         return self.sizes(self.target) / self.goal
 
     def residual(self) -> Array:
@@ -327,7 +343,7 @@ class BorderedSystem:
         return np.asarray(residual - self.border.values(self.c))
 
     def is_indefinite(self, P: Array) -> bool:
-        r"""Whether the curvature of one of the directions P is negative beyond rounding.
+        r"""Return whether the curvature of one of the directions P is negative beyond rounding.
 
         A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
         :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,

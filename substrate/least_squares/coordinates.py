@@ -86,7 +86,7 @@ class LeastSquares:
         )
 
     def inverses(self, lambdas: Array) -> Array:
-        """1/(s + lambda), one column per lambda."""
+        """Return 1/(s + lambda), one column per lambda."""
         inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
         return inverses
 
@@ -98,21 +98,21 @@ class LeastSquares:
         return np.asarray(np.abs(self.rest) + self.squares.sum(axis=0))
 
     def support_squares(self, g: Array, lambdas: Array) -> Array:
-        """The squares of the support values, one column per output, from ``g`` = 1/(s + lambda)."""
+        """Return the squares of the support values, one column per output, from ``g`` = 1/(s + lambda)."""
         inside: Array = to_numpy((g**2).T @ self.squares)
         if self.rest is None:
             return inside
         return np.asarray(np.maximum(inside + self.rest / np.square(lambdas)[:, None], 0.0))
 
     def quadratic(self, g: Array, lambdas: Array) -> Array:
-        """Q, one column per output."""
+        """Return Q, one column per output."""
         inside: Array = to_numpy(g.T @ self.squares)
         if self.rest is None:
             return inside
         return np.asarray(np.maximum(inside + self.rest / lambdas[:, None], 0.0))
 
     def trace(self, g: Array, lambdas: Array) -> Array:
-        """The sum of B_ii, each by its weight, which is 1 - H_ii over lambda."""
+        """Return the sum of B_ii, each by its weight, which is 1 - H_ii over lambda."""
         inside = to_numpy(namespace_of(g).sum(g, axis=0) if self.masses is None else self.masses @ g)
         if self.rest is None:
             return np.asarray(inside)
@@ -121,28 +121,30 @@ class LeastSquares:
         return np.asarray(np.maximum(inside + outside / lambdas, np.finfo(np.float64).tiny))
 
     def mean_log_stretch(self, lambdas: Array) -> Array:
-        """The mean of log(1 + s/lambda) over all directions: lambda times its exponential is the mean of s + lambda."""
+        """Return the mean of log(1 + s/lambda) over all directions: lambda times its exponential is the mean of s +
+        lambda.
+        """
         stretched = 1.0 + self.values[:, None] / on_device_of(self.values, lambdas)  # twice as fast as log1p
         xp = namespace_of(stretched)
         return np.asarray(to_numpy(xp.sum(xp.log(stretched), axis=0)) / self.free)
 
     def gcv(self, g: Array, lambdas: Array) -> tuple[Array, Array]:
-        """Generalised cross-validation as a falling function, one column per output, times a rising one."""
+        """Return generalised cross-validation as a falling function, one column per output, times a rising one."""
         return self.support_squares(g, lambdas), self.rows / self.trace(g, lambdas) ** 2
 
     def evidence(self, g: Array, lambdas: Array, logs: Array) -> tuple[Array, Array]:
-        """The variance F of the evidence as a falling function, one column per output, times a rising one.
+        """Return the variance F of the evidence as a falling function, one column per output, times a rising one.
 
         ``logs`` are those of :meth:`mean_log_stretch`, whose sizes a bound on its rounding needs as well.
         """
         return self.quadratic(g, lambdas) / self.free, lambdas * np.exp(logs)
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
-        """The trace of the hat matrix."""
+        """Return the trace of the hat matrix."""
         shares = self.values[:, None] / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
         return np.asarray((self.rows - self.free) + to_numpy(namespace_of(shares).sum(shares, axis=0)))
 
     def noise_variance(self, lam: float) -> Array:
-        """The variance of the noise with the largest evidence, lambda Q / F, one number per output."""
+        """Return the variance of the noise with the largest evidence, lambda Q / F, one number per output."""
         lambdas = np.array([lam])
         return np.asarray(lam * self.quadratic(self.inverses(lambdas), lambdas)[0] / self.free)

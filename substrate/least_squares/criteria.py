@@ -118,16 +118,16 @@ class Spectral(Protocol):
         """How far eigenvectors are from orthonormal; zero where errors are bounded from the rows."""
 
     def decomposition_error(self, lam: float) -> float:
-        """The relative error of what is computed at this lambda."""
+        """Return the relative error of what is computed at this lambda."""
 
     def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """The norm of E, and q, at some lambdas; zero where errors are bounded from the rows instead."""
+        """Return the norm of E, and q, at some lambdas; zero where errors are bounded from the rows instead."""
 
     def targets(self, Y: Any) -> Targets:
-        """Targets in the coordinates of the spectrum; those of its sums, where it has them."""
+        """Return targets in the coordinates of the spectrum; those of its sums, where it has them."""
 
     def machine(self, targets: Targets, weighted: bool = False) -> LeastSquares:
-        """The machine on these targets in the coordinates of the spectrum, with traces by weight where asked."""
+        """Return the machine on these targets in the coordinates of the spectrum, with traces by weight where asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Criterion(ABC):
         return np.asarray(squares.mean(keepdims=True) if self.pooled else squares)
 
     def with_lift(self, lift: float) -> Self:
-        """The same with lambda counted from a common point on, not below its own."""
+        """Return the same with lambda counted from a common point on, not below its own."""
         return replace(self, lift=max(lift, self.lift))
 
     @abstractmethod
@@ -177,7 +177,8 @@ class Criterion(ABC):
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
     def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
-        """The derivative of the sum of ``shares`` times the criteria in the kernel values, at one t for each of them.
+        """Return the derivative of the sum of ``shares`` times the criteria in the kernel values, at one t for each of
+        them.
 
         In the units of the values; one slope, or one for each part of a sum. Host arrays only.
         """
@@ -189,7 +190,7 @@ class Criterion(ABC):
         return (sum(slopes[1:], slopes[0]),)
 
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        """The slope of the mean criterion of the columns of z, which are these of all."""
+        """Return the slope of the mean criterion of the columns of z, which are these of all."""
         raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
 
     def _shrink_and_shift(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
@@ -211,19 +212,19 @@ class Criterion(ABC):
         return inverses
 
     def _shape(self, values: Array, t: Array) -> Array:
-        """(points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
+        """Reshape (points, outputs) to (intervals, points, outputs), outputs averaged where they share a gamma."""
         values = values.mean(axis=1, keepdims=True) if self.pooled else values
         return values.reshape(*t.shape, -1)
 
 
 def unknown_at(spectrum: Spectral, t: Array) -> tuple[Array, Array]:
-    """The norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
+    """Return the norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
     norms, q = spectrum.perturbations(np.exp(t).ravel() + spectrum.lift)
     return norms.reshape(t.shape), q.reshape(t.shape)
 
 
 def between(falling: Array, rising: Array) -> Array:
-    """The largest of (falling at a point) x (rising at the next one): above their product in between."""
+    """Return the largest of (falling at a point) x (rising at the next one): above their product in between."""
     if falling.shape[1] == 1:
         return np.asarray((falling * rising)[:, 0])
     return np.asarray((falling[:, :-1] * rising[:, 1:]).max(axis=1))
@@ -242,7 +243,9 @@ class OfMachine(Criterion):
 
     @classmethod
     def of(cls, spectrum: Spectral, Y: Any = None, *, pooled: bool = False) -> Self:
-        """On the targets Y, one column per output; on those of its sums, for the spectrum of a reduced basis."""
+        """Return the criterion on the targets Y, one column per output; on those of its sums, for the spectrum of a
+        reduced basis.
+        """
         targets = spectrum.targets(Y)
         return cls(
             spectrum=spectrum,
@@ -253,7 +256,7 @@ class OfMachine(Criterion):
         )
 
     def _at(self, t: Array) -> tuple[Array, Array]:
-        """1/(s + lambda) at all points, one column each, and lambda less the lift."""
+        """Return 1/(s + lambda) at all points, one column each, and lambda less the lift."""
         return self._inverses(t), np.exp(t.ravel())
 
     def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
@@ -262,10 +265,10 @@ class OfMachine(Criterion):
             raise TypeError("derivatives in all kernel values are those of a dense spectrum")
         alpha = spectrum.basis @ (g[:, None] * z)
         slope = self._response(spectrum, g, z, alpha).spectral_slope(spectrum.basis, g, alpha)
-        return slope.weighted(spectrum.root)
+        return slope.with_weights(spectrum.root)
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        """The response of the mean criterion of outputs with the coordinates z and these support values."""
+        """Return the response of the mean criterion of outputs with the coordinates z and these support values."""
         raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
 
 
@@ -275,7 +278,9 @@ class LeftOutCriterion(OfMachine):
 
     @abstractmethod
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """The mean squares at the points, as samples without a ceiling but for rounding, and the sums of 1/B_ii."""
+        """Return the mean squares at the points, as samples without a ceiling but for rounding, and the sums of
+        1/B_ii.
+        """
 
     def sample(self, t: Array) -> Samples:
         """Sum over the rows, under the ceiling of Cauchy's inequality."""
@@ -293,7 +298,7 @@ class LeaveOneOut(LeftOutCriterion):
     spectrum: Spectrum
 
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Three matrix products, with the basis and with its squares, block by block."""
+        """Sample by three matrix products, with the basis and with its squares, block by block."""
         n, lambdas = self.spectrum.n, np.exp(t.ravel())
         sums = _leave_one_out_sums(self.spectrum.basis, g, self.targets.coordinates, t)
         squares, reciprocal, spread, steepest = sums
@@ -309,14 +314,14 @@ class LeaveOneOut(LeftOutCriterion):
 
 
 def following(sums: Array, t: Array) -> Array:
-    """Sums at the next point of the interval; the last one has none."""
+    """Return sums at the next point of the interval; the last one has none."""
     sums = sums.reshape(t.shape)
     return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
 
 
 def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Array, ...]:
-    r"""Sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the next
-    point; at the end the largest ||B e_i||^2/B_ii.
+    r"""Return sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the
+    next point; at the end the largest ||B e_i||^2/B_ii.
 
     :math:`\|B e_i\|^2 = -dB_{ii}/d\lambda`, and :math:`B_{ii}` is convex: at a point that is not the first of its
     interval the slope of the chord from the one before it is a bound, and takes no product. On a device these two are

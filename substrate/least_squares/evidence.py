@@ -49,13 +49,15 @@ __all__ = [
 
 
 def log_evidence(criterion: Array, n: int, unpenalised: int = 1) -> Array:
-    """log p(y) of n equally weighted rows, from the criterion F; ``unpenalised`` columns, a bias alone by default."""
+    """Return log p(y) of n equally weighted rows, from the criterion F; ``unpenalised`` columns, a bias alone by
+    default.
+    """
     with np.errstate(divide="ignore"):
         return np.asarray(-0.5 * (n - unpenalised) * (np.log(2.0 * np.pi * np.asarray(criterion)) + 1.0))
 
 
 def log_rounding(size: int, mean_size: Array) -> Array:
-    """A bound on the relative error of exp(mean of logarithms), from the mean of their sizes."""
+    """Bound the relative error of exp(mean of logarithms), from the mean of their sizes."""
     return np.asarray(relative_rounding(2.0 * (size + 16.0)) * (1.0 + mean_size))
 
 
@@ -64,7 +66,7 @@ class OfSums(OfMachine):
     """A criterion that is known from the spectrum alone, without a row: a falling times a rising function of t."""
 
     def _bound_product(self, t: Array, falling: Array, rising: Array, whole: Array | None, shrink: Array) -> Samples:
-        """The product, its ceiling, and what the root keeps of it.
+        """Return the product, its ceiling, and what the root keeps of it.
 
         ``falling`` has one line per point and one column per output, ``rising`` one number per point. Where the machine
         has squares outside, which are a difference, ``whole`` is the falling factor of what they are a difference of.
@@ -86,12 +88,12 @@ class GeneralizedCrossValidation(OfSums):
     weighted: ClassVar[bool] = True
 
     def spare(self, t: Array) -> Array:
-        """The mean of 1 - H_ii, each by its weight, at points t of any shape."""
+        """Return the mean of 1 - H_ii, each by its weight, at points t of any shape."""
         g, lambdas = self._at(t)
         return np.asarray(lambdas * self.machine.trace(g, lambdas) / self.machine.rows).reshape(t.shape)
 
     def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
+        """Sample by sums over the spectrum only."""
         g, lambdas = self._at(t)
         whole = self.machine.whole
         _, q = unknown_at(self.spectrum, t)
@@ -111,7 +113,7 @@ class Evidence(OfSums):
     cone: ClassVar[int] = 1
 
     def sample(self, t: Array) -> Samples:
-        """Sums over the spectrum only."""
+        """Sample by sums over the spectrum only."""
         g, lambdas = self._at(t)
         whole, logs = self.machine.whole, self.machine.mean_log_stretch(lambdas)
         rounded = log_rounding(self.size, logs.reshape(t.shape)).max(axis=1)
@@ -127,7 +129,9 @@ class Evidence(OfSums):
 
 
 def ceiling_of_remainder(values: Array, whole: Array, size: int) -> Array:
-    """A ceiling for which the search's slack covers the rounding of ``whole``, of which values are the remainder."""
+    """Return a ceiling for which the search's slack covers the rounding of ``whole``, of which values are the
+    remainder.
+    """
     floor = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):  # of a value that vanishes nothing is known
         return np.asarray((np.square(whole / (size + 16.0)) / np.maximum(values, floor)).max(axis=1))

@@ -71,7 +71,7 @@ class FactoredPart:
         check_weights: Array | None = None,
         unit: float | None = None,
     ) -> "FactoredPart":
-        """From targets, one column per output, in the ``unit`` of all of them."""
+        """Build the part from targets, one column per output, in the ``unit`` of all of them."""
         unit = target_unit(Y) if unit is None else unit
         scaled = (Y / unit).reshape(Y.shape[0], -1)
         shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if weights is None else weights / weights.sum()
@@ -91,7 +91,8 @@ class FactoredPart:
     def value_and_slope(
         self, K: Array, below: Array | None, lam: float, slope: bool = True
     ) -> tuple[float, Slope | None] | None:
-        """The criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in it.
+        """Return the criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in
+        it.
 
         ``below`` has the kernel rows of the validation rows. None where the matrix is not positive definite.
         """
@@ -105,7 +106,7 @@ class FactoredPart:
         found_slope: Slope | None = None
         if self.kind == "validation":
             if below is None or self.offsets is None:
-                raise TypeError("validation rows come with their kernel rows and targets")
+                raise TypeError("internal error: validation rows need their kernel rows and targets")
             root = np.ones(n) if self.root is None else self.root
             C = (below - mean_row) * root
             C = C if self.check_root is None else self.check_root[:, None] * C
@@ -118,11 +119,11 @@ class FactoredPart:
             response = self._response(B, alpha, log_factor)
             value, found_slope = response.value, response.slope(B, alpha) if slope else None
         if found_slope is not None:
-            found_slope = found_slope.weighted(self.root).scale(self.share)
+            found_slope = found_slope.with_weights(self.root).scale(self.share)
         return self.share * value, found_slope
 
     def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:
-        """The criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
+        """Return the criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
         n = B.shape[0]
         if self.kind == "loo":
             return left_out_response(B.diagonal(), alpha, n)
@@ -133,7 +134,7 @@ class FactoredPart:
 
 
 def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | None:
-    """B, and the mean logarithm of the eigenvalues of PKP + lambda; K is overwritten."""
+    """Return B, and the mean logarithm of the eigenvalues of PKP + lambda; K is overwritten."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     n = K.shape[0]

@@ -20,8 +20,9 @@ from substrate.least_squares.answer import AnswerProblem, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.preconditioner import KernelSample
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of, target_unit
+from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.solver_choice import (
     Plan,
     Way,
@@ -96,21 +97,23 @@ def solve_groups(
     border, groups = question.border, []
     for gamma in dict.fromkeys(question.gammas):
         columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
-        ridge = ridge_of(gamma, question.weights)
+        ridge = Regularization(gamma).ridge(question.weights)
         targets = np.ascontiguousarray(question.Y[:, columns])
         across = products = np.empty((ridge.size, 0))
         if border.slopes:
             across, products = _average_products(matrix, ridge, border)
             targets = np.concatenate([targets, products], axis=1)
         # the systems of the deviations are no user's: they are solved to the same share of their own spread
-        own = [one.largest_radius for one in tolerances_of(products, 1.0 / ridge, question.share)]
+        radii_of_slopes = [
+            tolerance.largest_radius for tolerance in tolerances_of(products, 1.0 / ridge, question.share)
+        ]
         residual_radii = None if relative_residual is None else relative_residual * _plain_sizes(targets)
         solution = solve_by_conjugate_gradients(
             matrix,
             inverse(ridge),
             targets,
             ridge,
-            np.append(question.largest_radii[columns], own),
+            np.append(question.largest_radii[columns], radii_of_slopes),
             limits,
             progress=progress,
             border=border,
@@ -139,7 +142,7 @@ def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -
 
 
 def _deviations(border: Border, ridge: Array, across: Array, products: Array, solved: GradientSolution) -> Array:
-    r"""Of the slopes of one gamma, by as many more systems as the border has columns.
+    r"""Return the deviations of the slopes of one gamma, by as many more systems as the border has columns.
 
     With :math:`W = Z^T V / \sum_i v_i`, so that :math:`W Z = I`, and :math:`A = K + D`,
 
@@ -197,8 +200,17 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("choice", plan.fact)] if plan.fact else []
-    linear = (slopes, deviations) if border.slopes else (None, None)
-    return IteratedFit(plan.way, tuple(facts), alpha, bias, rows, iterations, failed, *linear)
+    return IteratedFit(
+        way=plan.way,
+        facts=tuple(facts),
+        support_values=alpha,
+        bias=bias,
+        rows=rows,
+        iterations=iterations,
+        reason=failed,
+        slopes=slopes if border.slopes else None,
+        deviations=deviations if border.slopes else None,
+    )
 
 
 def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
@@ -208,9 +220,9 @@ def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why:
 
 
 def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
-    """By cost for the largest gamma, or the one that is required."""
+    """Choose the plan by cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
-    ridge = ridge_of(max(question.gammas), question.weights)
+    ridge = Regularization(max(question.gammas)).ridge(question.weights)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
         return plan(kernel, X, systems, ridge, question.share)
@@ -227,7 +239,7 @@ def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
 
 
 def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
-    """The accuracy of every output and the equations of the worst, both to the share that is permitted."""
+    """Return the accuracy of every output and the equations of the worst, both to the share that is permitted."""
     answers: dict[int, Accuracy] = {}
     equations = []
     share, rounding = question.share, kernel_rounding(question.kernel, question.X)
@@ -242,7 +254,7 @@ def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -
             bound = bound_plainly(machine, PlainRows(p, roots, rounding))
             answers[column] = question.row(column, bound, FORMULA)
             allowed = max(share, roundoff(a.size))
-            system = (p, diagonal, machine.y, ridge_of(machine.gamma, machine.weights), a, b)
+            system = (p, diagonal, machine.y, Regularization(machine.gamma).ridge(machine.weights), a, b)
             equations.append(saddle_rows(*system, tolerance=allowed, border=machine.border, slopes=machine.slopes))
     in_order = [answers[column] for column in sorted(answers)]
     return (accuracy_of_outputs(in_order), *worst_rows(equations))

@@ -31,10 +31,10 @@ class KernelProducts(Protocol):
     """A kernel matrix as a map of vectors with a bound on its error."""
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
-        """K x as a pair, and a bound on the error of every entry."""
+        """Return K x as a pair, and a bound on the error of every entry."""
 
     def sizes(self, x: Array) -> Array:
-        """A bound on ``|K| |x|``."""
+        """Bound ``|K| |x|``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PlainProducts:
     points: Any = None
 
     def __call__(self, x: Array) -> tuple[Pair, Array]:
-        """A block of columns at a time, the products summed as pairs."""
+        """Multiply a block of columns at a time, the products summed as pairs."""
         zero = np.zeros(self.matrix.shape[0])
         total: Pair = (zero, zero)
         for block in strips(x.size, _TERMS):
@@ -56,7 +56,7 @@ class PlainProducts:
         return total, at_most(1.0) * (sum_rounding(_TERMS) + self.rounding) * self.sizes(x)
 
     def groups(self, block: Any) -> Any:
-        """A number per given column, the same for equal columns: of equal points, or by values."""
+        """Return a number per given column, the same for equal columns: of equal points, or by values."""
         if self.points is None:
             columns = self.matrix[:, block].T
         else:
@@ -65,7 +65,7 @@ class PlainProducts:
         return np.unique(columns, axis=0, return_inverse=True)[1].ravel()
 
     def sizes(self, x: Array) -> Array:
-        """By the Cauchy-Schwarz inequality where the matrix is positive semi-definite."""
+        """Bound the sizes by the Cauchy-Schwarz inequality where the matrix is positive semi-definite."""
         if not self.definite:
             return np.asarray(np.abs(self.matrix) @ np.abs(x))
         s = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
@@ -96,7 +96,7 @@ class CarefulProducts:
         return (high, low), at_most(1.0) * (radius + rounding * self.sizes(x))
 
     def _by_features(self, x: Array) -> tuple[Pair, Array]:
-        """K x = Phi (Phi'x), where the features are exact."""
+        """Return K x = Phi (Phi'x), where the features are exact."""
         dense = self.points.toarray() if hasattr(self.points, "toarray") else self.points
         features = np.ascontiguousarray(self.kernel.features(dense))
         (w, low_part), radius = exact_product(np.ascontiguousarray(features.T), x)
@@ -106,12 +106,12 @@ class CarefulProducts:
         return add(product, (less, np.zeros_like(less))), at_most(1.0) * (error + np.abs(features) @ radius)
 
     def sizes(self, x: Array) -> Array:
-        """As for the plain matrix."""
+        """Bound the sizes as for the plain matrix."""
         return self.plain.sizes(x)
 
 
 def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, columns: Any = None) -> Array:
-    """sum_i a_i k(x_i, x) + b for every row x of X; ``a`` has one column per output, or none.
+    """Return sum_i a_i k(x_i, x) + b for every row x of X; ``a`` has one column per output, or none.
 
     ``points`` are the x_i. A precomputed kernel has none: its rows X hold kernel values, of the x_i in ``columns``.
     """

@@ -53,7 +53,7 @@ class Slope:
     below: Array | None = None
 
     def scale(self, factor: float) -> "Slope":
-        """The slope of a multiple of F."""
+        """Return the slope of a multiple of F."""
         return Slope(factor * self.within, None if self.below is None else factor * self.below)
 
     def __add__(self, other: "Slope") -> "Slope":
@@ -61,8 +61,8 @@ class Slope:
             return Slope(self.within + other.within)
         return Slope(self.within + other.within, self.below + other.below)
 
-    def weighted(self, root: Array | None) -> "Slope":
-        """In the entries of K, from those of V^(1/2) K V^(1/2); ``root`` is the diagonal of V^(1/2)."""
+    def with_weights(self, root: Array | None) -> "Slope":
+        """Return the slope in the entries of K, from that of V^(1/2) K V^(1/2); ``root`` is the diagonal of V^(1/2)."""
         if root is None:
             return self
         below = None if self.below is None else self.below * root
@@ -83,11 +83,11 @@ class Response:
     volume: float = 0.0
 
     def slope(self, B: Array, alpha: Array) -> Slope:
-        """W, from B and the support values."""
+        """Return W, from B and the support values."""
         return self._slope(B, B @ self.support, alpha)
 
     def spectral_slope(self, basis: Array, g: Array, alpha: Array) -> Slope:
-        """W, by B = U diag(g) U'."""
+        """Return W, by B = U diag(g) U'."""
         pulled = basis @ (g[:, None] * (basis.T @ self.support))
         if self.diagonal is not None and self.diagonal.size == 1 and self.volume == 0.0:  # B B without B
             return Slope(float(self.diagonal[0]) * _product(basis * g) - _symmetric_product(pulled, alpha))
@@ -103,7 +103,8 @@ class Response:
 
 
 def left_out_response(diagonal: Array, alpha: Array, rows: int) -> Response:
-    """Of the mean square leave-one-out residual over the columns of alpha, from all rows or some of this many.
+    """Return the response of the mean square leave-one-out residual over the columns of alpha, from all rows or some of
+    this many.
 
     ``diagonal`` are the B_ii. Both may be multiplied by lambda: p and m are then divided by it.
     """
@@ -114,7 +115,8 @@ def left_out_response(diagonal: Array, alpha: Array, rows: int) -> Response:
 
 
 def gcv_response(alpha: Array, squares: float, trace: float, rows: int, weights: Array) -> Response:
-    """Of generalised cross-validation, the mean over the columns of alpha, whose ``squares`` are summed.
+    """Return the response of generalised cross-validation, the mean over the columns of alpha, whose ``squares`` are
+    summed.
 
     ``trace`` is tr VB, with the ``weights`` of the rows, of mean one. p is a multiple of alpha: from Z'alpha it is Z'p.
     """
@@ -123,7 +125,8 @@ def gcv_response(alpha: Array, squares: float, trace: float, rows: int, weights:
 
 
 def evidence_response(Y: Array, quadratic: float, stretch: float, free: int) -> Response:
-    """Of the variance whose smallest value is at the largest evidence, for the mean over the columns of Y.
+    """Return the response of the variance whose smallest value is at the largest evidence, for the mean over the
+    columns of Y.
 
     ``quadratic`` is the sum of Q over them, ``stretch`` the mean factor of the determinant, and ``free`` the number of
     rows less that of the columns without a penalty. p is a multiple of y: from u = Z'B y it is Z'B p.
@@ -133,12 +136,13 @@ def evidence_response(Y: Array, quadratic: float, stretch: float, free: int) -> 
 
 
 def mean_one(root: Array | None) -> Array:
-    """Weights of mean one, from their roots; a single one where all are equal."""
+    """Return weights of mean one, from their roots; a single one where all are equal."""
     return np.ones(1) if root is None else np.square(root) * (root.size / float(root @ root))
 
 
 def validation_slope(alpha: Array, errors: Array, pulled: Array, shares: Array, roots: Array | None) -> Slope:
-    """Of the mean square error on validation rows, from alpha, the errors, and ``pulled`` = B C'e, by output.
+    """Return the slope of the mean square error on validation rows, from alpha, the errors, and ``pulled`` = B C'e, by
+    output.
 
     ``shares`` are those of the training rows in the mean row of K, times the roots of their weights, ``roots`` those of
     the weights of the validation rows, which errors and C are multiplied by.
@@ -150,10 +154,10 @@ def validation_slope(alpha: Array, errors: Array, pulled: Array, shares: Array, 
 
 
 def _product(half: Array) -> Array:
-    """A A', for which numpy computes one triangle only."""
+    """Return A A', for which numpy computes one triangle only."""
     return np.asarray(half @ half.T)
 
 
 def _symmetric_product(left: Array, right: Array) -> Array:
-    """The symmetric part of A B', by one product and no transposition."""
+    """Return the symmetric part of A B', by one product and no transposition."""
     return np.asarray(np.hstack([left, right]) @ np.hstack([0.5 * right, 0.5 * left]).T)

@@ -62,7 +62,7 @@ Split = tuple[Rows, Rows]
 
 
 def checked_folds(folds: Sequence[Any], n: int) -> tuple[Rows, ...]:
-    """Folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
+    """Return folds as arrays of row numbers: none empty, none overlapping, none that leaves nothing to fit."""
     checked = tuple(_row_numbers(fold, n, f"fold {number}") for number, fold in enumerate(folds))
     if not checked:
         raise DataError("there are no folds; give at least one set of rows to leave out")
@@ -117,7 +117,8 @@ def _row_numbers(rows: Any, n: int, name: str) -> Rows:
 
 
 def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
-    """alpha_i / B_ii, one column per output; ``diagonal`` is that of B, with one column per gamma if they differ.
+    """Return alpha_i / B_ii, one column per output; ``diagonal`` is that of B, with one column per gamma if they
+    differ.
 
     B_ii vanishes only where the other rows do not determine a machine: with a single row, or a kernel matrix that is
     not positive semi-definite.
@@ -135,7 +136,7 @@ def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
 
 
 def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
-    """(B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together."""
+    """Return (B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     F = np.asarray(rows, dtype=np.intp)
@@ -159,7 +160,7 @@ def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
 
 
 def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> Array:
-    """The residuals of every row with its own fold left out; a row in no fold has none, NaN."""
+    """Return the residuals of every row with its own fold left out; a row in no fold has none, NaN."""
     residuals = np.full(support_values.shape, np.nan)
     for fold in checked_folds(folds, B.shape[0]):
         residuals[fold] = left_out_residuals(support_values, B, fold)
@@ -167,12 +168,12 @@ def k_fold_residuals(support_values: Array, B: Array, folds: Sequence[Any]) -> A
 
 
 def press(residuals: Array) -> Any:
-    """The predicted residual sum of squares, one number per output."""
+    """Return the predicted residual sum of squares, one number per output."""
     return np.sum(np.square(residuals), axis=0)
 
 
 def relative_error(explicit: Array, fast: Array) -> float:
-    """||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
+    """Return ||e - e^|| / ||e||: how far fast residuals are from those of explicit refits.
 
     :equation [Cawley2004]_ (6): the relative error of fast leave-one-out
     """
@@ -180,22 +181,22 @@ def relative_error(explicit: Array, fast: Array) -> float:
 
 
 def mean_square(residuals: Array) -> Any:
-    """PRESS over the number of rows."""
+    """Return PRESS over the number of rows."""
     return np.mean(np.square(residuals), axis=0)
 
 
 def mean_absolute(residuals: Array) -> Any:
-    """The mean of the absolute residuals: outliers are not squared."""
+    """Return the mean of the absolute residuals: outliers are not squared."""
     return np.mean(np.abs(residuals), axis=0)
 
 
 def median_absolute(residuals: Array) -> Any:
-    """The median of the absolute residuals: half of the rows may be outliers."""
+    """Return the median of the absolute residuals: half of the rows may be outliers."""
     return np.median(np.abs(residuals), axis=0)
 
 
 def trimmed_mean_square(residuals: Array, share: float = 0.1) -> Any:
-    """The mean square without the given share of the largest residuals."""
+    """Return the mean square without the given share of the largest residuals."""
     if not 0.0 <= share < 1.0:
         raise DataError(f"the share trimmed must be at least 0 and below 1, received {share!r}")
     squares = np.sort(np.square(residuals), axis=0)
@@ -211,12 +212,12 @@ ROBUST: dict[str, Callable[[Array], Any]] = {
 
 
 def misclassification(residuals: Array, labels: Array) -> Any:
-    """The share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
+    """Return the share of rows on the wrong side: labels -1 and +1, and y f = 1 - y r not above zero."""
     return np.mean(labels * residuals >= 1.0, axis=0)
 
 
 def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weights: Array | None = None) -> Any:
-    r"""Mean square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean.
+    r"""Return mean square of the training errors over (1 - trace H / N)^2: every leverage replaced by the mean.
 
     With ``weights`` v of mean one both means are weighted, and :math:`\sum_i v_i H_{ii}` is given for the trace:
 
@@ -230,7 +231,9 @@ def generalized_cross_validation(errors: Array, degrees_of_freedom: float, weigh
 
 
 def gcv_of_means(mean_square: Any, mean_leverage: float, rows: int) -> Any:
-    """Generalised cross-validation from the mean square of training errors and the mean leverage, both by weight."""
+    """Return generalised cross-validation from the mean square of training errors and the mean leverage, both by
+    weight.
+    """
     spare = 1.0 - mean_leverage
     if spare <= relative_rounding(rows):  # the mean of so many leverages
         raise SolverError(
@@ -240,7 +243,7 @@ def gcv_of_means(mean_square: Any, mean_leverage: float, rows: int) -> Any:
 
 
 def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """B: the block of the inverse of the bordered matrix that maps y to alpha."""
+    """Return B: the block of the inverse of the bordered matrix that maps y to alpha."""
     gram.factorize(ridge)
     inverse = gram.inverse()
     if border.plain:
@@ -253,7 +256,7 @@ def projected_inverse(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
 
 
 def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """The diagonal of B, at half the cost of B."""
+    """Return the diagonal of B, at half the cost of B."""
     gram.factorize(ridge)
     eliminated = border.eliminate(gram.solve(border.matrix(ridge[:, None])))
     diagonal: Array = gram.inverse_diagonal() - eliminated.diagonal
@@ -261,7 +264,7 @@ def projected_diagonal(gram: Gram, ridge: Array, border: Border = ONES) -> Array
 
 
 def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
-    """H with f = H y.
+    """Return H with f = H y.
 
     :place [Cawley2004]_ section 2.6: the hat matrix
     """
@@ -271,5 +274,5 @@ def hat_matrix(gram: Gram, ridge: Array, border: Border = ONES) -> Array:
 
 
 def effective_degrees_of_freedom(gram: Gram, ridge: Array, border: Border = ONES) -> float:
-    """trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
+    """Return trace H: 1 (the bias alone) for gamma near 0, up to the number of distinct points as gamma grows."""
     return float(gram.n - ridge @ projected_diagonal(gram, ridge, border))

@@ -67,7 +67,7 @@ class LowRankInverse:
         )
 
     def __call__(self, R: Array) -> Array:
-        """M^{-1} R."""
+        """Return M^{-1} R."""
         from scipy.linalg import cho_solve
 
         pulled = R / self._ridge
@@ -100,7 +100,9 @@ class KernelSample:
 
     @np.errstate(all="ignore")
     def remainder(self, ridge: Array) -> float:
-        """The mean, over the probes, of the part of k(x, x) that the sample leaves, in units of the diagonal D."""
+        """Return the mean, over the probes, of the part of k(x, x) that the sample leaves, in units of the diagonal
+        D.
+        """
         from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
         sample, probes = self.points[self.rows], self.points[self.probes]
@@ -126,7 +128,9 @@ class KernelSample:
 
 
 def preconditioner_rank(n: int) -> int:
-    """Columns of a partial factor: six square roots of N, at least 50: cheap relative to one product with K."""
+    """Return the number of columns of a partial factor: six square roots of N, at least 50: cheap relative to one
+    product with K.
+    """
     return min(n, max(50, 6 * int(np.sqrt(n))))
 
 

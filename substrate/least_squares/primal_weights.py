@@ -72,7 +72,7 @@ class PrimalFactor:
 
     @classmethod
     def of(cls, features: Array, gamma: float, v: Array, border: Border = ONES) -> "PrimalFactor":
-        """For one gamma; not finite where the sizes of the features overflow."""
+        """Compute the factor for one gamma; not finite where the sizes of the features overflow."""
         from scipy.linalg.lapack import dtrtri
 
         p = features.shape[1]
@@ -88,11 +88,11 @@ class PrimalFactor:
         return cls(A, sizes, np.triu(T) if info == 0 else np.full_like(T, np.nan))
 
     def norm(self, g: Array) -> float:
-        """sqrt(g'H^-1 g), as accurate as T is the inverse of a factor."""
+        """Return sqrt(g'H^-1 g), as accurate as T is the inverse of a factor."""
         return float(np.linalg.norm(self.T.T @ (g / self.sizes)))
 
     def solve(self, g: Array) -> Array:
-        """H^-1 g, likewise."""
+        """Return H^-1 g, likewise."""
         return np.asarray(self.T @ (self.T.T @ (g / self.sizes)) / self.sizes)
 
     def deviations(self, border: Border) -> Array:
@@ -114,13 +114,13 @@ class LinearTerm:
     center: Array
     slopes: Array
 
-    def centred(self, X: Array) -> Array:
-        """The columns of the rows of X, less the center."""
+    def center_columns(self, X: Array) -> Array:
+        """Return the columns of the rows of X, less the center."""
         centred: Array = X[:, list(self.numbers)] - self.center
         return centred
 
     def output(self, column: int) -> "LinearTerm":
-        """One output alone."""
+        """Return one output alone."""
         return LinearTerm(self.numbers, self.center, self.slopes[:, [column]])
 
 
@@ -135,7 +135,7 @@ class PrimalWeights:
     linear: LinearTerm | None = None
 
     def output(self, column: int) -> "PrimalWeights":
-        """One output alone."""
+        """Return one output alone."""
         linear = None if self.linear is None else self.linear.output(column)
         return PrimalWeights(
             kernel=self.kernel,
@@ -146,10 +146,10 @@ class PrimalWeights:
         )
 
     def __call__(self, X: Any) -> Array:
-        """The outputs for the rows of X, one column per output."""
+        """Return the outputs for the rows of X, one column per output."""
         points = X.toarray() if hasattr(X, "toarray") else X
         values: Array = (self.kernel.features(points) - self.center) @ self.weights + self.bias
-        return values if self.linear is None else values + self.linear.centred(points) @ self.linear.slopes
+        return values if self.linear is None else values + self.linear.center_columns(points) @ self.linear.slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class PrimalFit:
 def solve_primal(
     kernel: Kernel, X: Any, Y: Array, gammas: tuple[float, ...], v: Array, border: Border = ONES
 ) -> PrimalFit:
-    """Weights, biases and slopes for every column of Y, one gamma per column; the border has a constant."""
+    """Return weights, biases and slopes for every column of Y, one gamma per column; the border has a constant."""
     Phi = kernel.features(X.toarray() if hasattr(X, "toarray") else X)
     center = weighted_center(Phi, v / v.max())
     features = Phi - center
@@ -191,7 +191,7 @@ def support_values_of(
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> tuple[Array, Array]:
-    """alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
+    """Return alpha = gamma v (y - f), with f in doubled precision, and the bias of features that are not centred.
 
     The machine reports them; each is accurate to its own rounding, and their expansion may still be useless.
     """

@@ -34,7 +34,9 @@ _PANEL = 128
 
 
 def bordered_inverse(gram: Gram) -> Array:
-    """The inverse of [K + D, 1; 1', 0] for a factored Gram matrix: the border, and with it the bias, comes last."""
+    """Return the inverse of [K + D, 1; 1', 0] for a factored Gram matrix: the border, and with it the bias, comes
+    last.
+    """
     n = gram.n
     C = np.empty((n + 1, n + 1))
     C[:n, :n] = gram.inverse()
@@ -102,7 +104,7 @@ class DownDating:
         return np.asarray(self._diagonal[:-1][self._kept[:-1] > 0.0])
 
     def inverse(self) -> Array:
-        """B of the remaining rows: the inverse without its border."""
+        """Return B of the remaining rows: the inverse without its border."""
         self._apply()
         return np.asarray(self._C[:-1, :-1])
 
@@ -114,7 +116,7 @@ class DownDating:
     def _remove(self, row: int) -> None:
         place = self._place[row]
         if place < 0 or self._kept[place] == 0.0:
-            raise SolverError(f"row {row} has left already")
+            raise SolverError(f"row {row} was removed before")
         panel = self._panel[: self._pending, : self._frame.size]
         column = self._C[place] - panel[:, place] @ panel
         pivot = float(column[place])

@@ -65,14 +65,14 @@ Quantiles = Callable[[tuple[float, ...], float | None], Sequence[float]]
 
 
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
-    """The value, if it is one of the known names."""
+    """Return the value, if it is one of the known names."""
     if not isinstance(value, str) or value not in choices:
         raise DeclarationError(f"{name} must be one of {', '.join(choices)}, received {value!r}")
     return value
 
 
 def weighted_quantile(values: Array, level: float, weights: Array | None = None) -> float:
-    """The quantile of the weighted distribution function, the mean of both ends of a level stretch."""
+    """Return the quantile of the weighted distribution function, the mean of both ends of a level stretch."""
     order = np.argsort(values, kind="stable")
     cumulated = np.cumsum(np.ones(values.size) if weights is None else weights[order])
     target, slack = level * cumulated[-1], _LEVEL * cumulated[-1]
@@ -82,13 +82,14 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None)
 
 
 def quantile_ranks(level: float, n: int) -> tuple[int, int]:
-    """The ranks, from 0, of the two numbers whose mean is that quantile of n numbers without weights."""
+    """Return the ranks, from 0, of the two numbers whose mean is that quantile of n numbers without weights."""
     target, slack = level * n, _LEVEL * n
     return max(math.ceil(target - slack) - 1, 0), min(math.floor(target + slack), n - 1)
 
 
 def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None) -> float:
-    """The standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would have.
+    """Return the standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would
+    have.
 
     It is zero where half of the errors are equal up to rounding.
 
@@ -103,7 +104,7 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
 
 
 def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -> float:
-    """The same from functions that return quantiles of the errors and, after those, the largest error."""
+    """Return the same from functions that return quantiles of the errors and, after those, the largest error."""
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
         low, high = quantiles((0.25, 0.75), None)
@@ -116,7 +117,7 @@ def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -
 
 
 def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
-    """One weight in [1e-4, 1] per row; all ones where the scale is zero, since no error is then large or small.
+    """Return one weight in [1e-4, 1] per row; all ones where the scale is zero, since no error is then large or small.
 
     :equation [Suykens2002]_ (14): Hampel's weights
     """

@@ -89,7 +89,7 @@ def saddle_rows(
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> tuple[Row, ...]:
-    """Rows for one output, in units of :func:`~substrate.least_squares.saddle_system.target_unit`.
+    """Return rows for one output, in units of :func:`~substrate.least_squares.saddle_system.target_unit`.
 
     :equation [Suykens2002]_ (4): the conditions for optimality, with w eliminated
 
@@ -152,7 +152,8 @@ def saddle_rows(
 
 
 def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
-    """Of several outputs' rows of the same name, the one that comes closest to failing; the accuracy of every output.
+    """Return, of several outputs' rows of the same name, the one that comes closest to failing; the accuracy of every
+    output.
 
     Where one output has no bound on its answer, there is none for all.
     """
@@ -301,7 +302,7 @@ def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
 
 
 def kernel_radius(roots: Array, share: float, a: Array, radius: Any) -> Array:
-    """Return a bound on the error of K a for entries of K known to ``share`` of s_i s_j, and a to its radius."""
+    """Bound the error of K a for entries of K known to ``share`` of s_i s_j, and a to its radius."""
     sizes = share * np.abs(a) + radius
     weight = float(roots @ sizes)
     return np.asarray(roots * max(weight, LEAST)) if a.any() else np.zeros_like(roots)

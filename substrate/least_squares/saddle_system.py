@@ -40,8 +40,8 @@ import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
-from substrate.errors import DataError
 from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of
 from substrate.operators import SystemMatrix
 
@@ -80,26 +80,15 @@ class SaddleSolution:
 
 
 def target_unit(y: Array) -> float:
-    """1, or a power of two near max|y| where squares of y would overflow or vanish."""
+    """Return 1, or a power of two near max|y| where squares of y would overflow or vanish."""
     xp = namespace_of(y)
     largest = float(xp.max(xp.abs(y))) if y.shape[0] else 0.0
     return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
 
 
 def ridge_of(gamma: float, weights: Array) -> Array:
-    """The diagonal 1/(gamma v) that the error term adds to K.
-
-    :equation [Suykens2002]_ (13): the diagonal 1/(gamma v)
-    """
-    xp = namespace_of(weights)
-    with np.errstate(over="ignore", divide="ignore"):
-        ridge: Array = 1.0 / (gamma * weights)
-    if not bool(xp.all(xp.isfinite(ridge) & (ridge > 0.0))):
-        raise DataError(
-            f"1/(gamma v) leaves the range of floating point: gamma = {gamma:g}, weights between "
-            f"{float(xp.min(weights)):g} and {float(xp.max(weights)):g}; rescale the weights or gamma"
-        )
-    return ridge
+    """Return the diagonal 1/(gamma v), as :meth:`~substrate.least_squares.regularization.Regularization.ridge`."""
+    return Regularization(gamma).ridge(weights)
 
 
 def solve_saddle_system(
@@ -157,7 +146,7 @@ def solve_saddle_system(
 
 
 def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:
-    """Targets less what the border alone fits to them, and its coefficients.
+    """Return targets less what the border alone fits to them, and its coefficients.
 
     The bias absorbs any constant, so solve for y minus one: an offset of 1e8 then costs no digits, and for a constant
     y the difference, and with it alpha, is exactly zero. Weighted: light rows hardly determine the bias.
@@ -181,7 +170,7 @@ def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Arra
 def _residual(
     gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
 ) -> tuple[Array, float]:
-    """y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
+    """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
     residual = y - products - ridge[:, None] * alpha - border.values(c)
@@ -200,7 +189,7 @@ def _residual(
 
 
 def bordered_matrix(K: Array, ridge: Array) -> Array:
-    """[0 1'; 1 K + D], the matrix of (4) when every label is +1; symmetric, a new array."""
+    """Return [0 1'; 1 K + D], the matrix of (4) when every label is +1; symmetric, a new array."""
     n = K.shape[0]
     check_memory(
         8.0 * (n + 1) ** 2, f"the {n + 1} x {n + 1} matrix of the linear system", "Take a reduced set of rows."
@@ -213,12 +202,12 @@ def bordered_matrix(K: Array, ridge: Array) -> Array:
 
 
 def bordered_target(Y: Array) -> Array:
-    """(0, Y): a zero for the row of the bias above the targets of every output."""
+    """Return (0, Y): a zero for the row of the bias above the targets of every output."""
     return np.concatenate([np.zeros((1, *Y.shape[1:])), Y])
 
 
 def bordered_system(K: Array, y: Array, ridge: Array) -> tuple[Array, Array]:
-    """A and B of (4) for labels -1, +1.
+    """Return A and B of (4) for labels -1, +1.
 
     :equation [Carvalho2006]_ (4): the matrix A and the right-hand side B
     """

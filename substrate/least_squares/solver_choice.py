@@ -88,12 +88,12 @@ def iterated_seconds(
 
 
 def _preparation(n: int, m: int) -> float:
-    """Nanoseconds of a preconditioner."""
+    """Estimate the nanoseconds of a preconditioner."""
     return n * m * _VALUE + float(n) * m * m * _FLOP
 
 
 def _product(n: int, m: int, n_outputs: int, stored: bool) -> float:
-    """Nanoseconds of an iteration."""
+    """Estimate the nanoseconds of an iteration."""
     return n_outputs * (float(n) * n + 2.0 * n * m) * _ENTRY + (0.0 if stored else 0.5 * n * n * _VALUE)
 
 
@@ -115,7 +115,7 @@ def _in_words(seconds: float) -> str:
 
 
 def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
-    """More sampled rows where the diagonal of K is large in units of 1/(gamma v)."""
+    """Return the number of rows to sample, more where the diagonal of K is large in units of 1/(gamma v)."""
     with np.errstate(all="ignore"):
         size = float(np.mean(diagonal / ridge))
     digits = math.log10(1.0 + size) if math.isfinite(size) else 4.0
@@ -123,7 +123,7 @@ def sample_size(n: int, ridge: Array, diagonal: Array) -> int:
 
 
 def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> Plan:
-    """The plan for targets of ``n_outputs`` columns, each to be known to about a ``share`` of its size.
+    """Return the plan for targets of ``n_outputs`` columns, each to be known to about a ``share`` of its size.
 
     The digits that this asks for enter the estimate of the iterations; what ends these is an absolute error.
     """
@@ -171,6 +171,8 @@ def _plan_factorisation(n: int, fact: str) -> Plan:
 
 
 def _iterations(remainder: float, share: float) -> float:
-    """The iterations expected, fitted to measurements: a few for every digit, more where the sample leaves much."""
+    """Return the iterations expected, fitted to measurements: a few for every digit, more where the sample leaves
+    much.
+    """
     digits = max(-math.log10(share), 1.0)
     return digits * (1.3 + 3.0 * math.sqrt(remainder))

@@ -106,7 +106,7 @@ class Spectrum:
         return float(self.n) if self.root is None else float(np.square(to_numpy(self.root)).sum())
 
     def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
-        """The machine on these targets in the coordinates of this spectrum, outside of which there is nothing.
+        """Return the machine on these targets in the coordinates of this spectrum, outside of which there is nothing.
 
         ``weighted`` states that traces are by the weights of the rows.
         """
@@ -115,7 +115,7 @@ class Spectrum:
         return LeastSquares(values=self.values, squares=squares, rest=None, rows=self.n, free=free, masses=masses)
 
     def targets(self, Y: Array) -> Targets:
-        """z = U'y for every column of Y (a vector is one column)."""
+        """Return z = U'y for every column of Y (a vector is one column)."""
         Y = Y[:, None] if Y.ndim == 1 else Y
         if Y.shape[0] != self.n:
             raise DataError(f"y must have one entry for each of the {self.n} rows, received {Y.shape[0]}")
@@ -137,13 +137,13 @@ class Spectrum:
         )
 
     def _slopes(self, values: Array) -> Array:
-        """W times the values, one column per output."""
+        """Return W times the values, one column per output."""
         if self.linear is None:
             raise TypeError("there are no columns beside the constant")
         return _border_means(self.linear[0], self.root, values)
 
     def about_border(self, rows: Array, linear: Array | None = None) -> Array:
-        """Rows of kernel values of points less what the border takes up of them.
+        """Return rows of kernel values of points less what the border takes up of them.
 
         ``linear`` are the columns of the linear part of these points, less their center.
         """
@@ -154,7 +154,7 @@ class Spectrum:
         return centred - border.line(linear)[:, 1:] @ means
 
     def _mean(self, values: Array) -> Array:
-        """The mean over the rows, by their weights."""
+        """Return the mean over the rows, by their weights."""
         if self.root is None:
             mean: Array = namespace_of(values).mean(values, axis=0)
             return mean
@@ -162,7 +162,7 @@ class Spectrum:
         return shares @ values
 
     def inverses(self, lambdas: Array) -> Array:
-        """1/(s + lambda), one column per lambda."""
+        """Return 1/(s + lambda), one column per lambda."""
         shifted = np.asarray(lambdas, dtype=np.float64) - self.lift
         if not (shifted > 0.0).all():
             raise SolverError(
@@ -173,7 +173,7 @@ class Spectrum:
         return inverses
 
     def support_values(self, targets: Targets, lambdas: Array) -> Array:
-        """alpha, of shape (N, number of lambdas, outputs), in the units of y."""
+        """Return alpha, of shape (N, number of lambdas, outputs), in the units of y."""
         g, xp = self.inverses(lambdas), namespace_of(self.basis)
         columns = xp.reshape(g[:, :, None] * targets.coordinates[:, None, :], (g.shape[0], -1))
         with blas_threads(self.n):
@@ -182,13 +182,13 @@ class Spectrum:
         return support_values
 
     def bias(self, targets: Targets, support_values: Array) -> Array:
-        """b, of shape (number of lambdas, outputs)."""
+        """Return b, of shape (number of lambdas, outputs)."""
         xp = namespace_of(self.mean_row)
         bias: Array = targets.unit * targets.mean - xp.tensordot(self.mean_row, support_values, axes=1)
         return bias
 
     def leverages(self, lambdas: Array) -> Array:
-        """B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
+        """Return B_ii, of shape (N, number of lambdas); 1 - lambda B_ii is the leverage H_ii."""
         g = self.inverses(lambdas)
         diagonal: Array = zeros_beside(g, (self.n, g.shape[1]))
         with blas_threads(self.n):
@@ -198,7 +198,9 @@ class Spectrum:
         return diagonal if self.root is None else self.root[:, None] ** 2 * diagonal
 
     def masses(self) -> Array | None:
-        """The sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all one."""
+        """Return the sum of v_i u_ik^2 for every column of the basis, weights of mean one; None without weights: all
+        one.
+        """
         if self.root is None:
             return None
         shares = self.root**2 * (self.n / self.mass)
@@ -208,18 +210,18 @@ class Spectrum:
         return total
 
     def leave_one_out(self, targets: Targets, lambdas: Array) -> Array:
-        """Residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
+        """Return the residuals alpha_i / B_ii, of shape (N, number of lambdas, outputs), in the units of y."""
         residuals: Array = self.support_values(targets, lambdas) / self.leverages(lambdas)[:, :, None]
         return residuals
 
     def degrees_of_freedom(self, lambdas: Array) -> Array:
-        """trace H for each lambda, on the host."""
+        """Return trace H for each lambda, on the host."""
         shifted, g = np.asarray(lambdas) - self.lift, self.inverses(lambdas)
         machine = self.machine()
         return np.asarray(machine.degrees_of_freedom(shifted) - self.lift * machine.trace(g, shifted))
 
     def predictions(self, targets: Targets, lambdas: Array, rows: Array, linear: Array | None = None) -> Array:
-        """f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
+        """Return f at points with the given rows of kernel values: shape (points, number of lambdas, outputs).
 
         ``linear`` are their columns of the linear part, less their center, where there is one.
         """
@@ -233,25 +235,27 @@ class Spectrum:
         return values
 
     def decomposition_error(self, lam: float) -> float:
-        """q, the relative error of what is computed at this lambda: the measured error over s_1 + lambda."""
+        """Return q, the relative error of what is computed at this lambda: the measured error over s_1 + lambda."""
         return float(self.error / (float(self.values[0]) + lam - self.lift) + self.skew)
 
     def unknown_below(self, q: float) -> float:
-        """The lambda, counted from ``lift`` on, below which the relative error may exceed q."""
+        """Return the lambda, counted from ``lift`` on, below which the relative error may exceed q."""
         return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
 
     def perturbation(self, lam: float) -> float:
-        """A bound on the difference of PKP + lambda and the matrix whose exact inverse is computed at this lambda."""
+        """Bound the difference of PKP + lambda and the matrix whose exact inverse is computed at this
+        lambda.
+        """
         return self.error + self.skew * (lam - self.lift)
 
     def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """The norm of E, and q, at some lambdas."""
+        """Return the norm of E, and q, at some lambdas."""
         q = self.error / (float(self.values[0]) + lambdas - self.lift) + self.skew
         return self.error + self.skew * (lambdas - self.lift), q
 
 
 def _border_means(border: Border, root: Array | None, values: Array) -> Array:
-    """Q'V values / sum v."""
+    """Return Q'V values / sum v."""
     Q = on_device_of(values, border.basis)
     weighted = values if root is None else root[:, None] ** 2 * values
     mass = float(Q.shape[0]) if root is None else float(to_numpy(root**2).sum())
@@ -279,7 +283,7 @@ def centred_spectrum(
     if n < 2:
         raise DataError(f"a centred kernel matrix needs at least two rows, received {n}")
     if n <= border.count:
-        raise DataError(f"{border.count} columns that are not penalised leave nothing of {n} rows to a kernel matrix")
+        raise DataError(f"{border.count} unpenalised columns fit all {n} rows, which leaves none to the kernel")
     if weights is None:
         K, xp, v = gram.matrix, namespace_of(gram.matrix), _reflector(n)
         root = direction = None
@@ -335,7 +339,9 @@ def centred_spectrum(
 
 
 def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, Any]:
-    """Off orthonormal directions: all reflections as one orthonormal matrix, whose last columns span the others."""
+    """Decompose off orthonormal directions: all reflections as one orthonormal matrix, whose last columns span the
+    others.
+    """
     from scipy.linalg import qr
 
     xp, m = namespace_of(K), directions.shape[1]
@@ -356,7 +362,7 @@ def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
 
 
 def _decomposition_on_device(K: Any, v: Any) -> tuple[float, Any, Any]:
-    """The same in functions of the array API: the reflection is a product of two thin matrices."""
+    """Return the same in functions of the array API: the reflection is a product of two thin matrices."""
     xp = namespace_of(K)
     product = K @ v
     q = 2.0 * (product - xp.sum(v * product) * v)
@@ -369,14 +375,14 @@ def _decomposition_on_device(K: Any, v: Any) -> tuple[float, Any, Any]:
 
 
 def _reflector(n: int) -> Array:
-    """The unit vector v of the reflection I - 2 v v' that takes 1 to the first axis."""
+    """Return the unit vector v of the reflection I - 2 v v' that takes 1 to the first axis."""
     v = np.full(n, 1.0 / np.sqrt(n))
     v[0] -= 1.0
     return np.asarray(v / np.linalg.norm(v))
 
 
 def _reflect(K: Array, v: Array) -> Array:
-    """The upper triangle of (I - 2vv')K(I - 2vv') without its first row and column; K is overwritten.
+    """Return the upper triangle of (I - 2vv')K(I - 2vv') without its first row and column; K is overwritten.
 
     One symmetric rank-two update: K - v q' - q v' with q = 2 (K v - (v'K v) v).
     """
@@ -389,7 +395,7 @@ def _reflect(K: Array, v: Array) -> Array:
 
 
 def _eigen(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, and vectors, from the upper triangle, which is destroyed.
+    """Return eigenvalues, ascending, and vectors, from the upper triangle, which is destroyed.
 
     Relatively robust representations: the fastest of LAPACK's methods in measurements, by a few per cent.
     """
@@ -400,7 +406,7 @@ def _eigen(matrix: Array) -> tuple[Array, Array]:
 
 
 def _restore(vectors: Any, v: Array) -> Array:
-    """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
+    """Return columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
     from scipy.linalg.blas import dger
 
     basis = np.zeros((v.size, vectors.shape[1]), order="F")

@@ -75,7 +75,7 @@ def measure_error(
         return vectors - direction[:, None] * (direction @ vectors)[None, :]
 
     def skew_products(coordinates: Any) -> Any:
-        """(U'U - I) times coordinates, and times the values times them, side by side: one pair of products."""
+        """Return (U'U - I) times coordinates, and times the values times them, side by side: one pair of products."""
         stacked = xp.concat([coordinates, values[:, None] * coordinates], axis=1)
         return basis.T @ (basis @ stacked) - stacked
 
@@ -107,7 +107,7 @@ def measure_error(
 
 
 def _norms(apply: Callable[[Any], Any], vectors: Any) -> Iterator[float]:
-    """Bounds on the norm of a symmetric operator, from its first power, its second and so on."""
+    """Yield bounds on the norm of a symmetric operator, from its first power, its second and so on."""
     logarithm = math.log(_FACTOR)
     for power in range(1, _POWER + 1):
         # in units of the largest entry: kernel values may be near underflow or overflow
@@ -125,7 +125,7 @@ def _norms(apply: Callable[[Any], Any], vectors: Any) -> Iterator[float]:
 
 
 def _longest(vectors: Any) -> float:
-    """The length of the longest column."""
+    """Return the length of the longest column."""
     xp = namespace_of(vectors)
     largest = float(xp.max(xp.abs(vectors)))
     if largest == 0.0 or not math.isfinite(largest):

@@ -41,7 +41,7 @@ def reflect(V: Array) -> Array:
 
 
 def off_ones(V: Array) -> Array:
-    """Columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
+    """Return columns of n entries that sum to zero, from their n - 1 reflected coordinates."""
     return reflect(np.vstack([np.zeros((1, V.shape[1])), V]))
 
 
@@ -95,7 +95,7 @@ class StackedBasis(Operator):
         return cls(off_ones(Q[:, keep]), off_ones(Vt[keep].T / s[keep]), mean, relative)
 
     def project(self, t: Array) -> "StackedSolution":
-        """The least-squares solution: orthogonal projection onto the kept values and the constant."""
+        """Return the least-squares solution: orthogonal projection onto the kept values and the constant."""
         # a mean of equal numbers may have a rounding error
         centred = t - t.mean() if np.ptp(t) > 0.0 else np.zeros(t.size)
         z = self.adjoint(centred)
@@ -121,7 +121,9 @@ def solve_stacked(Phi: Array, t: Array, cutoff: float = CUTOFF) -> StackedSoluti
 
 
 def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> tuple[Row, ...]:
-    """The errors are orthogonal to the constant and to every direction of values: optimality of least squares."""
+    """Check that the errors are orthogonal to the constant and to every direction of values: optimality of least
+    squares.
+    """
     scale = float(np.linalg.norm(t))
     return (
         Row(
@@ -142,7 +144,7 @@ def stacked_rows(basis: StackedBasis, t: Array, e: Array, tolerance: float) -> t
 
 
 def stacked_accuracy(F: Array, y: Array, fitted: Array, tolerance: Tolerance) -> Accuracy:
-    """For ||y - F z - b 1||^2, whose columns F are orthonormal off the direction 1, or nearly so."""
+    """Return the accuracy for ||y - F z - b 1||^2, with columns F orthonormal off the direction 1, or nearly so."""
     offset = float(y.mean())
     Q, _ = np.linalg.qr(F - F.mean(axis=0))
     centred_targets = y - offset

@@ -40,7 +40,7 @@ class KernelTriangle(SymmetricOperator):
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "KernelTriangle":
-        """The triangle of a resolved kernel on points, refused before allocation when it cannot fit."""
+        """Return the triangle of a resolved kernel on points, refused before allocation when it cannot fit."""
         n = X.shape[0]
         check_memory(
             4.0 * n * n,
@@ -77,7 +77,7 @@ class KernelTriangle(SymmetricOperator):
         return self._store[np.minimum(i, j), np.maximum(i, j)]
 
     def gram(self) -> Gram:
-        """The whole matrix in the same array, for a factorisation; this object must not be used afterwards."""
+        """Return the whole matrix in the same array, for a factorisation; this object must not be used afterwards."""
         K = self._store
         n = K.shape[0]
         check_memory(
@@ -90,7 +90,7 @@ class KernelTriangle(SymmetricOperator):
 
 
 def _reserve_half(n: int) -> Array:
-    """An N x N array that takes up memory where it is written: from a size on, in pages smaller than its rows.
+    """Return an N x N array that takes up memory where it is written: from a size on, in pages smaller than its rows.
 
     Linux would otherwise back a large array with pages of 2 MiB, each of which holds numbers of the stored triangle.
     """
@@ -103,7 +103,7 @@ def _reserve_half(n: int) -> Array:
 
 
 def _extreme_correlations(store: Array, root: Array) -> tuple[float, float]:
-    """The lowest and the highest correlation of two different points, from the upper triangle."""
+    """Return the lowest and the highest correlation of two different points, from the upper triangle."""
     low, high = np.inf, -np.inf
     for i in range(root.size - 1):
         row = store[i, i + 1 :] / (root[i] * root[i + 1 :])
@@ -112,7 +112,7 @@ def _extreme_correlations(store: Array, root: Array) -> tuple[float, float]:
 
 
 def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
-    """K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
+    """Compute K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
     n = X.shape[0]
     out = np.zeros(V.shape)
     for rows in row_blocks(n, n):

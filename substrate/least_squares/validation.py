@@ -50,7 +50,8 @@ class ValidationCriterion(Criterion):
         weights: Array | None = None,
         linear: Array | None = None,
     ) -> Self:
-        """From targets and the rows of kernel values of the validation points against the training points.
+        """Build the criterion from targets and the rows of kernel values of the validation points against the training
+        points.
 
         ``rounding`` bounds, root mean square over the validation points, the error of a row, as a length; ``weights``
         are those of the validation points in the mean, ``linear`` their columns of a linear part, less their center.
@@ -81,7 +82,7 @@ class ValidationCriterion(Criterion):
         )
 
     def sample(self, t: Array) -> Samples:
-        """One matrix product per output, and the ceiling from each interval's lowest lambda."""
+        """Compute one matrix product per output, and the ceiling from each interval's lowest lambda."""
         z = self.targets.coordinates
         g = self._inverses(t)
         lowest = g.reshape(-1, *t.shape)[:, :, 0]
@@ -110,7 +111,7 @@ class ValidationCriterion(Criterion):
         errors = self.offsets[:, columns] - self.directions @ weights
         pulled = spectrum.basis @ (g[:, None] * (self.directions.T @ errors))
         slope = validation_slope(spectrum.basis @ weights, errors, pulled, root / float(root @ root), self.roots)
-        return slope.weighted(spectrum.root)
+        return slope.with_weights(spectrum.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class CriterionSum:
         return np.asarray(np.max(spreads, axis=0))
 
     def sample(self, t: Array) -> Samples:
-        """The sums of values and of ceilings."""
+        """Return the sums of values and of ceilings."""
         values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
         shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
         for criterion, weight in zip(self.criteria, self.weights, strict=True):
@@ -177,7 +178,7 @@ class CriterionSum:
         return Samples(values, ceiling, shrink, np.sqrt(squares))
 
     def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
-        """The slope of every part, as it is in the sum."""
+        """Return the slope of every part, as it is in the sum."""
         scales = [
             weight * (criterion.unit / self.unit) ** 2
             for criterion, weight in zip(self.criteria, self.weights, strict=True)

@@ -74,7 +74,7 @@ class PenalizedFit:
         return variation_unit(self.target) / (largest if self.balanced else 1.0)
 
     def scale(self, unit: float) -> "PenalizedFit":
-        """The same fit with targets in another unit."""
+        """Return the same fit with targets in another unit."""
         y = self.target / unit
         return PenalizedFit(
             features=self.features,
@@ -86,26 +86,26 @@ class PenalizedFit:
         )
 
     def bias_of(self, v: Array) -> float:
-        """The b for which the errors sum to zero."""
+        """Return the b for which the errors sum to zero."""
         return float(np.mean(self.target) - np.mean(self.features @ v)) if self.bias else 0.0
 
     def errors(self, point: TrainedPoint) -> Array:
-        """y - F v - b."""
+        """Return y - F v - b."""
         return np.asarray(self.target - self.features @ point.v - point.b)
 
     def values(self, point: TrainedPoint) -> Array:
-        """The bounded values, one row per part."""
+        """Return the bounded values, one row per part."""
         return np.asarray(self.parts @ point.v)
 
     def slackness(self, point: TrainedPoint, tolerance: float = 1e-6) -> ComplementarySlackness:
-        """The report on all products, relative to the cost of the trivial machine and the penalty."""
+        """Return the report on all products, relative to the cost of the trivial machine and the penalty."""
         size = trivial_cost(self.target, self.bias) + point.rho * float(np.abs(point.t).sum())
         return complementary_slackness(
             self.values(point), point.t, point.xi_minus, point.xi_plus, size or None, tolerance
         )
 
     def rows(self, point: TrainedPoint, tolerance: float, slackness: bool = True) -> tuple[Row, ...]:
-        """The conditions (27) as rows; without the products where ``slackness`` is false."""
+        """Return the conditions (27) as rows; without the products where ``slackness`` is false."""
         e, y = self.errors(point), self.target
         bounded = np.tensordot(point.xi_minus - point.xi_plus, self.parts, 2)
         residual = -(self.features.T @ e) + (point.nu if self.balanced else 0.0) - bounded
@@ -145,7 +145,7 @@ class PenalizedFit:
 
 
 def variation_fit(coordinates: ComponentCoordinates, y: Array) -> PenalizedFit:
-    """Structure detection; in orthonormal coordinates of the fitted values unless the coordinates are raw."""
+    """Detect the structure; in orthonormal coordinates of the fitted values unless the coordinates are raw."""
     if not coordinates.is_balanced:
         components = coordinates.parts
         return PenalizedFit(
@@ -171,7 +171,7 @@ def variation_fit(coordinates: ComponentCoordinates, y: Array) -> PenalizedFit:
 
 
 def sparse_fit(omega: Array, y: Array) -> PenalizedFit:
-    """The sparse substrate: every support value is a part of one row."""
+    """Return the sparse substrate: every support value is a part of one row."""
     n = y.size
     return PenalizedFit(
         features=omega, parts=np.eye(n)[:, None, :], target=y, bias=True, balanced=True, coefficients=np.eye(n)

@@ -39,12 +39,12 @@ _BITS = 200
 
 
 def formula_of(kernel: Kernel, n_features: int) -> Formula:
-    """The kernel as a function of two points in ball arithmetic."""
+    """Return the kernel as a function of two points in ball arithmetic."""
     return kernel.exact_formula(flint().arb, n_features)
 
 
 def feature_balls(kernel: Kernel, x: Sequence[Any]) -> list[Any]:
-    """phi(x) in ball arithmetic, in the order of ``kernel.features``."""
+    """Return phi(x) in ball arithmetic, in the order of ``kernel.features``."""
     return kernel.exact_features(flint().arb, x)
 
 

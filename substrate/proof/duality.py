@@ -32,8 +32,8 @@ _NOT_FINITE = "the model holds numbers that are not finite"
 
 def prove_sparse(kernel: Kernel, X: Any, machine: SparseAnswer, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for one output of an L1 substrate with a coefficient for every row."""
-    given = kernel.pairwise or not kernel.trusted
-    keys = given_values(kernel, X).T if given else _dense(X)
+    is_given = kernel.pairwise or not kernel.trusted
+    keys = given_values(kernel, X).T if is_given else _dense(X)
     return _prove_l1(lambda: _kernel_values(kernel, X), keys, machine, tolerance, bits)
 
 
@@ -65,7 +65,7 @@ def _prove_l1(
     proofs: list[Proof] = []
     for many in (bits, 4 * bits):
         with precision(many):
-            bound = bound_l1(machine, Balls, _BallColumns(BallTable.of(values()), v, groups))
+            bound = bound_l1(machine, Balls, _WeightedBallColumns(BallTable.of(values()), v, groups))
             proofs.append(proof_of(bound.value, tolerance, many))
         if proofs[-1].proved:
             break
@@ -73,7 +73,7 @@ def _prove_l1(
 
 
 @dataclass(frozen=True, slots=True)
-class _BallColumns:
+class _WeightedBallColumns:
     """Columns of kernel values in balls, and weights of their rows."""
 
     table: BallTable
@@ -108,7 +108,7 @@ class _BallColumns:
         except ZeroDivisionError:
             return None
         x, nu = solved[:k], solved[k] if point.zero_sum else zero
-        size = root_of(sum(((one - nu) * other for one, other in zip(d[:k], x, strict=True)), zero))
+        size = root_of(sum(((entry - nu) * factor for entry, factor in zip(d[:k], x, strict=True)), zero))
         change = self.table.T @ Balls((pulled * flint().arb_mat(k, 1, x)).entries())
         if point.ridge > 0.0:
             change = change + self.table @ (Balls(x).place(some, matrix.ncols()) * point.ridge)

@@ -71,7 +71,7 @@ def prove_expansion(
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Proof:
-    """The proof for one output; ``fitted`` is what predict returned for the rows of X.
+    """Return the proof for one output; ``fitted`` is what predict returned for the rows of X.
 
     ``tolerance`` is that of the user's targets, of which y may be made. ``slopes`` are the coefficients of the columns
     of the border beside the constant.
@@ -104,7 +104,9 @@ def prove_primal(
     border: Border = ONES,
     slopes: Array | None = None,
 ) -> Proof:
-    """The proof for a machine of one output that is stored in primal weights; other parameters as for an expansion."""
+    """Return the proof for a machine of one output that is stored in primal weights; other parameters as for an
+    expansion.
+    """
 
     def bound() -> Any:
         features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
@@ -115,7 +117,7 @@ def prove_primal(
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
-    """The values of a given matrix or function, made symmetric, and how far they are from semi-definite.
+    """Return the values of a given matrix or function, made symmetric, and how far they are from semi-definite.
 
     None and zero for a kernel that has a formula.
     """
@@ -127,7 +129,7 @@ def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
 
 
 def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
-    """sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function is defined by its values."""
+    """Return sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function is defined by its values."""
     if kernel.pairwise or not kernel.trusted:
         matrix = given_values(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
         return _matrix_products(np.asarray(matrix), a)
@@ -150,7 +152,7 @@ def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> 
 
 
 def given_values(kernel: Kernel, X: Any) -> Array:
-    """The values of a matrix or a function from elsewhere for the given rows."""
+    """Return the values of a matrix or a function from elsewhere for the given rows."""
     if not kernel.pairwise:
         return np.asarray(kernel(X))
     out = np.empty(X.shape)
@@ -166,19 +168,19 @@ def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
 
 
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
-    """sqrt(sum v z^2 / sum v)."""
+    """Return sqrt(sum v z^2 / sum v)."""
     total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
     return root_of(total / sum(weights, ball(0.0)))
 
 
 def points_of(X: Any) -> list[list[Any]]:
-    """The rows of X as balls without radius."""
+    """Return the rows of X as balls without radius."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return [balls(row) for row in dense]
 
 
 def _prove(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
-    """The proof of a bound, with more bits as long as they can change the verdict."""
+    """Return the proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):
             try:
@@ -215,19 +217,19 @@ def prove_kept_columns(
     *,
     bits: int = _COLUMN_BITS,
 ) -> Proof:
-    """The proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
+    """Return the proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
     machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=b, coefficients=a)
     with precision(bits):
         values = Balls(_values(kernel, X, columns))
         try:
-            bound = bound_columns(machine, Balls, _BallColumns(values), _BallInverse.of(machine, values), fitted)
+            bound = bound_columns(machine, Balls, _KeptBallColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
         return proof_of(bound.value, tolerance, bits)
 
 
 @dataclass(frozen=True, slots=True)
-class _BallColumns:
+class _KeptBallColumns:
     """K_S in balls."""
 
     values: Balls
@@ -270,7 +272,7 @@ class _BallInverse:
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
-    """Kernel values of all rows against the kept ones; a matrix or a function is defined by its values."""
+    """Return kernel values of all rows against the kept ones; a matrix or a function is defined by its values."""
     if kernel.pairwise or isinstance(kernel, Foreign):
         return [balls(row) for row in given_values(kernel, X)[:, columns]]
     points = points_of(X)

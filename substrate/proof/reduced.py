@@ -70,7 +70,7 @@ class BasisRows:
         return None if self.defined_by_values else self.kernel.rank(self.points.shape[1])
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
-        """Kernel values of rows (the basis itself unless given), in balls."""
+        """Return kernel values of rows (the basis itself unless given), in balls."""
         points_of_rows = self.points if X is None else X
         if isinstance(self.kernel, Foreign):
             return [balls(row) for row in np.asarray(self.kernel(points_of_rows, self.points))]
@@ -79,7 +79,7 @@ class BasisRows:
         return [[formula(x, z) for z in columns] for x in rows]
 
     def lengths(self) -> list[Any]:
-        """k(x, x) of all rows, in balls."""
+        """Return k(x, x) of all rows, in balls."""
         if isinstance(self.kernel, Foreign):
             return balls(np.asarray(self.kernel.diag(self.X), dtype=np.float64))
         rows = points_of(self.X)
@@ -97,12 +97,12 @@ class BasisRows:
         return flint().arb_mat(n, r + k, wide), flint().arb_mat(r + k, r + k, inside)
 
     def distinct(self) -> "BasisRows":
-        """Without repetitions: vectors that agree are one, and their coefficients add up."""
+        """Return the rows without repetitions: vectors that agree are one, and their coefficients add up."""
         kept = KernelValues(self.kernel, self.points).distinct_vectors(self._values())
         return replace(self, points=self.points[kept])
 
     def directions(self) -> Array:
-        """T, from the eigenvectors above rounding: plain numbers."""
+        """Return T, from the eigenvectors above rounding: plain numbers."""
         return np.asarray(eigen_features(self._values()).transform)
 
     def _values(self) -> Array:
@@ -131,11 +131,11 @@ class GivenRows:
         return None
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
-        """Kernel values of rows (the basis itself unless given), in balls."""
+        """Return kernel values of rows (the basis itself unless given), in balls."""
         return [balls(row) for row in (self.points if X is None else X)]
 
     def lengths(self) -> list[Any]:
-        """k(x, x) of all rows, in balls."""
+        """Return k(x, x) of all rows, in balls."""
         return balls(np.asarray(self.diagonal, dtype=np.float64))
 
     def beside(self, Z: Any, penalty: Any) -> tuple[Any, Any]:
@@ -143,13 +143,13 @@ class GivenRows:
         return Z, penalty
 
     def distinct(self) -> "GivenRows":
-        """Without repetitions, as :meth:`BasisRows.distinct`."""
+        """Return the rows without repetitions, as :meth:`BasisRows.distinct`."""
         K = np.asarray(self.points, dtype=np.float64)
         kept = MatrixColumns(np.arange(K.shape[0])).distinct_vectors(K)
         return replace(self, X=np.asarray(self.X)[:, kept], points=np.asarray(self.points)[np.ix_(kept, kept)])
 
     def directions(self) -> Array:
-        """T, from the eigenvectors above rounding: plain numbers."""
+        """Return T, from the eigenvectors above rounding: plain numbers."""
         return np.asarray(eigen_features(np.asarray(self.points, dtype=np.float64)).transform)
 
 
@@ -163,7 +163,7 @@ def prove_reduced(
     *,
     bits: int = _BITS,
 ) -> ReducedProof:
-    """The proof for one output; ``fitted`` is what predict returned for the rows."""
+    """Return the proof for one output; ``fitted`` is what predict returned for the rows."""
     rows = rows.distinct()
     n, T = int(rows.points.shape[0]), rows.directions()
     features = rows.features_of_kernel
@@ -188,7 +188,7 @@ def prove_reduced(
 def _in_directions(
     rows: BasisRows | GivenRows, T: Array, y: Array, gamma: float, v: Array, complete: bool
 ) -> tuple[list[Any] | None, Any]:
-    """The exact fitted values on the directions of T, and a bound on what the others may change in them."""
+    """Return the exact fitted values on the directions of T, and a bound on what the others may change in them."""
     n, r = T.shape
     columns = flint().arb_mat(n, r, [value for row in T for value in balls(row)])
     Z = _table(rows.matrix(rows.X), n) * columns if r else flint().arb_mat(y.size, 0)
@@ -213,7 +213,9 @@ def _square(value: Any) -> Any:
 
 
 def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any] | None:
-    """The exact fitted values of min 1/2 u'Pu + gamma/2 sum v (y - Zu - b)^2; None where the bits do not suffice."""
+    """Return the exact fitted values of min 1/2 u'Pu + gamma/2 sum v (y - Zu - b)^2; None where the bits do not
+    suffice.
+    """
     n, r = Z.nrows(), Z.ncols()
     weights, targets, zero = balls(v), balls(y), ball(0.0)
     mass = sum(weights, zero)
@@ -241,7 +243,7 @@ def _optimum(Z: Any, penalty: Any, y: Array, gamma: float, v: Array) -> list[Any
 def _proof(
     optimum: list[Any] | None, change: Any, v: Array, fitted: Array, tolerance: Tolerance, bits: int
 ) -> ReducedProof:
-    """The proof from the exact fitted values on some directions, and what the others may change in them."""
+    """Return the proof from the exact fitted values on some directions, and what the others may change in them."""
     bound = flint().arb("inf")
     if optimum is not None:
         differences = [ball(f) - best for f, best in zip(fitted.tolist(), optimum, strict=True)]

@@ -52,7 +52,7 @@ def prove_variation(
     *,
     bits: int = _BITS,
 ) -> Proof:
-    """The proof for one machine; ``a`` and ``b`` are stored, with one column per component where decoupled."""
+    """Return the proof for one machine; ``a`` and ``b`` are stored, with one column per component where decoupled."""
     if not (np.isfinite(fitted).all() and np.isfinite(witness.v).all() and np.isfinite(a).all()):
         return Proof.of(math.inf, tolerance, bits, "the model holds numbers that are not finite")
     with precision(bits):
@@ -197,7 +197,9 @@ def prove_reduced_variation(
     *,
     bits: int = _REDUCED_BITS,
 ) -> Proof:
-    """The proof for stored coefficients, one column per component; ``xi`` has one row per component, of any numbers."""
+    """Return the proof for stored coefficients, one column per component; ``xi`` has one row per component, of any
+    numbers.
+    """
     v = np.concatenate([_weights(T, beta) for T, beta in zip(transforms, coefficients.T, strict=True)])
     v = v if v.size else np.zeros(1)
     multipliers = np.zeros((len(components), y.size))

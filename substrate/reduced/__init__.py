@@ -87,7 +87,9 @@ class Basis(Value, Record):
 
     @classmethod
     def of(cls, value: Any) -> "Basis":
-        """The value for all that ``basis`` may be: one already, a number of vectors, a rule, rows, points, or None."""
+        """Return the value for all that ``basis`` may be: one already, a number of vectors, a rule, rows, points, or
+        None.
+        """
         if isinstance(value, Basis):
             return value
         if value is None:
@@ -99,7 +101,7 @@ class Basis(Value, Record):
         return cls(rule=value)
 
     def generator(self) -> np.random.Generator:
-        """numpy's generator for whatever scikit-learn takes as a random state, and for numpy's generators."""
+        """Return numpy's generator for whatever scikit-learn takes as a random state, and for numpy's generators."""
         state = self.random_state
         if isinstance(state, np.random.Generator):
             return state

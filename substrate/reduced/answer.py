@@ -10,6 +10,7 @@ on the executor. Where double precision does not suffice, the certificate states
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class CarefulErrorsOfLeaf:
     features: tuple[Array, Deviation] | None = None
 
     def __call__(self, blocks: Iterable[Block]) -> CarefulErrors:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         outputs, m = self.bias.size, self.values.n_basis
         slope = [Doubled.exact(np.zeros(m)) for _ in range(outputs)]
         total, squares, targets, shifts, spreads, radius_squares, distance_squares = (
@@ -123,7 +124,7 @@ class CarefulErrorsOfLeaf:
         return CarefulErrors(sums, radius_squares, distance_squares, outside)
 
     def _predict(self, block: Block) -> tuple[Array, Array]:
-        """What predict returns, in units of the targets, and the weights of the rows."""
+        """Return what predict returns, in units of the targets, and the weights of the rows."""
         predicted = self.values.expand(block.X, self.coefficients, self.bias)
         if self.weights is None:
             return predicted, np.ones(block.X.shape[0]) if block.weights is None else block.weights
@@ -134,7 +135,7 @@ class CarefulErrorsOfLeaf:
 
 
 def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light: Array, p: float) -> float:
-    """A bound on the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
+    """Bound the sum of v (k(x, x) - z'M^-1 z) over rows, M = T'K_SS T: their squares beyond the features."""
     z, errors, sliced = np.empty((len(tile), T.shape[1])), np.empty((len(tile), T.shape[1])), SlicedMatrix(tile)
     for k in range(T.shape[1]):
         (high, low), check = sliced.times(np.ascontiguousarray(T[:, k]))
@@ -147,7 +148,7 @@ def _outside(T: Array, deviation: Deviation, tile: Array, lengths: Array, light:
 
 
 def _quadratic(deviation: Deviation, z: Array, errors: Array) -> Array:
-    """A bound on z'E z, row by row."""
+    """Bound z'E z, row by row."""
     sizes = np.abs(z) + errors
     form_bound = np.einsum("ij,ij->i", z @ deviation.matrix, z) + deviation.relative * np.square(
         sizes @ deviation.lengths
@@ -168,7 +169,9 @@ def careful_pass(
     weights: RowWeights | None = None,
     basis: BasisMatrix | None = None,
 ) -> tuple[Residuals, ErrorsRounded]:
-    """Sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if given."""
+    """Return sums over the errors of all rows, and bounds on their rounding; of ``basis`` directions were cut, if
+    given.
+    """
     function = CarefulErrorsOfLeaf(
         values=rows.values, unit=unit, coefficients=coefficients, bias=bias, sizes=sizes, centre=centre, weights=weights
     )
@@ -198,7 +201,7 @@ _MOST_STEPS = 2
 
 
 def reason_of_failure(basis: BasisMatrix) -> tuple[str, str]:
-    """Why the answer is not within its tolerance, and what to do."""
+    """Return why the answer is not within its tolerance, and what to do."""
     if not basis.n_cut:
         return UNKNOWN
     return (
@@ -231,10 +234,19 @@ class ReducedAnswer:
         return self.row.passes
 
     def downhill(self, features: EigenFeatures, pull: Array) -> Array:
-        """The negative gradient in the features; ``pull`` is lambda u, for K_SS as the features have it."""
+        """Return the negative gradient in the features; ``pull`` is lambda u, for K_SS as the features have it."""
         T = features.transform
         slope: Array = T.T @ on_device_of(T, self.slope) - (pull if self.pull is None else on_device_of(T, self.pull))
         return slope
+
+
+class CorrectedAnswer(NamedTuple):
+    """The best answer of a few accurate passes, with its coefficients and biases, and the number of steps taken."""
+
+    answer: ReducedAnswer
+    coefficients: Array
+    bias: Array
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +271,12 @@ class AnswerBound:
         return self.targets.means_in(self.unit)
 
     def bound_from_sums(self, residuals: Residuals, rounded: ErrorsRounded, beta: Array, bias: Array) -> ReducedAnswer:
-        """The answer from the sums of the fit, without a pass."""
+        """Return the answer from the sums of the fit, without a pass."""
         answer = self._answer(residuals, rounded, beta, bias)
         return replace(answer, facts=(*answer.facts, CHECKED))
 
     def of(self, residuals: Residuals, beta: Array, bias: Array, terms: int | None = None) -> ReducedAnswer:
-        """The answer from the sums of a pass in working precision."""
+        """Return the answer from the sums of a pass in working precision."""
         beta, bias = to_numpy(beta), to_numpy(bias)
         many = self.rows.terms if terms is None else terms
         rounded = rounded_errors(residuals, to_numpy(self.curvature.sizes), beta, bias, many)
@@ -272,8 +284,8 @@ class AnswerBound:
 
     def carefully(
         self, before: ReducedAnswer, spectrum: ReducedSpectrum | None, beta: Array, bias: Array, weights: Array
-    ) -> tuple[ReducedAnswer, Array, Array, int]:
-        """The best answer of a few accurate passes, its coefficients and bias, and the number of steps."""
+    ) -> CorrectedAnswer:
+        """Return the best answer of a few accurate passes."""
         best, taken = self.once_more(beta, bias), 0
         steps = (best, beta, bias)
         if best.row.relative > before.row.relative:
@@ -290,10 +302,10 @@ class AnswerBound:
             if not steps[0].row.relative < 0.5 * best.row.relative:
                 break
             (best, beta, bias), taken = steps, step + 1
-        return best, beta, bias, taken
+        return CorrectedAnswer(answer=best, coefficients=beta, bias=bias, steps=taken)
 
     def once_more(self, beta: Array, bias: Array) -> ReducedAnswer:
-        """The answer from an accurate pass."""
+        """Return the answer from an accurate pass."""
         sizes = to_numpy(self.curvature.sizes)
         basis = self.curvature.penalty_matrix
         cut = basis if basis.n_cut else None

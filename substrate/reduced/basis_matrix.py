@@ -61,7 +61,7 @@ class Deviation:
     errors: Array | None = None
 
     def norm(self, root: Array, lam: float) -> float:
-        """A bound on the norm of lambda W E W', with W the inverse root of H, where lambda W'W is at most one."""
+        """Bound the norm of lambda W E W', with W the inverse root of H, where lambda W'W is at most one."""
         xp = namespace_of(root)
         norm = float(xp.linalg.vector_norm(self.matrix))
         if not norm <= 1e-4:
@@ -73,7 +73,7 @@ class Deviation:
         return at_most(norm)
 
     def quadratic(self, second: Array) -> float:
-        """A bound on the sum of all z'E z, from the sum of all z z'."""
+        """Bound the sum of all z'E z, from the sum of all z z'."""
         xp, sizes = namespace_of(second), abs(second)
         form_bound = float(xp.sum(self.matrix * second)) + self.relative * float(self.lengths @ (sizes @ self.lengths))
         return form_bound if self.errors is None else form_bound + float(xp.sum(self.errors * sizes))
@@ -102,7 +102,7 @@ class Penalty:
         return Doubled(high, low, self.rounding * terms + check)
 
     def deviation(self) -> Deviation:
-        """E of the features."""
+        """Return E of the features."""
         T, n = self.features.transform, self.features.n_basis
         xp, r = namespace_of(T), self.features.rank
         lengths = self.sizes @ xp.abs(T)
@@ -128,7 +128,7 @@ class DoubledMatrix:
         self._low, self._sizes, self._sliced = low, np.abs(low), SlicedMatrix(high)
 
     def times(self, vector: Array) -> tuple[Pair, Array]:
-        """The product with a vector as a pair, and a bound on the error of every entry."""
+        """Return the product with a vector as a pair, and a bound on the error of every entry."""
         product, check = self._sliced.times(vector)
         low_part = self._low @ vector
         check = check + sum_rounding(vector.size + 2) * (self._sizes @ np.abs(vector)) + OF_PAIRS * np.abs(product[0])
@@ -156,13 +156,13 @@ class BasisMatrix:
         return sizes
 
     def penalty(self, level: int) -> Penalty | None:
-        """K_SS as it was computed (level 0), by the more accurate formula (1), and in doubled precision (2)."""
+        """Return K_SS as it was computed (level 0), by the more accurate formula (1), and in doubled precision (2)."""
         while len(self._penalties) <= level:
             self._penalties.append(self._compute(len(self._penalties)))
         return self._penalties[level]
 
     def deviation(self, level: int) -> Deviation | None:
-        """E at a level; None where there is none."""
+        """Return E at a level; None where there is none."""
         penalty = self.penalty(level)
         if penalty is None:
             return None
@@ -171,11 +171,13 @@ class BasisMatrix:
         return self._deviations[level]
 
     def product(self, level: int) -> Penalty | None:
-        """The matrix that multiplies coefficients at a level: in doubled precision above level 0, where that exists."""
+        """Return the matrix that multiplies coefficients at a level: in doubled precision above level 0, where that
+        exists.
+        """
         return self.penalty(0) if level == 0 else self.penalty(2) or self.penalty(1)
 
     def best(self) -> int:
-        """The level of the most digits."""
+        """Return the level of the most digits."""
         return max(level for level in range(3) if self.penalty(level) is not None)
 
     def _compute(self, level: int) -> Penalty | None:
@@ -212,7 +214,8 @@ class BasisMatrix:
 
 
 def change_by_cut(share: Any, length: Any) -> Any:
-    """What the cut directions may change in the fitted values, for errors of this length; ``share`` is gamma Delta.
+    """Return what the cut directions may change in the fitted values, for errors of this length; ``share`` is gamma
+    Delta.
 
     Both are plain numbers, or enclosed ones.
     """
@@ -230,7 +233,7 @@ _MOST_VECTORS = 1500
 
 
 def resolved_features(basis: BasisMatrix) -> EigenFeatures | None:
-    r"""Features of all directions down to far below rounding, from the matrix in doubled precision.
+    r"""Return features of all directions down to far below rounding, from the matrix in doubled precision.
 
     With eigenvectors :math:`(V, F)` of the rounded matrix, F those of its faint eigenvalues, the directions
     :math:`F - V (V^T K V)^{-1} V^T K F` have the Gram matrix

@@ -231,7 +231,7 @@ class SampledRows:
 
 
 def sample_of(source: Source, passes: OpenPasses, *numbers: Any) -> Any:
-    """Rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
+    """Return rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
     if source.block_in_memory is not None and source.home == HOST:
         return source.block_in_memory.X
     wanted = np.unique(np.concatenate(numbers))

@@ -102,7 +102,7 @@ def reduced_rows(
     lam: float,
     pull: Array | None = None,
 ) -> list[tuple[Row, ...]]:
-    """Rows for every output. Gradients are divided by gamma, so that a scale is never infinite.
+    """Return rows for every output. Gradients are divided by gamma, so that a scale is never infinite.
 
     ``pull`` is lambda T'K_SS beta, where K_SS is known better than the features are; else it is lambda u.
     """
@@ -204,7 +204,7 @@ class ErrorsRounded:
 
 
 def rounded_errors(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array, terms: int) -> ErrorsRounded:
-    """The rounding of a pass in working precision, from the sizes of the terms."""
+    """Return the rounding of a pass in working precision, from the sizes of the terms."""
     m, beta = coefficients.shape[0], np.abs(coefficients)
     spread = math.sqrt(residuals.diagonal)
     values = residuals.norm * np.linalg.norm(beta, axis=0)
@@ -256,7 +256,7 @@ def reduced_accuracy(
     unit: float,
     tolerances: Sequence[Tolerance],
 ) -> "ReducedBound":
-    """The row of every output, in units of y, and whether the gradient is a large part of one that fails.
+    """Return the row of every output, in units of y, and whether the gradient is a large part of one that fails.
 
     ``tolerances`` state the absolute error that is permitted for each. Coefficients and bias are in units of the
     targets, on the host. Values of K_SS with more digits are computed where
@@ -316,7 +316,7 @@ def _bound_at(
     unit: float,
     tolerances: Sequence[Tolerance],
 ) -> ReducedBound:
-    r"""The rows by one computation of K_SS.
+    r"""Return the rows by one computation of K_SS.
 
     .. math:: \|f - f^\star\|_v \le \|Z_c H^{-1} g\|_v + \frac{|1^T V e|}{\sqrt{\sum_i v_i}} + \|e - \hat e\|_v
               + \|\hat f - f\|_v + \text{cut directions}, \qquad g = T^T s + \bar z\, 1^T V e , \quad
@@ -340,7 +340,7 @@ def _bound_at(
         np.column_stack([np.ascontiguousarray(to_numpy(turned)) @ column for column in pull.high.T]) if level else None
     )
     if not reach.is_known:  # there is no bound, whatever the gradient is
-        rows = [one.row(math.inf, FORMULA) for one in tolerances]
+        rows = [tolerance.row(math.inf, FORMULA) for tolerance in tolerances]
         return ReducedBound(rows, False, reach.bent > 0.0 and reach.eta - reach.bent <= 0.5, product)
     known = rounded.errors + rounded.distance + reach.of_radius(s.radius, sharp=False)
     # s is no larger than what rounding left of the pull, so that the sums of T's rarely need more than double precision
@@ -368,7 +368,7 @@ def _bound_at(
         if outside > 0.0:
             distance = distance + change_by_cut(outside / lam, length + distance)
         radii = at_most(1.0) * unit * distance / root_mass
-        rows = [one.row(float(radius), FORMULA) for one, radius in zip(tolerances, radii, strict=True)]
+        rows = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
         if all(row.passes for row in rows):
             break
     failing = np.array([not row.passes for row in rows])
@@ -392,7 +392,7 @@ def _multiply(matrix: Array, vectors: Double | Doubled) -> Double | Doubled:
 
 
 def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
-    """The machine to which the accuracy refers, for the record."""
+    """State the machine to which the accuracy refers, for the record."""
     text = "of the machine on all directions of the basis, in exact arithmetic"
     if basis.n_cut:
         text += f"; {basis.n_cut} of {basis.dimension} are below rounding and cut, and what they may change is included"
@@ -400,7 +400,7 @@ def cut_fact(basis: BasisMatrix) -> tuple[str, str]:
 
 
 def _remainder(features: EigenFeatures, beta: Array) -> Array:
-    """A bound on the entries of beta - T u, for the weights u of beta."""
+    """Bound the entries of beta - T u, for the weights u of beta."""
     beta, T = beta[: features.n_basis], np.ascontiguousarray(to_numpy(features.transform))
     remainder: Doubled = beta - Doubled.exact(T) @ np.asarray(features.weights(beta))
     return remainder.round().sizes

@@ -60,7 +60,7 @@ class ChosenBasis:
         return int(len(self.rows) if self.points is None else self.points.shape[0])
 
     def without_dependent(self, K: Array, largest: float) -> "ChosenBasis":
-        """The vectors that double precision can tell from combinations of the others.
+        """Return the vectors that double precision can tell from combinations of the others.
 
         K is their kernel matrix, with its largest eigenvalue.
 
@@ -90,7 +90,8 @@ def independent_vectors(K: Array, largest: float) -> Any:
 
 
 def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:
-    """The basis for the rows of a source (the matrix itself, where the kernel is a precomputed one) and their targets.
+    """Return the basis for the rows of a source (the matrix itself, where the kernel is a precomputed one) and their
+    targets.
 
     What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
     wherever they are kept.
@@ -141,7 +142,7 @@ def _count(wanted: int | None, n: int) -> int:
 
 
 def _count_offered(choice: Basis) -> int | None:
-    """How many rows a rule chooses from, at most; None: all of them."""
+    """Return how many rows a rule chooses from, at most; None: all of them."""
     if choice.n_candidates is None:
         return None
     return int(choice.n_candidates) * (LIGHT_FACTOR if choice.rule in _LIGHT else 1)

@@ -71,16 +71,23 @@ class ReducedFold(Criterion):
 
     @classmethod
     def of(cls, spectrum: ReducedSpectrum, fold: Moments, *, pooled: bool = False) -> Self:
-        """From the spectrum of the other rows and the moments of the fold about the same origin."""
+        """Build the fold from the spectrum of the other rows and the moments of the fold about the same origin."""
         held_out = fold.shift_to(spectrum.mean, spectrum.target_mean).transform(spectrum.rotation)
-        host_spectrum, sums = (
-            spectrum.on_host(),
-            (to_numpy(array) for array in (held_out.second, held_out.cross, held_out.squares)),
+        host_spectrum = spectrum.on_host()
+        return cls(
+            spectrum=host_spectrum,
+            targets=host_spectrum.targets(),
+            lift=0.0,
+            pooled=pooled,
+            count=held_out.count,
+            mass=held_out.mass,
+            scatter=to_numpy(held_out.second),
+            cross=to_numpy(held_out.cross),
+            squares=to_numpy(held_out.squares),
         )
-        return cls(host_spectrum, host_spectrum.targets(), 0.0, pooled, held_out.count, held_out.mass, *sums)
 
     def sample(self, t: Array) -> Samples:
-        """Quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
+        """Compute quadratic forms of the fold's sums, and the ceiling from each interval's lowest lambda."""
         c, g = self.targets.coordinates, self._inverses(t)
         lowest = np.ascontiguousarray(g.reshape(-1, *t.shape)[:, :, 0])
         outputs = c.shape[1]
@@ -118,7 +125,7 @@ class RowSizesOfLeaf:
     values: BasisValues
 
     def __call__(self, blocks: Iterable[Block]) -> RowSizes:
-        """Over its micro-blocks."""
+        """Accumulate over its micro-blocks."""
         total = RowSizes(0.0, 0.0, 0.0)
         for block in blocks:
             diagonal = self.values.diagonal(block)
@@ -131,7 +138,7 @@ class RowSizesOfLeaf:
 
 
 def sizes_of_rows(rows: KernelRows) -> RowSizes:
-    """The sizes of all rows, in one inexpensive pass."""
+    """Return the sizes of all rows, in one inexpensive pass."""
     sizes: RowSizes = rows.sums(RowSizesOfLeaf(rows.values), "sizes of rows")
     return sizes
 
@@ -156,7 +163,7 @@ class Lift:
         return self.own + self.shared
 
     def mean(self, leverage: Array) -> Array:
-        """That of the mean of leverages, from the mean of the leverages."""
+        """Return that of the mean of leverages, from the mean of the leverages."""
         return np.asarray(self.own + self.shared * np.sqrt(np.clip(leverage, 0.0, 1.0)))
 
 
@@ -172,7 +179,7 @@ class CriterionRadius:
     count: int = 0
 
     def errors(self, lam: float, upper: float | None = None) -> tuple["Lift", Array]:
-        """Bounds on the error of a leverage, and on the norm of the error of e, one number per output.
+        """Bound the error of a leverage, and the norm of the error of e, one number per output.
 
         They hold from lambda to ``upper``: slopes fall in lambda, and the errors of the rows rise.
         """
@@ -226,7 +233,7 @@ class CriterionRadius:
 
 
 def mass_rounding(spectrum: ReducedSpectrum, lam: float, terms: int) -> float:
-    """A bound on what rounding of the sums by squared weights changes in the mean leverage.
+    """Bound what rounding of the sums by squared weights changes in the mean leverage.
 
     The sums have no negative term; a coordinate of a row is a product of r terms, wrong by less than r times the
     rounding of the row's length. Quotients and differences of them round by as little again.
@@ -239,7 +246,7 @@ def mass_rounding(spectrum: ReducedSpectrum, lam: float, terms: int) -> float:
 
 
 def evidence_error(spectrum: ReducedSpectrum, lam: float, lifted: float, errors: Array, pooled: bool) -> Array:
-    r"""A bound on the relative error of the evidence's F, one number per output.
+    r"""Bound the relative error of the evidence's F, one number per output.
 
     ``errors`` are those of e: of norm :math:`\epsilon` they change :math:`\lambda Q = t^T e` by at most
     :math:`\|t\| \epsilon`. Features that change every leverage by at most ``lifted`` :math:`\eta` change the logarithm

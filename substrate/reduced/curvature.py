@@ -73,7 +73,8 @@ class Curvature:
         return self.basis
 
     def at(self, lam: float, rounding: float, spread: float, deviation: Deviation | None = None) -> "Reach":
-        """At one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum of v k(x, x).
+        """Return the reach at one lambda, for kernel values accurate to ``rounding``; ``spread`` is the root of the sum
+        of v k(x, x).
 
         ``deviation`` is that of the penalty from the identity.
         """
@@ -141,7 +142,7 @@ class Curvature:
         )
 
     def outside(self, diagonal: float, rounding: float, deviation: Deviation | None) -> tuple[float, float]:
-        """Bounds on the squared lengths of all rows outside the kept directions, from the sums; may be infinite.
+        """Bound the squared lengths of all rows outside the kept directions, from the sums; may be infinite.
 
         ``diagonal`` is the sum of all v k(x, x). The second bound is one from below, up to the rounding of K_SS.
         """
@@ -159,7 +160,7 @@ class Curvature:
         return max(diagonal - inside, 0.0) + radius, max(diagonal - float(xp.sum(squares)) - radius, 0.0)
 
     def _of_sums(self) -> tuple[float, float]:
-        """The relative rounding of sums of kernel values, and that of their products with T from both sides.
+        """Return the relative rounding of sums of kernel values, and that of their products with T from both sides.
 
         The first counts twice: once for the products, once for the sums by which they are centred. That is a product of
         two factors, below the mean of their squares; the other square is among the rounding of features.
@@ -168,7 +169,7 @@ class Curvature:
         return sum_rounding(2 * (self.terms + 8)), sum_rounding(2 * (min(n, INNER) + -(-n // INNER) + 8))
 
     def bound_change_of_sums(self, x: Array, beta: Array) -> Array:
-        """What the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""
+        """Return what the rounding of the sums adds to the norm of Z x, with beta = T x, column by column."""
         xp, T = namespace_of(x), self.features.transform
         once, after = self._of_sums()
         single = math.sqrt(once) * (self.columns @ xp.abs(beta))
@@ -199,13 +200,13 @@ class Reach:
         return self.eta <= 0.5
 
     def of_gradient(self, g: Array) -> Array:
-        """The bound for every column of g, on the host."""
+        """Return the bound for every column of g, on the host."""
         if not self.is_known:
             return np.full(g.shape[1], math.inf)
         return self._bound_move(self.root @ g)
 
     def of_rounding(self, errors: Array, lam: float) -> Array:
-        """The bound for a gradient of which only the sizes of its entries are known, one column per output."""
+        """Return the bound for a gradient of which only the sizes of its entries are known, one column per output."""
         if self.curvature.features.free == 0:  # H is at least lambda
             return np.asarray(np.linalg.norm(errors, axis=0) / math.sqrt(lam))
         if not self.is_known:
@@ -215,7 +216,8 @@ class Reach:
         return np.asarray(norms / math.sqrt(1.0 - self.eta))
 
     def of_radius(self, radius: Array, *, sharp: bool = True) -> Array:
-        """The bound for g = T'w, for any w of which only the sizes of the entries are known, one column per output.
+        """Return the bound for g = T'w, for any w of which only the sizes of the entries are known, one column per
+        output.
 
         All together by the norm of H^-1/2 g, or, where ``sharp``, one by one by the effect of each on the fitted
         values, if that is less.
@@ -233,7 +235,7 @@ class Reach:
     def of_slopes(
         self, size: float, leverages: Array | None = None, *, sharp: bool = True, summed: bool = False
     ) -> float:
-        """The bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.
+        """Return the bound for g = T'w, for any w with ``|w_j|`` at most ``size`` times the size of basis vector j.
 
         ``seen`` is the scatter of other rows about the same mean, whose fitted values are bounded instead; with
         ``summed`` the size is the norm of the vector's kernel values. Where ``sharp`` is false a bound that may be
@@ -253,14 +255,14 @@ class Reach:
         return size * (min(float(self._bound_move(pulled, leverages).sum()), whole) if sharp else whole)
 
     def lever(self, leverages: Array | None = None) -> float:
-        """A bound on the norm of Z H^-1/2 up to the rounding of H: one for the rows of the fit."""
+        """Bound the norm of Z H^-1/2 up to the rounding of H: one for the rows of the fit."""
         if leverages is None:
             return 1.0
         trace = float(namespace_of(leverages).sum(self.root * (self.root @ leverages)))
         return at_most(math.sqrt(max(trace, 0.0))) + 1e-6
 
     def _bound_move(self, half: Array, leverages: Array | None = None) -> Array:
-        """The bound from H^-1/2 g, column by column."""
+        """Return the bound from H^-1/2 g, column by column."""
         c = self.curvature
         xp = namespace_of(c.scatter)
         energy = to_numpy(xp.sqrt(xp.sum(half * half, axis=0)))

@@ -81,14 +81,14 @@ def select_feature_vectors(candidates: Candidates, count: int, tolerance: float 
 
 
 def _gap_at_multiple(K: Array, whole: Array) -> Array:
-    """Kernel values over the root of k_ii, one row per scoring row; a zero feature vector gives zeros."""
+    """Return kernel values over the root of k_ii, one row per scoring row; a zero feature vector gives zeros."""
     if (whole != 1.0).any():
         K /= np.sqrt(np.where(whole > 0.0, whole, np.inf))[:, None]
     return K
 
 
 def _squares(matrix: Array) -> Array:
-    """Squared lengths of columns."""
+    """Return the squared lengths of columns."""
     return np.asarray(np.einsum("ij,ij->j", matrix, matrix))
 
 
@@ -112,7 +112,9 @@ class _RemainingVectors:
         self.size, self.again = 0, 0
 
     def best(self, diagonal: Array) -> tuple[int, float]:
-        """The candidate of the largest gain over ``own`` (infinite: none), the first of equal ones; and its worth."""
+        """Return the candidate of the largest gain over ``own`` (infinite: none), the first of equal ones; and its
+        worth.
+        """
         exact = self.errors <= _EXACT * self.gains
         gains = np.where(exact, self.gains, 0.0) / diagonal
         most = np.where(exact, 0.0, self.gains + self.errors + _EXACT * self.known) / diagonal
@@ -130,7 +132,7 @@ class _RemainingVectors:
             at_once *= 4
 
     def _compute(self, which: Any) -> None:
-        """The gains of some candidates from R."""
+        """Compute the gains of some candidates from R."""
         self.gains[which] = self.known[which] = _squares(self._remainder(which))
         self.errors[which] = 0.0
 

@@ -108,12 +108,12 @@ class EigenFeatures:
         return xp.concat([lams, xp.zeros_like(self.linear)])
 
     def coefficients(self, weights: Array) -> Array:
-        """Beta from the weights u."""
+        """Return beta from the weights u."""
         coefficients: Array = self.transform @ weights
         return coefficients
 
     def weights(self, coefficients: Array) -> Array:
-        """The weights u from beta: :math:`s^{1/2} V^T \\beta`."""
+        """Return the weights u from beta: :math:`s^{1/2} V^T \\beta`."""
         if self.linear is not None:
             xp, m, r = namespace_of(coefficients), self.n_basis - self.free, self.rank - self.free
             line = coefficients[m:] if coefficients.ndim == 2 else coefficients[m:, None]
@@ -132,7 +132,9 @@ def _columns(values: Array, like: Array) -> Array:
 
 
 def eigen_features(K: Any) -> EigenFeatures:
-    """Features of the kernel matrix of the basis; directions below n eps times the largest eigenvalue are left out."""
+    """Return features of the kernel matrix of the basis; directions below n eps times the largest eigenvalue are left
+    out.
+    """
     xp, n = namespace_of(K), K.shape[0]
     with blas_threads(n):
         values, vectors = xp.linalg.eigh(K)  # ascending
@@ -142,7 +144,7 @@ def eigen_features(K: Any) -> EigenFeatures:
 
 
 def product(left: Array, right: Array) -> Array:
-    """The matrix product; the terms of an entry are added in parts, and their number determines its bound."""
+    """Return the matrix product; the terms of an entry are added in parts, and their number determines its bound."""
     if right.shape[0] <= INNER or not right.shape[1]:
         product_: Array = left @ right
         return product_
@@ -161,7 +163,7 @@ def product(left: Array, right: Array) -> Array:
 
 
 def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
-    r"""The relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
+    r"""Return the relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
 
     :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space
     """
@@ -193,20 +195,20 @@ class LinearFeatures(RowValues):
             out[rows, :] = features
 
     def evaluate(self, X: Any) -> Array:
-        """The features of rows on a device."""
+        """Return the features of rows on a device."""
         out: Array = zeros_beside(self.transform, (X.shape[0], self.n_basis))
         self.fill(X, out)
         return out
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """The features of the tiles of kernel values, whose memory ``buffer`` is."""
+        """Yield the features of the tiles of kernel values, whose memory ``buffer`` is."""
         for rows, tile in self.values.tiles(block, buffer):
             tile -= self.origin
             features = tile @ self.transform
             yield rows, features if self.mean is None else features - self.mean
 
     def buffer(self) -> Array:
-        """Memory for tiles of kernel values."""
+        """Allocate memory for tiles of kernel values."""
         return self.values.buffer()
 
     @property

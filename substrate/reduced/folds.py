@@ -31,7 +31,7 @@ class Folds(Protocol):
         """The number of folds."""
 
     def labels(self, rows: slice, targets: Any = None) -> Any:
-        """The folds of consecutive rows with these targets; a micro-block at a time."""
+        """Return the folds of consecutive rows with these targets; a micro-block at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class GivenFolds:
 
     @classmethod
     def of(cls, folds: Any, n: int) -> "GivenFolds | None":
-        """Labels from the rows of each fold; None without folds."""
+        """Return labels from the rows of each fold; None without folds."""
         if not len(folds):
             return None
         labels = np.full(n, -1, dtype=np.int32)
@@ -52,7 +52,7 @@ class GivenFolds:
         return cls(len(folds), labels)
 
     def labels(self, rows: slice, targets: Any = None) -> Any:
-        """The folds of consecutive rows."""
+        """Return the folds of consecutive rows."""
         return self.every[rows]
 
 
@@ -64,7 +64,7 @@ class ConsecutiveFolds:
     n: int
 
     def labels(self, rows: slice, targets: Any = None) -> Any:
-        """The folds of consecutive rows, by their numbers."""
+        """Return the folds of consecutive rows, by their numbers."""
         size, more = divmod(self.n, self.count)
         numbers = np.arange(rows.start, rows.stop)
         return np.where(
@@ -79,7 +79,7 @@ class ClassesOfBlock:
     book: Array
 
     def __call__(self, block: Block) -> Any:
-        """The classes of a micro-block."""
+        """Return the classes of a micro-block."""
         return (block.Y[:, None, :] == self.book).all(axis=2).argmax(axis=1)
 
 
@@ -109,7 +109,7 @@ class StratifiedFolds:
 
     @classmethod
     def of(cls, count: int, source: Source, book: Array, passes: OpenPasses) -> Self:
-        """One pass over the rows, whose targets are the code words of their classes."""
+        """Make one pass over the rows, whose targets are the code words of their classes."""
         counts_of_blocks = list(passes.each(source, _CountsOfBlock(book, source.n_rows), "classes of all rows"))
         counts = np.array([block_counts[0] for block_counts in counts_of_blocks])
         sizes, first = counts.sum(axis=0), np.min([block_counts[1] for block_counts in counts_of_blocks], axis=0)
@@ -132,7 +132,7 @@ class StratifiedFolds:
         return cls(count, book, np.cumsum(taken, axis=1), before)
 
     def labels(self, rows: slice, targets: Any = None) -> Any:
-        """The folds of the rows of a micro-block with these code words."""
+        """Return the folds of the rows of a micro-block with these code words."""
         classes = ClassesOfBlock(self.book)(Block(targets, targets, rows.start))
         labels, before = np.empty(classes.size, dtype=np.int32), self.before[rows.start // MICRO]
         for number in np.unique(classes):
@@ -143,12 +143,12 @@ class StratifiedFolds:
 
 
 def _below(place: Any, residue: Any, count: int) -> Any:
-    """The count of smaller numbers with this residue."""
+    """Return the count of smaller numbers with this residue."""
     return (place + (count - 1 - residue)) // count
 
 
 def folds_of(splits: Any, n: int) -> GivenFolds | None:
-    """The validation rows of each split; training must be all the others, since sums allow only that."""
+    """Return the validation rows of each split; training must be all the others, since sums allow only that."""
     folds = []
     is_used = np.zeros(n, dtype=bool)
     for number, (train, valid) in enumerate(splits):

@@ -82,7 +82,7 @@ class SampledScatter:
     curvature: Curvature
 
     def solve(self, right: Array) -> Array:
-        """M^{-1} times columns whose last entry belongs to the bias."""
+        """Return M^{-1} times columns whose last entry belongs to the bias."""
         from scipy.linalg import cho_solve
 
         slope, total = right[:-1], right[-1]
@@ -95,7 +95,7 @@ class SampledScatter:
 def sampled_scatter(
     rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, basis: BasisMatrix
 ) -> SampledScatter:
-    """Sums over rows drawn at random, by kernel values where that is accurate enough, otherwise by features."""
+    """Return sums over rows drawn at random, by kernel values where that is accurate enough, otherwise by features."""
     n = rows.n_rows
     m = min(n, PER_VECTOR * features.n_basis)
     drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
@@ -179,7 +179,7 @@ class ProductsOfLeaf:
     bias: Array
 
     def __call__(self, blocks: Iterable[Block]) -> Products:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         slope, total = np.zeros(self.coefficients.shape), np.zeros(self.bias.size)
         for block, rows, tile in self.values.walk(blocks):
             outputs = tile @ self.coefficients + self.bias
@@ -201,21 +201,21 @@ class FeatureSystem:
     goal: Array
 
     def product(self, V: Array) -> Array:
-        """H V, by one pass over the rows."""
+        """Return H V, by one pass over the rows."""
         T = self.transform
         sums = self.rows.sums(ProductsOfLeaf(self.rows.values, T @ V[:-1], V[-1]), "products with all rows")
         return np.vstack([T.T @ sums.slope + self.lam * V[:-1], sums.total])
 
     def precondition(self, R: Array) -> Array:
-        """M^{-1} R."""
+        """Return M^{-1} R."""
         return self.scatter.solve(R)
 
     def project(self, R: Array) -> Array:
-        """R itself, one column after the other: the bias is a coordinate of these systems."""
+        """Return R itself, one column after the other: the bias is a coordinate of these systems."""
         return np.asfortranarray(R)
 
     def find_unfinished(self, R: Array, energy: Array) -> Columns:
-        """The columns whose energy is above the goal."""
+        """Return the columns whose energy is above the goal."""
         return ~(energy <= self.goal)
 
 
@@ -296,7 +296,9 @@ def _known_better(
     beta: Array,
     bias: Array,
 ) -> ReducedAnswer:
-    """A bound by the sums of all rows, where they cost seconds, and an accurate pass: sharper than the sample's."""
+    """Return a bound by the sums of all rows, where they cost seconds, and an accurate pass: sharper than the
+    sample's.
+    """
     if float(rows.n_rows) * features.n_basis**2 > _CHEAP_SUMS:
         return replace(answer, facts=(*answer.facts, _SAMPLED))
     statistic = accumulate(rows, features, origin, judge.lam)

@@ -68,13 +68,15 @@ class RowSlopes:
     squared: Array | None = None
 
     def parts(self, Z: Array, targets: Array) -> tuple[Array, Array]:
-        """Features about the mean, and errors, of rows with features about the origin, and targets in their unit."""
+        """Return features about the mean, and errors, of rows with features about the origin, and targets in their
+        unit.
+        """
         centred = Z - self.spectrum.mean
         centre = self.spectrum.origin.targets + self.spectrum.target_mean
         return centred, (targets - centre) - centred @ self.weights
 
     def of(self, centred: Array, errors: Array, v: Array) -> Array:
-        """The rows of G for rows of the fit."""
+        """Return the rows of G for rows of the fit."""
         slopes = (
             centred @ self.quadratic + errors @ self.errors.T + (centred @ self.along) @ self.weights.T + self.shift
         )
@@ -87,14 +89,14 @@ class RowSlopes:
         return np.asarray(v[:, None] * slopes)
 
     def with_trace(self, rate: float) -> "RowSlopes":
-        """With ``rate`` times the slope of the trace of the scatter added."""
+        """Add ``rate`` times the slope of the trace of the scatter."""
         return replace(self, quadratic=self.quadratic + 2.0 * rate * np.eye(self.quadratic.shape[0]))
 
 
 def _leave_rows_out(
     spectrum: ReducedSpectrum, centred: Array, pulled: Array, errors: Array, v: Array
 ) -> tuple[Array, Array]:
-    """w, one column per output, and omega, summed over the outputs.
+    """Return w, one column per output, and omega, summed over the outputs.
 
     They are the response of leave-one-out for rows times the roots of their weights, by lambda B_ii = 1 - h_ii and
     lambda alpha_i = e_i.
@@ -107,13 +109,13 @@ def _leave_rows_out(
 
 
 def _inverse(spectrum: ReducedSpectrum, lam: float, power: int = 1) -> Array:
-    """H^-1, or a power of it."""
+    """Return H^-1, or a power of it."""
     Q = spectrum.rotation
     return np.asarray((Q * (spectrum.values + lam) ** -float(power)) @ Q.T)
 
 
 def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
-    """Of the variance whose smallest value is at the largest evidence, the mean over the outputs."""
+    """Return the slopes of the variance whose smallest value is at the largest evidence, the mean over the outputs."""
     u, machine, lambdas = spectrum.weights(lam), spectrum.machine(), np.array([lam])
     quadratic = float(machine.quadratic(machine.inverses(lambdas), lambdas).sum())
     stretch = lam * float(np.exp(machine.mean_log_stretch(lambdas)[0]))
@@ -130,7 +132,9 @@ def evidence_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
 
 
 def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
-    """Of generalised cross-validation, the mean over the outputs; rows have weights where the sums by squares are."""
+    """Return the slopes of generalised cross-validation, the mean over the outputs; rows have weights where the sums
+    by squares are.
+    """
     heavy, machine, lambdas = spectrum.heavy, spectrum.machine(weighted=True), np.array([lam])
     u, inverses = spectrum.weights(lam), machine.inverses(lambdas)
     squares = float(machine.support_squares(inverses, lambdas).sum())
@@ -158,7 +162,9 @@ def gcv_rows(spectrum: ReducedSpectrum, lam: float) -> RowSlopes:
 
 
 def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float) -> RowSlopes:
-    """Of ``share`` times the mean square error on a fold, the mean over the outputs; ``spectrum`` is of the others."""
+    """Return the slopes of ``share`` times the mean square error on a fold, the mean over the outputs; ``spectrum``
+    is of the others.
+    """
     u = spectrum.weights(lam)
     held_out = fold.shift_to(spectrum.mean, spectrum.target_mean)
     b = _inverse(spectrum, lam) @ (held_out.cross - held_out.second @ u)
@@ -176,7 +182,7 @@ def fold_rows(spectrum: ReducedSpectrum, fold: Moments, lam: float, share: float
 
 
 def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) -> RowSlopes:
-    """Of the mean square leave-one-out residual, the mean over the outputs; one pass."""
+    """Return the slopes of the mean square leave-one-out residual, the mean over the outputs; one pass."""
     u, inverse = spectrum.weights(lam), _inverse(spectrum, lam)
     zeros = 0.0 * u
     bare = RowSlopes(
@@ -219,7 +225,7 @@ class LeftOutSumsOfLeaf:
     inverse: Array
 
     def __call__(self, blocks: Iterable[Block]) -> SlopeSums:
-        """Over its micro-blocks."""
+        """Accumulate over its micro-blocks."""
         r, outputs = self.machine.weights.shape
         sums = SlopeSums(np.zeros(outputs), np.zeros((r, outputs)), np.zeros(r), np.zeros((r, r)))
         for rows, Z, block in _features(self.values, self.transform, self.machine.spectrum.origin, blocks):
@@ -234,13 +240,13 @@ class LeftOutSumsOfLeaf:
 def _features(
     values: BasisValues, transform: Array, origin: Origin, blocks: Iterable[Block]
 ) -> Iterator[tuple[slice, Array, Block]]:
-    """Tiles of features about the origin, and their rows in a block."""
+    """Yield tiles of features about the origin, and their rows in a block."""
     for block, rows, Z in LinearFeatures(values, origin.kernel_values, transform).walk(blocks):
         yield rows, Z, block
 
 
 def _read_targets(block: Block, rows: slice, origin: Origin) -> tuple[Array, Array]:
-    """The targets of rows in their unit, and their weights."""
+    """Return the targets of rows in their unit, and their weights."""
     targets = block.Y[rows] / origin.unit
     return targets, np.ones(targets.shape[0]) if block.weights is None else block.weights[rows]
 
@@ -262,7 +268,7 @@ class ScaleSumsOfLeaf:
     folds: Folds | None
 
     def __call__(self, blocks: Iterable[Block]) -> ScaleSums:
-        """Over its micro-blocks."""
+        """Accumulate over its micro-blocks."""
         kernel, spectrum = self.values.scaling_kernel(), self.machines[0].spectrum
         T, origin = spectrum.features.transform, spectrum.origin
         sums = ScaleSums(np.zeros(len(kernel.scales())), np.zeros((T.shape[1],) * 2))
@@ -283,7 +289,7 @@ class ScaleSumsOfLeaf:
 
 
 def scale_slopes(rows: KernelRows, machines: Sequence[RowSlopes], folds: Folds | None = None) -> Array:
-    """The derivatives in the logarithms of the scales of the kernel, of the sum over the machines; one pass."""
+    """Return the derivatives in the logarithms of the scales of the kernel, of the sum over the machines; one pass."""
     sums = rows.sums(ScaleSumsOfLeaf(rows.values, tuple(machines), folds), "slopes of the criterion")
     T, points, kernel = machines[0].spectrum.features.transform, rows.values.points, rows.values.scaling_kernel()
     with blas_threads(T.shape[0]):

@@ -60,14 +60,14 @@ class LeverageFactor:
     mass: float
 
     def in_unit(self, unit: float) -> "LeverageFactor":
-        """The factor of the same leverages where weights are given as multiples of ``unit`` of those here."""
+        """Return the factor of the same leverages where weights are given as multiples of ``unit`` of those here."""
         if unit == 1.0:
             return self
         root = math.sqrt(unit)
         return LeverageFactor(self.matrix / root, self.offset / root, unit * self.mass)
 
     def leverages(self, block: Array, weights: Array | None = None) -> Array:
-        """h of rows of kernel values; the block is overwritten where that saves a copy."""
+        """Return h of rows of kernel values; the block is overwritten where that saves a copy."""
         square = self.matrix.shape[0] == self.matrix.shape[1] > 0
         product = multiply_rows(block, self.matrix.T) if square else block @ self.matrix.T
         product -= self.offset
@@ -76,7 +76,7 @@ class LeverageFactor:
 
 
 def leverage_factor(spectrum: ReducedSpectrum, lam: float) -> LeverageFactor:
-    """The factor of the leverages at one lambda; a QR factorisation halves the work of every row."""
+    """Return the factor of the leverages at one lambda; a QR factorisation halves the work of every row."""
     xp = namespace_of(spectrum.values)
     scale = 1.0 / xp.sqrt(spectrum.curvatures(lam))
     W = (spectrum.directions * scale).T
@@ -123,7 +123,7 @@ class LeftOutOfBlock:
     factor: LeverageFactor
 
     def __call__(self, block: Block) -> LeftOutRows:
-        """Tile by tile."""
+        """Compute tile by tile."""
         fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
         for _, rows, tile in self.values.walk([block]):
             fitted[rows, :] = tile @ self.coefficients + self.bias
@@ -132,7 +132,7 @@ class LeftOutOfBlock:
 
 
 def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: LeverageFactor) -> Iterator[LeftOutRows]:
-    """Fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
+    """Return fitted values, leverages and leave-one-out residuals of all rows in order, in one pass.
 
     :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
     """
@@ -148,7 +148,7 @@ class OutputsOfBlock:
     bias: Array
 
     def __call__(self, block: Block) -> Array:
-        """Tile by tile."""
+        """Compute tile by tile."""
         return self.values.product(block.X, self.coefficients) + self.bias
 
 
@@ -187,7 +187,7 @@ class LeftOutOfLeaf:
     mass: float
 
     def __call__(self, blocks: Iterable[Block]) -> ResidualSums:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         c, xp = self.coordinates, namespace_of(self.coordinates)
         g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
@@ -222,7 +222,7 @@ class FeaturesOfBlock:
     features: RowValues
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
-        """Tile by tile."""
+        """Compute tile by tile."""
         return self.features.matrix(block.X), block.Y
 
 
@@ -237,7 +237,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
 
     @classmethod
     def of_rows(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
-        """The criterion on the rows of the statistic and their targets."""
+        """Return the criterion on the rows of the statistic and their targets."""
         kept, host_spectrum = None, spectrum.on_host()
         if 8.0 * rows.n_rows * host_spectrum.values.size <= KEPT:
             blocks = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
@@ -255,7 +255,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         )
 
     def sums(self, g: Array) -> ResidualSums:
-        """Over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
+        """Sum over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
         spectrum = self.there
         centre = spectrum.origin.targets + spectrum.target_mean
         kept = self.kept is not None
@@ -268,7 +268,7 @@ class ReducedLeaveOneOut(LeftOutCriterion):
         return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
 
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """A pass over the rows, or over their features where these were kept."""
+        """Return a pass over the rows, or over their features where these were kept."""
         spectrum, n = self.spectrum, self.spectrum.n
         sums = self.sums(g)
         means = self._shape(sums.squares / n, t)

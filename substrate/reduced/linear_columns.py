@@ -113,7 +113,7 @@ class ColumnFactorOfLeaf:
     kernel: Kernel
 
     def __call__(self, blocks: Iterable[Block]) -> LinearColumnFactor:
-        """Over the micro-blocks of a leaf, all held at once."""
+        """Factor the columns over the micro-blocks of a leaf, all held at once."""
         blocks_with_weights = [(to_numpy(columns_of(block.X, self.numbers)), self._weigh(block)) for block in blocks]
         z, v = (
             np.concatenate([columns for columns, _ in blocks_with_weights]),
@@ -153,8 +153,8 @@ def survey_linear_columns(
     """
     if source.n_rows <= len(numbers) + 1:
         raise DataError(
-            f"{len(numbers)} linear columns and the bias leave nothing of {source.n_rows} rows to the kernel; use "
-            "fewer linear columns or more rows"
+            f"{len(numbers)} linear columns and the bias fit all {source.n_rows} rows, which leaves none to the "
+            "kernel; use fewer linear columns or more rows"
         )
     surveyed: LinearColumnFactor = passes.without_checkpoint().sums(
         source, ColumnFactorOfLeaf(numbers, kernel), "linear columns"

@@ -68,7 +68,7 @@ class Moments(Tally):
     mass: float
 
     def transform(self, T: Array) -> "Moments":
-        """The same for T'x instead of x."""
+        """Return the same for T'x instead of x."""
         first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
         return Moments(
             count=self.count,
@@ -81,7 +81,7 @@ class Moments(Tally):
         )
 
     def shift_to(self, mean: Array, target: Array) -> "Moments":
-        """The same about another origin."""
+        """Return the same about another origin."""
         first, targets = self.first - self.mass * mean, self.targets - self.mass * target
         second = self.second - self.first[:, None] * mean - mean[:, None] * first
         cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
@@ -93,7 +93,8 @@ class Moments(Tally):
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0) -> Origin:
-    """The mean row of the basis approximates that of all rows; targets are centred exactly, a constant one to zero.
+    """Return the origin: the mean row of the basis approximates that of all rows; targets are centred exactly, a
+    constant one to zero.
 
     ``free`` columns without a penalty follow the kernel values; they are measured from their center already.
     """
@@ -107,11 +108,13 @@ class RowWeights(Protocol):
     """Weights of rows from their kernel values and their targets in some unit."""
 
     def __call__(self, tile: Array, targets: Array) -> Array:
-        """One weight per row."""
+        """Return one weight per row."""
 
 
 def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, robust: RowWeights | None) -> Array | None:
-    """The weights given for the rows of a tile, times those that are found from their errors; None: all are one."""
+    """Return the weights given for the rows of a tile, times those that are found from their errors; None: all are
+    one.
+    """
     weights: Array | None = None if block.weights is None else block.weights[rows]
     if robust is None:
         return weights
@@ -119,7 +122,7 @@ def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, robu
 
 
 def probe(size: int) -> Array:
-    """The vector w by which sums of products are checked: pseudo-random, of either sign, none near zero."""
+    """Return the vector w by which sums of products are checked: pseudo-random, of either sign, none near zero."""
     turns = np.modf(np.arange(1, size + 1) * 0.6180339887498949)[0] - 0.5
     return np.asarray(np.where(turns < 0.0, turns - 0.5, turns + 0.5))
 
@@ -138,7 +141,7 @@ class Sums(Tally):
     probed: Array
 
     def moments(self) -> Moments:
-        """The moments with both triangles."""
+        """Return the moments with both triangles."""
         xp = namespace_of(self.second)
         upper = xp.triu(self.second)
         second = upper + xp.triu(upper, k=1).T
@@ -166,7 +169,7 @@ class FoldSums(Tally):
         return sum((fold.probed for fold in self.parts[1:]), start=self.parts[0].probed)
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
-        """The moments of all rows, and of each fold."""
+        """Return the moments of all rows, and of each fold."""
         moments = [fold.moments() for fold in self.parts]
         total = moments[0]
         for fold in moments[1:]:
@@ -221,7 +224,7 @@ class MomentsOfLeaf:
     certifying: bool = False
 
     def __call__(self, blocks: Iterable[Block]) -> FoldSums:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         size = self.values.n_basis if self.transform is None else self.transform.shape[1]
         target_means, unit = self.origin.targets, self.origin.unit
         tested = probe(size) if self.certifying else None
@@ -250,7 +253,8 @@ class MomentsOfLeaf:
                     light = None if weights is None else take_rows(weights, members)
                     sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
         return FoldSums(
-            tuple(Sums(sums_of_fold.count, *sums_of_fold.finish()) for sums_of_fold in sums), observations.finish()
+            tuple(Sums(sums_of_fold.count, **sums_of_fold.finish()._asdict()) for sums_of_fold in sums),
+            observations.finish(),
         )
 
     @property

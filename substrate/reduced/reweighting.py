@@ -27,7 +27,7 @@ from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
 from substrate.streaming.survey import order_statistics
 
-__all__ = ["ErrorsOfRows", "Reweighted", "WeightsOfRows", "reweighted", "scale_of_errors"]
+__all__ = ["ErrorsOfRows", "Reweighted", "WeightsOfRows", "iterate_weights", "scale_of_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ErrorsOfRows:
     centre: float | None = None
 
     def __call__(self, block: Block) -> Array:
-        """One error per row."""
+        """Return one error per row."""
         errors: Array = block.Y[:, 0] / self.unit - (self.values.product(block.X, self.coefficients) + self.bias)
         return errors if self.centre is None else np.abs(errors - self.centre)
 
@@ -56,7 +56,7 @@ class WeightsOfRows:
     weighting: str
 
     def __call__(self, tile: Array, targets: Array) -> Array:
-        """Weights of rows with these kernel values."""
+        """Return weights of rows with these kernel values."""
         return robust_weights(targets[:, 0] - (tile @ self.coefficients + self.bias), self.scale, self.weighting)
 
 
@@ -75,7 +75,7 @@ class Reweighted:
 
 
 def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: float, scale: str) -> float:
-    """The exact robust scale of the errors of all rows, by counting passes; in units of the targets.
+    """Return the exact robust scale of the errors of all rows, by counting passes; in units of the targets.
 
     Where rows have weights, of which one number per row is in memory already, so are the errors: quantiles are then
     those of the weights, in which a row of weight 2 counts as two rows.
@@ -101,10 +101,10 @@ def scale_of_errors(rows: KernelRows, unit: float, coefficients: Array, bias: fl
 Solve = Callable[[WeightsOfRows | None], tuple[ReducedSolution, float]]
 
 
-def reweighted(
+def iterate_weights(
     rows: KernelRows, K_basis: Array, unit: float, solve: Solve, weighting: str, scale: str, most: int, tolerance: float
 ) -> Iterable[Reweighted]:
-    """The plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""
+    """Yield the plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""
     solution, mass = solve(None)
     last = Reweighted(solution=solution, weights=None, scale=0.0, mass=mass, change=np.inf)
     yield last
@@ -123,5 +123,5 @@ def reweighted(
 
 
 def _norm(K_basis: Array, beta: Array) -> float:
-    """The norm of w."""
+    """Return the norm of w."""
     return math.sqrt(max(float(beta @ K_basis @ beta), 0.0))

@@ -6,6 +6,8 @@ are added in sequence ([Higham2002]_ section 4.2), so sums of rows are added to 
 groups of parts. The sums of products with the probe are added by other operations, which is what makes them a check.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from substrate.arrays import Array
@@ -25,7 +27,9 @@ GROUP = 32
 
 
 def terms_in_parts(n_rows: int, size: int) -> int:
-    """The number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete one."""
+    """Return the number of terms in sequence of a sum over rows in parts of ``size``; a part may be an incomplete
+    one.
+    """
     n_parts = -(-n_rows // size)
     return min(n_rows, size) + min(n_parts, GROUP) + -(-n_parts // GROUP)
 
@@ -49,6 +53,21 @@ def sum_products(left: Array, right: Array) -> Array:
         )
         products += xp.sum(xp.matmul(xp.permute_dims(stacks[0], (0, 2, 1)), stacks[1]), axis=0)
     return products
+
+
+class RowSums(NamedTuple):
+    """Sums over rows: of features, of their products, of targets, of products of both, and of squared targets.
+
+    ``mass`` is the sum of the weights; ``probed`` are sums of products times the probe, empty where there is none.
+    """
+
+    first: Array
+    second: Array
+    targets: Array
+    cross: Array
+    squares: Array
+    mass: float
+    probed: Array
 
 
 class ProductSums:
@@ -105,13 +124,21 @@ class ProductSums:
         for group in self._group[1:]:
             group[...] = 0.0
 
-    def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
-        """Sums of features, products (upper triangle), targets, products with them, their squares; mass; probed."""
+    def finish(self) -> RowSums:
+        """Return the sums over the rows added so far; of the products, the upper triangle."""
         self._end_group()
         second, cross_products, checks = self._sums
         first, cross = cross_products[:, 0].copy(), np.ascontiguousarray(cross_products[:, 1 : checks.size])
         probed = np.zeros(0) if self._tested is None else np.concatenate([cross_products[:, -1], checks])
-        return first, second, self._targets, cross, self._squares, self._mass, probed
+        return RowSums(
+            first=first,
+            second=second,
+            targets=self._targets,
+            cross=cross,
+            squares=self._squares,
+            mass=self._mass,
+            probed=probed,
+        )
 
 
 class ProductSumsOnDevice:
@@ -143,9 +170,17 @@ class ProductSumsOnDevice:
         for rows in strips(int(features.shape[0]), PART):
             self._second += features[rows, :].T @ features[rows, :]
 
-    def finish(self) -> tuple[Array, Array, Array, Array, Array, float, Array]:
-        """As those in numpy; both triangles are there."""
-        return self._first, self._second.T, self._targets, self._cross, self._squares, self._mass, self._probed
+    def finish(self) -> RowSums:
+        """Return the same as in numpy; both triangles are there."""
+        return RowSums(
+            first=self._first,
+            second=self._second.T,
+            targets=self._targets,
+            cross=self._cross,
+            squares=self._squares,
+            mass=self._mass,
+            probed=self._probed,
+        )
 
 
 def product_sums(

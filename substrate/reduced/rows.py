@@ -67,19 +67,19 @@ class RowValues(ABC):
         """Write the values of rows into ``out``."""
 
     def evaluate(self, X: Any) -> Array:
-        """The values of rows on a device, in a new array there."""
+        """Return the values of rows on a device, in a new array there."""
         raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
 
     def rounding(self, X: Any) -> float:
-        """The relative error of the values; infinite where nothing is known of it."""
+        """Return the relative error of the values; infinite where nothing is known of it."""
         return math.inf
 
     def lengths(self, block: Block, weights: Array | None) -> float:
-        """The sum of v k(x, x) over rows; infinite where nothing is known of it."""
+        """Return the sum of v k(x, x) over rows; infinite where nothing is known of it."""
         return math.inf
 
     def deviation(self, X: Any, values: Array) -> float:
-        """The largest relative difference of values of some rows from those found by other operations."""
+        """Return the largest relative difference of values of some rows from those found by other operations."""
         return math.inf
 
     @property
@@ -89,7 +89,7 @@ class RowValues(ABC):
         return min(1 << (fitting.bit_length() - 1), MICRO)
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """The rows of a block one tile at a time, with their positions in it; a tile may be overwritten.
+        """Yield the rows of a block one tile at a time, with their positions in it; a tile may be overwritten.
 
         In numpy ``buffer`` is used for all of them. On a device tiles are large enough to keep it busy, in new memory.
         """
@@ -114,7 +114,7 @@ class RowValues(ABC):
                 yield block, rows, tile
 
     def matrix(self, X: Any) -> Array:
-        """The values of given rows."""
+        """Return the values of given rows."""
         if is_device_array(X):
             return self.evaluate(X)
         out = np.empty((X.shape[0], self.n_basis))
@@ -137,7 +137,7 @@ class RowValues(ABC):
         return out
 
     def buffer(self) -> Array:
-        """Memory for the tiles."""
+        """Allocate memory for the tiles."""
         return np.empty((self.step, self.n_basis))
 
 
@@ -157,16 +157,16 @@ class GivenValues(RowValues):
         out[...] = X
 
     def evaluate(self, X: Any) -> Array:
-        """The rows."""
+        """Return the rows."""
         rows: Array = X
         return rows
 
     def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """All rows of the block at once, where they are: they must not be overwritten."""
+        """Yield all rows of the block at once, where they are: they must not be overwritten."""
         yield slice(0, int(block.X.shape[0])), block.X
 
     def buffer(self) -> Array:
-        """No memory is needed."""
+        """Return an empty array: no memory is needed."""
         return np.empty((0, 0))
 
 
@@ -184,7 +184,7 @@ class BasisValues(RowValues):
 
     @staticmethod
     def of(kernel: Kernel, points: Any, linear: LinearColumns | None = None) -> "BasisValues":
-        """The values of a kernel with basis vectors; of a precomputed one, with columns by number."""
+        """Return the values of a kernel with basis vectors; of a precomputed one, with columns by number."""
         return MatrixColumns(points) if kernel.pairwise else KernelValues(kernel, points, linear)
 
     @property
@@ -218,7 +218,7 @@ class BasisValues(RowValues):
 
     @abstractmethod
     def diagonal(self, block: Block) -> Array:
-        """k(x, x) of the rows of a block."""
+        """Return k(x, x) of the rows of a block."""
 
     @abstractmethod
     def sizes(self, X: Any) -> Array:
@@ -261,7 +261,7 @@ class BasisValues(RowValues):
         """Return the kernel, for derivatives in its scales."""
 
     def lengths(self, block: Block, weights: Array | None) -> float:
-        """The sum of v k(x, x)."""
+        """Return the sum of v k(x, x)."""
         lengths = np.maximum(self.diagonal(block), 0.0)
         return float(lengths.sum() if weights is None else weights @ lengths)
 
@@ -312,13 +312,13 @@ class KernelValues(BasisValues):
             out[:, self.points.shape[0] :] = self.linear(X)
 
     def evaluate(self, X: Any) -> Array:
-        """The values of rows on a device."""
+        """Return the values of rows on a device."""
         xp = namespace_of(X)
         values: Array = self.kernel.evaluate(X, self.points, xp.float64)
         return values if self.linear is None else xp.concat([values, self.linear(X)], axis=1)
 
     def diagonal(self, block: Block) -> Array:
-        """k(x, x) of the rows of a block."""
+        """Return k(x, x) of the rows of a block."""
         diagonal = self.kernel.diag(block.X)
         if self.linear is not None:
             diagonal = diagonal + self.linear.floor
@@ -347,7 +347,7 @@ class KernelValues(BasisValues):
         return rounding if self.linear is None else max(rounding, ROUNDED_ONCE)
 
     def deviation(self, X: Any, values: Array) -> float:
-        """The largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
+        """Return the largest difference from a second computation, in units of the root of k(x, x) k(z, z)."""
         if self.linear is not None:
             m = self.points.shape[0]
             is_same = np.array_equal(values[:, m:], self.linear(X))
@@ -369,7 +369,7 @@ class KernelValues(BasisValues):
         return self.sizes(self.points)
 
     def rounding(self, X: Any) -> float:
-        """p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones."""
+        """Return p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones."""
         if is_sparse(X) or is_sparse(self.points):
             from scipy.sparse import vstack
 
@@ -389,7 +389,7 @@ class KernelValues(BasisValues):
         return np.asarray(first[np.diagonal(K)[first] != 0.0])
 
     def basis_rounding(self) -> float:
-        """p of the kernel on the points; zero where its values define it."""
+        """Return p of the kernel on the points; zero where its values define it."""
         return 0.0 if self.defined_by_values else float(self.kernel.rounding(self.points))
 
     def careful_matrix(self) -> tuple[Array, float] | None:
@@ -431,7 +431,7 @@ class MatrixColumns(BasisValues):
         out[...] = columns.toarray() if is_sparse(columns) else columns
 
     def diagonal(self, block: Block) -> Array:
-        """k(x, x) of the rows of a block: where row and column numbers agree."""
+        """Return k(x, x) of the rows of a block: where row and column numbers agree."""
         numbers = np.arange(block.X.shape[0])
         diagonal = block.X[numbers, block.start + numbers]
         return np.asarray(diagonal, dtype=np.float64).ravel()
@@ -445,7 +445,7 @@ class MatrixColumns(BasisValues):
         return 0.0
 
     def deviation(self, X: Any, values: Array) -> float:
-        """Zero: there is no second computation; infinite where a value is not a finite number."""
+        """Return zero: there is no second computation; infinite where a value is not a finite number."""
         return 0.0 if np.isfinite(values).all() else math.inf
 
     def sizes(self, X: Any) -> Array:
@@ -457,7 +457,7 @@ class MatrixColumns(BasisValues):
         raise TypeError("columns of a matrix need the sizes of the basis vectors")
 
     def rounding(self, X: Any) -> float:
-        """Zero."""
+        """Return zero."""
         return 0.0
 
     def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
@@ -474,7 +474,7 @@ class MatrixColumns(BasisValues):
         return np.asarray(distinct[diagonal[distinct] != 0.0])
 
     def basis_rounding(self) -> float:
-        """Zero."""
+        """Return zero."""
         return 0.0
 
     def careful_matrix(self) -> tuple[Array, float] | None:
@@ -487,7 +487,7 @@ class MatrixColumns(BasisValues):
 
     def scaling_kernel(self) -> Kernel:
         """Refuse: a matrix has no scales."""
-        raise TypeError("derivatives come with a kernel")
+        raise TypeError("these values have no kernel to differentiate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +519,7 @@ class KernelRows(Operator):
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, points: Any, Y: Any = None, weights: Any = None) -> Self:
-        """Rows in memory with their targets, one column per output, and their weights.
+        """Return rows in memory with their targets, one column per output, and their weights.
 
         The rows of a precomputed kernel are those of its matrix, and ``points`` are numbers of columns.
         """
@@ -589,15 +589,15 @@ class KernelRows(Operator):
         return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles + _MOVED
 
     def sums(self, function: LeafSum, what: str) -> Any:
-        """A sum over all rows."""
+        """Compute a sum over all rows."""
         return self.passes.sums(self.source, function, what)
 
     def each(self, function: Callable[[Block], Any], what: str) -> Iterator[Any]:
-        """A function of every micro-block."""
+        """Evaluate a function of every micro-block."""
         return self.passes.each(self.source, function, what)
 
     def drop_row(self, row: int) -> Self:
-        """All rows but one; they must be in memory."""
+        """Return all rows but one; they must be in memory."""
         block = self.source.whole("rows are left out of arrays only")
         kept_rows = np.flatnonzero(np.arange(self.n_rows) != row)
         weights = None if block.weights is None else take_rows(block.weights, kept_rows)
@@ -605,11 +605,11 @@ class KernelRows(Operator):
         return replace(self, source=source, passes=OpenPasses())
 
     def target_summary(self) -> TargetSummary:
-        """Means and extremes of the targets."""
+        """Return means and extremes of the targets."""
         passes = self.passes.without_checkpoint()
         summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
         return summary
 
     def take_rows(self, rows: Any) -> Array:
-        """The kernel values of some rows, in ascending order, as an array."""
+        """Return the kernel values of some rows, in ascending order, as an array."""
         return self.values.matrix(self.source.take_rows(rows))

@@ -69,7 +69,7 @@ class ResidualsOfLeaf:
     squared: bool = True
 
     def __call__(self, blocks: Iterable[Block]) -> Residuals:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         xp, bias = namespace_of(self.bias), self.bias
         slope = zeros_beside(bias, self.coefficients.shape)
         total, squares, targets, shifts, spreads = (xp.zeros_like(bias) for _ in range(5))
@@ -125,7 +125,7 @@ def residual_pass(
     centre: Array | None = None,
     kernel_squares: float | None = None,
 ) -> Residuals:
-    """Sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit.
+    """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit.
 
     ``kernel_squares`` are those of all kernel values, where they are known.
     """
@@ -205,8 +205,9 @@ def solve_reduced(
     facts = answer.facts
     if not (answer.passes or answer.lost) and passes and not rows.on_device:
         # once more with errors in doubled precision: they may pass, or show how to correct the answer
-        answer, beta, bias, steps = judge.carefully(answer, spectrum, beta, bias, weights)
-        facts, refinements = answer.facts, refinements + steps
+        corrected = judge.carefully(answer, spectrum, beta, bias, weights)
+        answer, beta, bias = corrected.answer, corrected.coefficients, corrected.bias
+        facts, refinements = answer.facts, refinements + corrected.steps
     return ReducedSolution(
         coefficients=unit * beta,
         bias=unit * bias,
@@ -219,7 +220,7 @@ def solve_reduced(
 def _from_sums(
     sums: KernelSums, judge: AnswerBound, spectrum: ReducedSpectrum, K_basis: Array, weights: Array, bias: Array
 ) -> ReducedSolution | tuple[Array, Array]:
-    """The solution, refined and certified by the sums alone; weights and bias where their rounding is too large.
+    """Return the solution, refined and certified by the sums alone; weights and bias where their rounding is too large.
 
     A solution whose rows fail is returned where a pass over the errors, too, could not certify it with these sums.
     """

@@ -68,14 +68,16 @@ class ReducedSpectrum:
     heavy: SquaredWeights | None = None
 
     def with_squared_weights(self, rows: KernelRows) -> "ReducedSpectrum":
-        """The same with the sums by squared weights, which traces by weight need; one pass over rows with weights."""
+        """Return the same with the sums by squared weights, which traces by weight need; one pass over rows with
+        weights.
+        """
         if rows.weights is None:
             return self
         leaf = SquaredWeightsOfLeaf(rows.values, self.origin, self.directions, self.mean @ self.rotation)
         return replace(self, heavy=rows.sums(leaf, "sums by squared weights"))
 
     def on_host(self) -> "ReducedSpectrum":
-        """The same in numpy, for a search: everything in it is small relative to the rows."""
+        """Return the same in numpy, for a search: everything in it is small relative to the rows."""
         if not is_device_array(self.values):
             return self
         linear = None if self.features.linear is None else to_numpy(self.features.linear)
@@ -121,11 +123,11 @@ class ReducedSpectrum:
         return max(largest, self.mass * float(mean @ mean))
 
     def targets(self, Y: Any = None) -> Targets:
-        """c, the products with the targets, which are in the sums."""
+        """Return c, the products with the targets, which are in the sums."""
         return Targets(self.cross, self.target_mean, self.origin.unit, total=to_numpy(self.squares))
 
     def machine(self, targets: Targets | None = None, weighted: bool = False) -> LeastSquares:
-        r"""The machine on the targets of the sums, in numpy.
+        r"""Return the machine on the targets of the sums, in numpy.
 
         ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass beside the
         bias is :math:`l - \frac1l \sum_i v_i^2`.
@@ -163,7 +165,7 @@ class ReducedSpectrum:
         return mean
 
     def curvature(self, basis: BasisMatrix, terms: int, columns: Array | None = None) -> Curvature:
-        """The curvature for bounds on the answer, from sums of this many sequential ``terms``.
+        """Return the curvature for bounds on the answer, from sums of this many sequential ``terms``.
 
         ``columns`` are the norms of the kernel values of every basis vector about the origin, if known.
         """
@@ -184,22 +186,22 @@ class ReducedSpectrum:
         )
 
     def inverses(self, lambdas: Array) -> Array:
-        """1/(a + lambda), one column per lambda."""
+        """Return 1/(a + lambda), one column per lambda."""
         inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
         return inverses
 
     def weights(self, lam: float) -> Array:
-        """The weights u, one column per output, for targets in their unit."""
+        """Return the weights u, one column per output, for targets in their unit."""
         weights: Array = self.rotation @ (self.cross / self.curvatures(lam)[:, None])
         return weights
 
     def bias(self, weights: Array) -> Array:
-        """The bias of each output for these weights."""
+        """Return the bias of each output for these weights."""
         bias: Array = self.origin.targets + self.target_mean - self.full_mean @ weights
         return bias
 
     def correction(self, slope: Array, total: Array, lam: float) -> tuple[Array, Array]:
-        """The change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
+        """Return the change of u and b that brings the gradient (Z'e - lambda u, 1'e) to zero."""
         mean = self.full_mean
         inner = self.rotation.T @ (slope - mean[:, None] * total)
         change = self.rotation @ (inner / self.curvatures(lam)[:, None])
@@ -215,21 +217,21 @@ class ReducedSpectrum:
         return np.asarray(np.sqrt(np.square(to_numpy(rows)) @ (1.0 / to_numpy(self.curvatures(lam)))))
 
     def degrees_of_freedom(self, lam: float) -> float:
-        """The trace of the hat matrix."""
+        """Return the trace of the hat matrix."""
         return float(self.machine().degrees_of_freedom(np.array([lam]))[0])
 
     def noise_variance(self, lam: float) -> Array:
-        """The variance of the noise that the evidence prefers, one number per output, on the host."""
+        """Return the variance of the noise that the evidence prefers, one number per output, on the host."""
         unit = self.origin.unit
         with np.errstate(over="ignore"):
             return np.asarray(self.machine().noise_variance(lam) * unit * unit)
 
     def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """Errors are those of the rows: see :mod:`~substrate.reduced.criteria`."""
+        """Return zeros: the errors are those of the rows, see :mod:`~substrate.reduced.criteria`."""
         return np.zeros_like(lambdas), np.zeros_like(lambdas)
 
     def decomposition_error(self, lam: float) -> float:
-        """A bound on the relative effect of rounding in statistic and decomposition on the results."""
+        """Bound the relative effect of rounding in statistic and decomposition on the results."""
         return float(10.0 * matrix_noise(max(self.values.shape[0], 1)) * self.norm / lam + self.error)
 
 

@@ -26,7 +26,7 @@ class SquaredWeights(Tally):
     second: Array
 
     def on_host(self) -> "SquaredWeights":
-        """The same in numpy."""
+        """Return the same in numpy."""
         return SquaredWeights(self.total, to_numpy(self.first), to_numpy(self.second))
 
 
@@ -40,12 +40,12 @@ class SquaredWeightsOfLeaf:
     mean: Array
 
     def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
-        """Over its micro-blocks."""
+        """Accumulate over its micro-blocks."""
         sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
         features = LinearFeatures(self.values, self.origin.kernel_values, self.directions, self.mean)
         for block, rows, z in features.walk(blocks):
             if block.weights is None:
-                raise TypeError("squares of weights come with weights")
+                raise TypeError("internal error: squares of weights need weights")
             v = block.weights[rows]
             heavy = v[:, None] * z
             sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)

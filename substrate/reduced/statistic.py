@@ -88,7 +88,7 @@ def accumulate(
     weights: RowWeights | None = None,
     largest: float = LARGEST_ERROR,
 ) -> Statistic:
-    """One pass over all rows; ``lam`` is the smallest 1/gamma for which the statistic is used.
+    """Make one pass over all rows; ``lam`` is the smallest 1/gamma for which the statistic is used.
 
     ``method`` is ``"auto"``, ``"accumulated"`` or ``"row-wise"``; ``some`` are the :func:`spread_rows`, if available.
     With ``weights`` all sums are weighted. ``largest`` is the error up to which sums of kernel values are accepted.
@@ -113,7 +113,9 @@ def accumulate(
 
 
 def accepted_error(n_rows: int) -> float:
-    """The error of the sums with which a fit at one gamma is tried: larger where a pass over the rows takes time."""
+    """Return the error of the sums with which a fit at one gamma is tried: larger where a pass over the rows takes
+    time.
+    """
     return LARGEST_ERROR if n_rows < LEAF else _LARGEST_OF_ONE
 
 
@@ -207,7 +209,8 @@ def _in_features(
 
 
 def _lengths_on_device(total: Moments, origin: Array) -> Array:
-    """The norm of the kernel values of every basis vector, with that of an origin which is subtracted from the sums.
+    """Return the norm of the kernel values of every basis vector, with that of an origin which is subtracted from the
+    sums.
 
     No term of the sums about the origin is larger than the product of two of these. The rounding of the first sums then
     enters by the origin too, which is half as much again, below 1.25 squared.
@@ -219,21 +222,23 @@ def _lengths_on_device(total: Moments, origin: Array) -> Array:
 
 
 def _kernel_squares(total: Moments, origin: Array) -> float:
-    """The squares of all kernel values from their sums about an origin."""
+    """Return the squares of all kernel values from their sums about an origin."""
     xp = namespace_of(origin)
     shifted = 2.0 * xp.sum(origin * total.first) + total.mass * xp.sum(origin * origin)
     return max(float(xp.linalg.trace(total.second) + shifted), 0.0)
 
 
 def spread_rows(n: int) -> Any:
-    """Numbers of rows spread over all of them, by which the method of summation is chosen."""
+    """Return numbers of rows spread over all of them, by which the method of summation is chosen."""
     return np.linspace(0, n - 1, min(n, _SPREAD)).astype(np.intp)
 
 
 def _estimate_error(
     rows: KernelRows, features: EigenFeatures, origin: Origin, lam: float, numbers: Any
 ) -> tuple[bool, float]:
-    """Whether the origin is subtracted first, and the error of the sums then, from rows spread over all of them."""
+    """Return whether the origin is subtracted first, and the error of the sums then, from rows spread over all of
+    them.
+    """
     X = rows.source.take_rows(spread_rows(rows.n_rows)) if numbers is None else numbers
     T, many = features.transform, rows.n_rows
     with blas_threads(features.n_basis):
@@ -254,7 +259,7 @@ def _estimate_error(
 
 
 def _expected_here(block: Array, features: EigenFeatures, lam: float, many: int) -> float:
-    """The error of sums in numpy, from the kernel values of some rows."""
+    """Return the error of sums in numpy, from the kernel values of some rows."""
     share, large = many / block.shape[0], block.shape[0] >= features.n_basis
     # B'B and BB' have the same norm
     entry = _entry(block.T @ block if large else block @ block.T) * share
@@ -267,7 +272,7 @@ def _squares(values: Array) -> float:
 
 
 def _entry(second: Array) -> float:
-    """The root mean square of the entries of a sum."""
+    """Return the root mean square of the entries of a sum."""
     xp = namespace_of(second)
     largest = float(xp.max(xp.abs(second))) or 1.0  # whose square may overflow
     scaled = second / largest
@@ -275,7 +280,7 @@ def _entry(second: Array) -> float:
 
 
 def _error(entry: float, scatter: Array, features: EigenFeatures, lam: float) -> float:
-    """Rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
+    """Return the rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
     if features.rank == 0:
         return ROUNDED_ONCE
     xp = namespace_of(scatter)

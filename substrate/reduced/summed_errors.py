@@ -78,7 +78,7 @@ class KernelSums:
         return bool(is_known and np.all(np.abs(products - self.probed) <= within))
 
     def slice_sums(self) -> SlicedMatrix:
-        """The products and sums of kernel values, and the mass, for differences in doubled precision."""
+        """Return the products and sums of kernel values, and the mass, for differences in doubled precision."""
         m = self.moments
         beside = np.append(m.first, m.mass)
         return SlicedMatrix(np.column_stack([np.vstack([m.second, m.first]), beside]))
@@ -86,7 +86,7 @@ class KernelSums:
     def residuals(
         self, beta: Array, bias: Array, sizes: Array, sliced: SlicedMatrix
     ) -> tuple[Residuals, ErrorsRounded]:
-        """The sums over the errors of all rows, and bounds on their rounding.
+        """Return the sums over the errors of all rows, and bounds on their rounding.
 
         Coefficients and bias are in units of the targets; ``sizes`` are the roots of k(z, z) of the basis.
         """

@@ -228,12 +228,12 @@ def column_file(path: str | os.PathLike[str], n_rows: int) -> Iterator[Write]:
 
     with written_whole(path) as stream, kind(stream, n_rows) as append:
 
-        def counted(columns: Columns) -> None:
+        def append_counted(columns: Columns) -> None:
             nonlocal written
             append(columns)
             written += len(next(iter(columns.values())))
 
-        yield counted
+        yield append_counted
         if written != n_rows:
             raise DataError(f"{os.fspath(path)} received {written} of its {n_rows} rows; nothing was written")
 

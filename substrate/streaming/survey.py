@@ -232,7 +232,7 @@ class CountsOfLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _RankSearch:
     """The position of a rank: a prefix of its key, the number of keys below the prefix, and the number with it."""
 
     rank: int
@@ -244,11 +244,11 @@ class _Search:
     def bracket(self, most: int) -> Bracket:
         return Bracket(self.prefix, self.bits, self.inside <= most)
 
-    def narrow(self, counts: Any) -> "_Search":
+    def narrow(self, counts: Any) -> "_RankSearch":
         cumulated = np.cumsum(counts)
         place = int(np.searchsorted(cumulated, self.rank - self.below, side="right"))
         below = self.below + (int(cumulated[place - 1]) if place else 0)
-        return _Search(
+        return _RankSearch(
             rank=self.rank,
             prefix=self.prefix << _BITS | place,
             bits=self.bits + _BITS,
@@ -264,14 +264,14 @@ def order_statistics(
 
     ``sums`` makes a pass: it sums a function of leaves over all rows.
     """
-    open_ = [_Search(rank=rank, prefix=0, bits=0, below=0, inside=n) for rank in sorted(set(ranks))]
+    open_ = [_RankSearch(rank=rank, prefix=0, bits=0, below=0, inside=n) for rank in sorted(set(ranks))]
     statistics: dict[int, float] = {}
     largest = 0.0
     while open_:
         brackets = tuple(dict.fromkeys(search.bracket(most // len(open_)) for search in open_))
         counted: Counted = sums(CountsOfLeaf(values, brackets))
         largest = counted.largest
-        still: list[_Search] = []
+        still: list[_RankSearch] = []
         sorted_numbers = {
             bracket: np.sort(outcome.numbers) if bracket.gathered else outcome.numbers
             for bracket, outcome in zip(brackets, counted.brackets, strict=True)

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
@@ -78,7 +79,9 @@ def conformal_region(
 
 
 def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
-    """f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending scores."""
+    """Return f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending
+    scores.
+    """
     k = rank(coverage, int(scores.shape[0]))
     reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
     return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
@@ -90,7 +93,7 @@ def _settle_sides(
     """Yield slices of the new points with f, S, and both sides of f by as many rows as needed."""
     few = _TRIED * (machines.n + 1 - k)
     for block, f, c, p in machines.blocks(X, diagonal, fitted):
-        S = p + 1.0 / machines.gamma
+        S = p + Regularization(machines.gamma).lam
         if few < machines.n and k <= machines.n:
             latest = _latest(machines, c, S)
             order = np.argsort(to_numpy(latest), kind="stable")

@@ -46,7 +46,7 @@ def gaussian_deviations(machines: LeftOutMachines, noise: float, X: Any, diagona
 
 
 def gaussian_ends(fitted: Array, deviations: Array, coverage: Any) -> Array:
-    """f(x) plus and minus a normal quantile times the deviation."""
+    """Return f(x) plus and minus a normal quantile times the deviation."""
     from scipy.special import ndtri
 
     reach = float(ndtri(float((1 + exact_level(coverage)) * Fraction(1, 2)))) * deviations

@@ -73,13 +73,17 @@ class Influence(Protocol):
         """Return what is computed of new points: kernel values with the rows, or features."""
 
     def at(self, rows: Array, diagonal: Array) -> tuple[Array, Array]:
-        """c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x, x)."""
+        """Return c, one line per new point, and p(x), from what represents the points, which is overwritten, and k(x,
+        x).
+        """
 
     def own(self, which: Any, rows: Array) -> Array:
-        """c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies, overwritten."""
+        """Return c_i at a copy of row i, for the rows ``which`` in turn, from what represents the copies,
+        overwritten.
+        """
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """p(x) alone."""
+        """Return p(x) alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ class KernelInfluence:
         return _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
-        """k - Z b, and Z(x)'b."""
+        """Return k - Z b, and Z(x)'b."""
         if self.border is None:
             b = rows @ self.share - 1.0 / self.total
             rows -= b[:, None]
@@ -212,18 +216,19 @@ def kernel_influence(
     Z = border.matrix(ridge[:, None])
     eliminated = border.eliminate(gram.solve(Z))
     total = float(eliminated.schur[0, 0]) if border.constant else 0.0
-    root = None if entries else gram.inverse_factor()
-    if root is None:
-        inverse = gram.inverse()
-        inverse_parts = (inverse, False, namespace_of(inverse).linalg.diagonal(inverse))
-    else:
-        inverse_parts = (root, True, column_squares(root))
-    share = eliminated.share
-    diagonal = border.without_rows(inverse_parts[2] - eliminated.diagonal, ridge)
-    if border.plain:
-        return KernelInfluence(represent, *inverse_parts[:2], share[:, 0], total, diagonal)
-    inverse = on_device_of(Z, eliminated.inverse)
-    return KernelInfluence(represent, *inverse_parts[:2], share, total, diagonal, (border, Z, inverse))
+    factor = None if entries else gram.inverse_factor()
+    root = gram.inverse() if factor is None else factor
+    triangular = factor is not None
+    inverse_diagonal = column_squares(root) if triangular else namespace_of(root).linalg.diagonal(root)
+    return KernelInfluence(
+        represent=represent,
+        root=root,
+        triangular=triangular,
+        share=eliminated.share[:, 0] if border.plain else eliminated.share,
+        total=total,
+        diagonal=border.without_rows(inverse_diagonal - eliminated.diagonal, ridge),
+        border=None if border.plain else (border, Z, on_device_of(Z, eliminated.inverse)),
+    )
 
 
 def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
@@ -246,30 +251,30 @@ def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border
     def dense(points: Any) -> Array:
         return points.toarray() if hasattr(points, "toarray") else points  # type: ignore[no-any-return]
 
-    def centred(points: Any) -> Array:
+    def center_features(points: Any) -> Array:
         return np.asarray(primal.kernel.features(dense(points)) - primal.center)
 
     if primal.linear is None or not border.slopes:
-        features = centred(X)
+        features = center_features(X)
         sizes, R = feature_root(features, pulls)
 
         def represent(points: Any) -> Array:
-            return np.asarray(solve_triangular(R, (centred(points) / sizes).T, trans="T")).T
+            return np.asarray(solve_triangular(R, (center_features(points) / sizes).T, trans="T")).T
 
         return FeatureInfluence(represent, represent(X), pulls)
     linear, mass = primal.linear, float(pulls.sum())
 
     def line(points: Any) -> Array:
-        return border.line(linear.centred(dense(points)))[:, int(border.constant) :]
+        return border.line(linear.center_columns(dense(points)))[:, int(border.constant) :]
 
-    features, q = centred(X), line(X)
+    features, q = center_features(X), line(X)
     C = q.T @ (pulls[:, None] * features) / mass
     sizes, R = feature_root(features - q @ C, pulls)
 
     def represent_beside(points: Any) -> Array:
-        here = line(points)
-        psi = np.asarray(solve_triangular(R, ((centred(points) - here @ C) / sizes).T, trans="T")).T
-        return np.concatenate([psi, here / math.sqrt(mass)], axis=1)
+        border_values = line(points)
+        psi = np.asarray(solve_triangular(R, ((center_features(points) - border_values @ C) / sizes).T, trans="T")).T
+        return np.concatenate([psi, border_values / math.sqrt(mass)], axis=1)
 
     return FeatureInfluence(represent_beside, represent_beside(X), pulls)
 
@@ -314,7 +319,7 @@ class LeftOutMachines:
         return changes
 
     def spread(self, X: Any, diagonal: Array) -> Array:
-        """p(x) of all new points."""
+        """Return p(x) of all new points."""
         spreads: Array = zeros_beside(self.residuals, int(X.shape[0]))
         for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
             spreads[block] = self.influence.spread(self.influence.represent(X[block, :]), diagonal[block])

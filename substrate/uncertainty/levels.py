@@ -35,5 +35,5 @@ def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
 
 
 def rank(coverage: Any, n: int) -> int:
-    """ceil(coverage (n + 1)), exactly: from 1 to n + 1, where n + 1 says that n scores do not suffice."""
+    """Return ceil(coverage (n + 1)), exactly: from 1 to n + 1, where n + 1 says that n scores do not suffice."""
     return math.ceil(exact_level(coverage) * (n + 1))

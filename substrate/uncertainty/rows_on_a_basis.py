@@ -97,7 +97,7 @@ class ProjectedSpread:
         raise TypeError("p(x) alone")
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """p(x)."""
+        """Return p(x)."""
         kernel_values = rows[:, : self.features.n_basis]
         z, psi = kernel_values @ self.features.transform, self.coordinates.of_values(rows)
         xp = namespace_of(z)

@@ -59,7 +59,7 @@ def test_families_are_never_worse_by_the_criterion_than_a_listed_kernel(machine,
         alone = clone(machine).set_params(kernels=[kernel]).fit(X, targets)
         assert model.criterion_ <= alone.criterion_ * (1.0 + 1e-9)
     said = dict(model.certificate_.record)["kernels"]
-    assert said == "21 judged; families Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
+    assert said == "21 evaluated; families Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
     assert model.certificate_.holds
 
 
@@ -252,7 +252,7 @@ def test_a_simplex_search_goes_on_from_a_family_with_a_width():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # eight rows, of a plane
 @pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
 def test_columns_of_different_scales_are_warned_about(machine):
-    with pytest.warns(ScaleWarning, match="drowns column 1"):
+    with pytest.warns(ScaleWarning, match="dominates column 1"):
         machine(kernels="families").fit(X[:8] * [1e5, 1.0], Y[:8])
 
 

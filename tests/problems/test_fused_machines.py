@@ -487,9 +487,9 @@ def test_fuse_by_leave_one_out_and_the_choices_of_the_estimator():
     ("estimator", "over", "given", "message"),
     [
         (LSSVMRegressor(), "zeta", {}, "'zeta' of LSSVMRegressor cannot be fused; there is gamma of LSSVMRegressor"),
-        (LSSVMRegressor(), "gamma", {"data": None, "cv": 3}, r"an estimator is fused on data=\(X, y\)"),
-        (L1SubstrateRegressor(), "zeta", {}, "with validation=.* or with cv, one of them"),
-        (L1SubstrateRegressor(), "zeta", {"cv": 2, "validation": regression()[2:]}, "or with cv, one of them"),
+        (LSSVMRegressor(), "gamma", {"data": None, "cv": 3}, r"give data=\(X, y\) to fuse an estimator"),
+        (L1SubstrateRegressor(), "zeta", {}, "give either validation=.* or cv"),
+        (L1SubstrateRegressor(), "zeta", {"cv": 2, "validation": regression()[2:]}, "give either validation=.* or cv"),
         (L1SubstrateRegressor(), "zeta", {"cv": "gcv"}, "cv must be 'loo', a number of folds"),
         (LSSVMRegressorCV(), "gamma", {"cv": 2}, "'gamma' of LSSVMRegressorCV cannot be fused"),
     ],
@@ -535,7 +535,7 @@ def test_generalised_cross_validation_is_for_gamma_only(over, kind, cv):
 @pytest.mark.parametrize(("over", "kind"), ALL)
 def test_validation_rows_beside_folds_are_refused(over, kind):
     model, _, (X, y, V, v) = made(over, kind, cv=3)
-    with pytest.raises(DataError, match="X_val and y_val judge where cv is None, received cv=3"):
+    with pytest.raises(DataError, match="X_val and y_val are used only with cv=None, received cv=3"):
         model.fit(X, y, V, v)
 
 

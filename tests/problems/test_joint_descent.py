@@ -271,7 +271,7 @@ def test_the_record_counts_kernels_that_were_tried_and_the_search_is_determinist
     assert one.kernel_ == two.kernel_
     assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     record = dict(one.certificate_.record)["kernels"]
-    assert record.startswith("2 judged, ")
+    assert record.startswith("2 evaluated, ")
     assert "more tried on the way; the search among them is local" in record
     assert int(record.split()[2]) < kernel_search.MOST_FACTORS
     assert one.certificate_.holds

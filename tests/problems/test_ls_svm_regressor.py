@@ -101,7 +101,7 @@ def test_the_certificate_notices_other_data(data):
 
 def test_unscaled_columns_are_pointed_out():
     X, y = boston()
-    with pytest.warns(ScaleWarning, match=r"compares distances, and column 9 .* drowns column 4 .*StandardScaler"):
+    with pytest.warns(ScaleWarning, match=r"compares distances, and column 9 .* dominates column 4 .*StandardScaler"):
         LSSVMRegressor().fit(X, y)
     scaled = make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y)  # warnings are errors
     assert scaled.score(X, y) > 0.7
@@ -112,7 +112,7 @@ def test_unscaled_columns_are_named():
     pandas = pytest.importorskip("pandas")
     X, y = boston(return_X_y=False).data, boston()[1]
     frame = pandas.DataFrame(X, columns=boston(return_X_y=False).feature_names)
-    with pytest.warns(ScaleWarning, match="column TAX .* drowns column NOX"):
+    with pytest.warns(ScaleWarning, match="column TAX .* dominates column NOX"):
         LSSVMRegressor(Laplacian(10.0)).fit(frame, y)
 
 

@@ -340,7 +340,7 @@ def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
     rewrite(path, lambda header, arrays: header["content"]["fitted"].update(n_features_in_=3), digest=False)
     assert load(path).certificate_.holds, "nothing has changed"
     rewrite(path, lambda header, arrays: header["content"].update(notes={"by": "hand"}), digest=False)
-    with pytest.warns(ModelFileWarning, match="its certificate is not its own") as caught:
+    with pytest.warns(ModelFileWarning, match="so its certificate does not hold") as caught:
         loaded = load(path)
     assert len(caught) == 1
     assert not loaded.certificate_.holds
@@ -354,7 +354,7 @@ def test_a_printed_certificate_of_an_edited_file_says_so(tmp_path):
     with pytest.warns(ModelFileWarning):
         loaded = load(path)
     assert str(loaded.certificate_).startswith("LS-SVM regression: DOES NOT HOLD")
-    assert "file: changed after it was written; this certificate is not its own" in str(loaded.certificate_)
+    assert "file: changed after it was written; its certificate does not hold" in str(loaded.certificate_)
     assert "does not hold" in loaded.certificate_._repr_html_()
     assert not loaded.certify(X, Y).holds, "and it is right: these are not the coefficients of the fit"
 

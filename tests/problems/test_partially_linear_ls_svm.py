@@ -418,7 +418,7 @@ def test_kernels_are_chosen_on_the_other_columns(tmp_path):
     labels = Y[:, 0] > np.median(Y[:, 0])
     chosen = PartiallyLinearLSSVMClassifierCV(RBF(1.5), linear_columns=LINEAR).fit(X, labels)
     assert chosen.certificate_.holds
-    with pytest.raises(DeclarationError, match="no other columns that are not penalised"):
+    with pytest.raises(DeclarationError, match="no other unpenalised columns"):
         PartiallyLinearLSSVMRegressorCV(search="gradient", linear_columns=[1]).fit(X, Y[:, 0])
 
 
@@ -487,7 +487,7 @@ REFUSED = {
 
 def test_too_few_rows_are_refused():
     X, Y, _ = data()
-    with pytest.raises(DataError, match="leave nothing of 3 rows to the kernel"):
+    with pytest.raises(DataError, match="fit all 3 rows, which leaves none to the kernel"):
         fitted(X[:3], Y[:3, 0], None)
     assert fitted(X[:4], Y[:4, 0], None).certificate_.holds
 

@@ -395,7 +395,7 @@ def test_validation_rows_that_cannot_be_used_are_refused():
     V, v = data(20, seed=1)
     with pytest.raises(DataError, match="X_val and y_val come together"):
         pruned(cv=None).fit(X, y, V)
-    with pytest.raises(DataError, match=r"only it does: received cv=None without them"):
+    with pytest.raises(DataError, match=r"no other cv takes them: received cv=None without them"):
         pruned(cv=None).fit(X, y)
     with pytest.raises(DataError, match=r"received cv='training' with them"):
         pruned().fit(X, y, V, v)

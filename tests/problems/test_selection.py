@@ -89,7 +89,7 @@ def test_candidates_are_tabulated_as_scikit_learn_does():
     assert (table["lower_bound"] <= -table["mean_test_score"]).all()
     assert model.criterion_lower_bound_ == table["lower_bound"].min()
     assert (table["mean_fit_time"] > 0.0).all()
-    assert dict(model.certificate_.record)["kernels"] == "4 judged"
+    assert dict(model.certificate_.record)["kernels"] == "4 evaluated"
 
 
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
@@ -256,7 +256,7 @@ def test_degenerate_data():
         ({"cv": True}, "cv must be"),
         ({"cv": 2.5}, "cv must be"),
         ({"loss": "misclassification"}, "loss must be one of squared, mean_absolute, median_absolute, trimmed"),
-        ({"loss": "trimmed", "cv": 5}, "loss='trimmed' is taken of leave-one-out residuals: use cv='loo'"),
+        ({"loss": "trimmed", "cv": 5}, "loss='trimmed' is computed from leave-one-out residuals: use cv='loo'"),
         ({"cv": None, "validation_fraction": 1.0}, "validation_fraction must be below 1"),
         ({"gap": 0.0}, "gap"),
         ({"gap": "small"}, "gap"),
@@ -383,7 +383,7 @@ def test_a_weighted_criterion_of_classes(coding):
 
 
 def test_weights_beside_a_loss_that_counts_rows_are_refused():
-    with pytest.raises(DeclarationError, match="loss='trimmed' counts rows; sample_weight goes with loss='squared'"):
+    with pytest.raises(DeclarationError, match="sample_weight needs loss='squared': loss='trimmed' counts rows"):
         LSSVMRegressorCV(RBF(1.0), loss="trimmed").fit(X, Y, sample_weight=WEIGHTS)
 
 
@@ -442,7 +442,9 @@ def test_weights_of_classes_multiply_those_of_rows_and_are_those_of_validation_r
 
 
 def test_weights_of_classes_that_cannot_be_used_are_refused(tmp_path):
-    with pytest.raises(DeclarationError, match="loss='misclassification' counts rows; class_weight goes with"):
+    with pytest.raises(
+        DeclarationError, match="class_weight needs loss='squared': loss='misclassification' counts rows"
+    ):
         LSSVMClassifierCV(RBF(1.0), loss="misclassification", class_weight="balanced").fit(X, LABELS)
     for machine in (LSSVMClassifierCV, SparseLSSVMClassifierCV):
         with pytest.raises(ValueError, match="class_weight"):

@@ -166,11 +166,11 @@ def test_what_else_is_refused():
     X, y, _ = instance(7)
     with pytest.raises(DataError, match="numbered from 0 to 3"):
         fitted(X, y, linear_columns=[4])
-    with pytest.raises(DeclarationError, match="solver='cg' knows a bias"):
+    with pytest.raises(DeclarationError, match="solver='cg' supports a bias"):
         fitted(X, y, solver="cg")
     with pytest.raises(DeclarationError, match="precomputed"):
         SparsePartiallyLinearLSSVMRegressor("precomputed", linear_columns=[0]).fit(np.eye(N), y)
-    with pytest.raises(DataError, match="leave nothing of 3 rows"):
+    with pytest.raises(DataError, match="fit all 3 rows"):
         fitted(X[:3], y[:3], basis=X[:2])
     X[:, 0] = np.where(X[:, 0] > 0.0, 1.7e308, -1.7e308)
     with pytest.raises(DataError, match="column 0 overflow"):

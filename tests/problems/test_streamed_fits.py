@@ -300,7 +300,7 @@ def test_a_fault_leaves_no_fit_behind(folder, tmp_path):
 
 def test_columns_on_different_scales_are_told_of_a_stream():
     wide = X * [1.0, 1e4]
-    with pytest.warns(ScaleWarning, match="drowns column 0"):
+    with pytest.warns(ScaleWarning, match="dominates column 0"):
         SparseLSSVMRegressor(KERNEL, basis=Basis(5, random_state=0)).fit([(wide[:500], Y[:500])])
 
 

@@ -231,7 +231,7 @@ def test_of_vectors_that_agree_one_counts():
 
 
 def test_columns_of_a_matrix_refuse_what_only_a_kernel_knows():
-    with pytest.raises(TypeError, match="derivatives come with a kernel"):
+    with pytest.raises(TypeError, match="these values have no kernel to differentiate"):
         MatrixColumns(S).scaling_kernel()
     with pytest.raises(TypeError, match="need the sizes"):
         MatrixColumns(S).basis_sizes()

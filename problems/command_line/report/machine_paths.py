@@ -22,6 +22,7 @@ from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.namespaces import to_numpy
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
@@ -95,7 +96,7 @@ class GammaPath(ModelPath):
         return space_geometrically(*self.ends, self.chosen)
 
     def predictions(self, points: Array) -> Affine:
-        """f(x) = mean + (k(x) - mean row)' alpha."""
+        """Return f(x) = mean + (k(x) - mean row)' alpha."""
         rows = np.asarray(self.kernel(points, self.X)) - self.mean_row
         return Affine(np.full(len(points), self.mean), rows @ self.back)
 
@@ -151,7 +152,7 @@ class ZetaPath(KnotPath):
         )
 
     def predictions(self, points: Array) -> Affine:
-        """f(x) = k(x)' a + b."""
+        """Return f(x) = k(x)' a + b."""
         rows = np.asarray(self.kernel(points, self.X[self.used])) if self.used.size else np.zeros((len(points), 0))
         count = np.zeros(len(points))
         return Affine(count, np.column_stack([rows, count + 1.0, count]))
@@ -192,20 +193,20 @@ class RhoPath(KnotPath):
         return np.hstack([rows_of_u, np.zeros((len(rows_of_u), self.used.size))])
 
     def predictions(self, points: Array) -> Affine:
-        """f = sum of components + b."""
+        """Return f = sum of components + b."""
         components = self.kernel.components(self.X.shape[1])
         rows = self.coordinates.rows_at([component(points, self.X) for component in components])
         middle = self.coordinates.parts.sum(axis=0).mean(axis=0)
         return Affine(np.full(len(points), float(self.y.mean())), self._of_u(rows - middle))
 
     def component(self, number: int, points: Array) -> Affine:
-        """f^l at the points, without bias."""
+        """Return f^l at the points, without bias."""
         kernel, a = self.kernel.components(self.X.shape[1])[number], self.coordinates.coefficients
         rows = kernel(points, self.X) @ (a[number] if self.coordinates.is_decoupled else a)
         return Affine(np.zeros(len(points)), self._of_u(rows))
 
     def component_multipliers(self, number: int) -> Affine:
-        """xi^l at the training rows."""
+        """Return xi^l at the training rows."""
         n = self.y.size
         rows = self.used - number * n
         inside = np.flatnonzero((rows >= 0) & (rows < n))
@@ -230,8 +231,8 @@ def path_of(estimator: Any, X: Any, y: Array) -> ModelPath:
         ridge = to_numpy(estimator.ridge_)
         ridge = ridge if ridge.ndim == 1 else ridge[:, 0]
         if np.ptp(ridge) > 1e-12 * float(ridge.max()):
-            raise DeclarationError(f"the rows of this {name} have weights, and a page that moves knows none")
-        return GammaPath.of(estimator, X, y, 1.0 / float(ridge[0]))
+            raise DeclarationError(f"the rows of this {name} have weights, which an interactive page does not support")
+        return GammaPath.of(estimator, X, y, Regularization.from_lambda(float(ridge[0])).gamma)
     if has_part(estimator, L1Model):
         if estimator._model.ridge_of_w() != 0.0:
             raise DeclarationError(f"this {name} has a ridge beside zeta, and two weights have no path in one number")

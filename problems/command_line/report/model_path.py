@@ -72,7 +72,7 @@ class ModelPath(ABC):
 
     @abstractmethod
     def predictions(self, points: Array) -> Affine:
-        """f at the points."""
+        """Return f at the points."""
 
 
 def space_geometrically(low: float, high: float, *values: float) -> Array:

@@ -76,7 +76,9 @@ class Moving:
         return self.vectors[name].at(self.path.states(self.stops[[stop]]))[:, 0]
 
     def numbers(self) -> dict[str, Any]:
-        """State, vectors and constants in the shorter of two forms: by the formula, or by their values at the stops."""
+        """Return state, vectors and constants in the shorter of two forms: by the formula, or by their values at the
+        stops.
+        """
         vectors = dict(self.vectors)
         if isinstance(self.path, GammaPath) and self.path.eigenvalues.size <= self.stops.size:
             state: dict[str, Any] = {"eigenvalues": encode_numbers(self.path.eigenvalues)}
@@ -261,8 +263,17 @@ def _draw(
         else:
             vectors[f"curve{k}"] = path.predictions(at)
     start = int(np.argmin(np.abs(stops - path.chosen)))
+    curves, lines = extras
     return Moving(
-        path, stops, start, vectors, constants, *extras, inputs, _notes(subject, path, rows, rows_val, inputs)
+        path=path,
+        stops=stops,
+        start=start,
+        vectors=vectors,
+        constants=constants,
+        curves=curves,
+        lines=lines,
+        inputs=inputs,
+        notes=_notes(subject, path, rows, rows_val, inputs),
     )
 
 

@@ -42,7 +42,7 @@ COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _COMPONENTS = 12
 
 
-class _Plan(NamedTuple):
+class _PicturePlan(NamedTuple):
     """A picture before it is drawn."""
 
     title: str
@@ -67,70 +67,70 @@ def pictures(fit: Fit, importances: LeftOutImportance | None = None, still: bool
         return [picture if isinstance(picture, Picture) else _draw(picture) for picture in planned]
 
 
-def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[_Plan | Picture]:
+def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[_PicturePlan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
     target = _plain(fit.preparation.target)
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
-        yield _Plan("Classes and their border", caption, lambda: _plane(fit))
+        yield _PicturePlan("Classes and their border", caption, lambda: _plane(fit))
     if task == "classification" and fit.y_val.size:
         caption = (
             "Held-out rows. Calibration: how often a class occurs where its predicted probability is p. Then the "
             "classes against the predicted ones, and the shares of true and false positives at all thresholds. "
             "Probabilities come from decision values of training rows that were left out."
         )
-        yield _Plan("Probabilities and decisions", caption, lambda: _classes(fit))
+        yield _PicturePlan("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         caption = "The curve is f; crosses are held-out rows."
-        yield _Plan("Data and fit", caption, lambda: _curve(fit), still=True)
+        yield _PicturePlan("Data and fit", caption, lambda: _curve(fit), still=True)
     elif task == "regression":
         caption = "Predictions on the dashed line are exact."
-        yield _Plan("Predicted against measured", caption, lambda: _against(fit), still=True)
+        yield _PicturePlan("Predicted against measured", caption, lambda: _against(fit), still=True)
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
-        yield _Plan("Residuals", caption, lambda: _residuals(fit), still=True)
+        yield _PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
         if fit.y_val.size and has_part(model, LeftOutIntervals) and hasattr(model, "ridge_"):
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
-            yield _Plan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+            yield _PicturePlan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
     if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
         relevance = getattr(model, "relevance_", None)
         is_flat = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
         shown = RelevanceDisplay(tuple(names), None if is_flat else relevance, importances, target)
-        yield _Plan("Which inputs matter", caption, shown.plot)
+        yield _PicturePlan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
-        yield _Plan(
+        yield _PicturePlan(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
         caption = "The dashed line is the lower bound."
-        yield _Plan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
+        yield _PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
     if isinstance(model, AdditiveEstimator) and not still:
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-        yield _Plan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
+        yield _PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
         caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
-        yield _Plan(
+        yield _PicturePlan(
             "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
         )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
-        yield _Plan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
+        yield _PicturePlan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
     caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
-    yield _Plan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
+    yield _PicturePlan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
-def _draw(plan: _Plan) -> Picture:
+def _draw(plan: _PicturePlan) -> Picture:
     """Return a display as an image, or the reason why there is none."""
     import matplotlib.pyplot as plt
 
@@ -271,7 +271,7 @@ def _validation(fit: Fit) -> _Canvas:
     return _Canvas(figure)
 
 
-def _components(fit: Fit) -> Iterator[_Plan | Picture]:
+def _components(fit: Fit) -> Iterator[_PicturePlan | Picture]:
     """Yield one small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
@@ -297,7 +297,7 @@ def _components(fit: Fit) -> Iterator[_Plan | Picture]:
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
         name = fit.preparation.features[chosen[number]]
-        yield _Plan(f"Component of {name}", caption, draw, small=True)
+        yield _PicturePlan(f"Component of {name}", caption, draw, small=True)
 
 
 def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:

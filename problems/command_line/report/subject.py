@@ -1,7 +1,7 @@
 """What a page shows: a fitted model, the rows of its fit and those held out, and the names and units of its columns."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,16 @@ from problems.command_line.fit import Fit
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
 
-__all__ = ["Subject"]
+__all__ = ["HeldOutSplit", "Subject"]
+
+
+class HeldOutSplit(NamedTuple):
+    """Points and targets of the rows of a fit, and of those held out."""
+
+    X: Array
+    y: Any
+    X_val: Array
+    y_val: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +45,18 @@ class Subject:
         each = [input_ for input_ in prepared.inputs for _ in input_.features]
         center, scale = np.array([input_.center for input_ in each]), np.array([input_.scale for input_ in each])
         coded = np.array([input_.categories is not None for input_ in each])
-        rows = (fit.X, fit.y, fit.X_val, fit.y_val)
-        return cls(fit.model.estimator, *rows, prepared.features, prepared.target, center, scale, coded)
+        return cls(
+            estimator=fit.model.estimator,
+            X=fit.X,
+            y=fit.y,
+            X_val=fit.X_val,
+            y_val=fit.y_val,
+            features=prepared.features,
+            target=prepared.target,
+            center=center,
+            scale=scale,
+            coded=coded,
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -48,18 +67,21 @@ class Subject:
         """Return the values of an input as they are in the table."""
         return np.asarray(values * self.scale[column] + self.center[column])
 
-    def targets(self) -> tuple[Array, Array, Array, Array]:
-        """Return points and targets of the first machine: rows of the fit, rows held out; codes -1 and +1 for
-        classes.
-        """
+    def targets(self) -> HeldOutSplit:
+        """Return points and targets of the first machine; codes -1 and +1 for classes."""
         y, y_val = (to_numpy(values) for values in (self.y, self.y_val))
         if not self.classes:
             first, second = (values[:, 0] if values.ndim == 2 else values for values in (y, y_val))
-            return self.X, np.asarray(first, dtype=np.float64), self.X_val, np.asarray(second, dtype=np.float64)
+            return HeldOutSplit(
+                X=self.X,
+                y=np.asarray(first, dtype=np.float64),
+                X_val=self.X_val,
+                y_val=np.asarray(second, dtype=np.float64),
+            )
         book, names = self.estimator.code_book_[:, 0], self.estimator.classes_
         codes, codes_val = (book[np.searchsorted(names, values)].astype(np.float64) for values in (y, y_val))
         inside, outside = codes != 0.0, codes_val != 0.0  # one class against one: other rows are not in the machine
-        return self.X[inside], codes[inside], self.X_val[outside], codes_val[outside]
+        return HeldOutSplit(X=self.X[inside], y=codes[inside], X_val=self.X_val[outside], y_val=codes_val[outside])
 
     @property
     def plus(self) -> str:

@@ -66,7 +66,7 @@ def bounded_search(
 def _radii_of_folds(
     criterion: Criterion | CriterionSum, prepared: PreparedRows, spectrum: ReducedSpectrum
 ) -> tuple[ReducedSpectrum, tuple[CriterionRadius, ...]]:
-    """The spectrum of all rows, on the host, and the errors of every part of the criterion."""
+    """Return the spectrum of all rows, on the host, and the errors of every part of the criterion."""
     rows, K, host = prepared.rows, to_numpy(prepared.K), spectrum.on_host()
     sizes = sizes_of_rows(rows)
     if not isinstance(criterion, CriterionSum):
@@ -166,7 +166,7 @@ class _BoundedCriterion:
     def _share_of_root(
         self, samples: Samples, spare: Array, roots: Array, own_errors: Array, shared: Array, errors: Array
     ) -> tuple[Array, Array]:
-        """The share of the root that is left at every point, and what is subtracted from that."""
+        """Return the share of the root that is left at every point, and what is subtracted from that."""
         if isinstance(self.criterion, CriterionSum):
             return np.ones_like(roots), errors
         if isinstance(self.criterion, Evidence):
@@ -186,7 +186,7 @@ class _BoundedCriterion:
         return np.where(lost, 0.0, 1.0), np.where(lost, 0.0, shifts)
 
     def _errors_from(self, place: int, cells: float) -> tuple[Lift, Array]:
-        """The errors of a leverage and of the root in a cell of lambdas; of the evidence the relative error."""
+        """Return the errors of a leverage and of the root in a cell of lambdas; of the evidence the relative error."""
         key = (place, cells)
         if key not in self._errors:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -216,7 +216,7 @@ class _BoundedCriterion:
         return np.sqrt(np.mean(np.square(errors), keepdims=True)) if self.pooled else errors
 
     def _spare(self, samples: Samples, t: Array) -> Array:
-        """The smallest 1 - h_ii at every point; of no use for folds and the evidence."""
+        """Return the smallest 1 - h_ii at every point; of no use for folds and the evidence."""
         if samples.spare is not None:
             return samples.spare
         if isinstance(self.criterion, GeneralizedCrossValidation):

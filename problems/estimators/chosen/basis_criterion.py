@@ -45,7 +45,7 @@ _PLACES, _WEIGHTS, _STEP = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0
 def criterion_on(
     which: str, prepared: PreparedRows, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
 ) -> Criterion | CriterionSum:
-    """The criterion of one of the names of ``cv``, from the statistic of all rows."""
+    """Return the criterion of one of the names of ``cv``, from the statistic of all rows."""
     if which != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
         return _dense_criterion(which, prepared, pooled)
     if which == "loo":
@@ -64,13 +64,15 @@ def criterion_on(
 
 
 def _dense_features(prepared: PreparedRows) -> tuple[Any, Any]:
-    """All rows as one block, and their features."""
+    """Return all rows as one block, and their features."""
     (block,) = prepared.rows.source.blocks(0, prepared.rows.n_rows, LEAF)
     return block, prepared.rows.values.matrix(block.X) @ prepared.features.transform
 
 
 def _dense_criterion(which: str, prepared: PreparedRows, pooled: bool) -> Criterion:
-    """As many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better than a difference."""
+    """Return the criterion for as many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better
+    than a difference.
+    """
     block, Z = _dense_features(prepared)
     kind = OF_SPECTRUM.get(which, LeaveOneOut)
     return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), 0.0, block.weights), block.Y, pooled=pooled)
@@ -84,7 +86,8 @@ def slopes_on(
     folds: Folds | None,
     moving: bool,
 ) -> Array:
-    """The derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or given.
+    """Return the derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or
+    given.
 
     ``search`` is that of weights of mean one. One pass over the rows, two for leave-one-out.
     """
@@ -124,7 +127,7 @@ def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: Prepared
 
 
 def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate: float) -> Array:
-    """From the slopes W in Z Z': they are 2 W Z in Z."""
+    """Return the slopes in Z from the slopes W in Z Z': they are 2 W Z."""
     block, Z = _dense_features(prepared)
     (slope,) = criterion.slopes(np.log(np.array([lam]) - criterion.lift), np.ones(1))
     v = np.ones(Z.shape[0]) if block.weights is None else block.weights
@@ -137,9 +140,9 @@ def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate
 
 
 def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:
-    """The root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
+    """Return the root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
     if fit.factor is None:
-        raise TypeError("a selection without leverages")
+        raise TypeError("internal error: a selection needs leverages")
     unit, prepared = best.search.unit, fit.prepared
     squares, outputs = 0.0, int(fit.bias.shape[0])
     for block in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):

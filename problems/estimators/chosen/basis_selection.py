@@ -101,7 +101,7 @@ class BasisSearch(OverGamma):
             best = one if best is None or one.judged.score < best.judged.score else best
             first = one if first is None or one.judged is best_to_search(judged) else first
         if best is None or first is None:
-            raise TypeError("a search without a kernel")
+            raise TypeError("internal error: a search needs a kernel")
         if model.search is None:
             return judged, best
         basis, most = first.prepared.basis, most_evaluations(model.search, model.max_evaluations)
@@ -231,12 +231,12 @@ class BasisSearch(OverGamma):
 
 
 def _given_target(block: Block) -> Any:
-    """The targets of a block as they were given, numbers or labels."""
+    """Return the targets of a block as they were given, numbers or labels."""
     return np.asarray(block.Y).reshape(block.X.shape[0])
 
 
 def _first_target(block: Block) -> Any:
-    """The targets of a regression, one number per row."""
+    """Return the targets of a regression, one number per row."""
     return block.Y[:, 0]
 
 

@@ -94,7 +94,7 @@ def judged_by(
     losses: tuple[str, ...] = ("squared",),
     words: tuple[str, ...] = tuple(OF_SPECTRUM),
 ) -> str:
-    """The meaning of ``cv`` (``words``: those it may be) and ``loss``: one of ``SMOOTH``, or a loss of residuals."""
+    """Return what ``cv`` (one of ``words``, if a word) and ``loss`` mean: one of ``SMOOTH``, or a loss of residuals."""
     if loss not in losses:
         raise DeclarationError(f"loss must be one of {', '.join(losses)}, received {loss!r}")
     if isinstance(cv, (bool, float)) or (isinstance(cv, str) and cv not in words):
@@ -103,14 +103,18 @@ def judged_by(
             f"validation rows; received {cv!r}"
         )
     if loss != "squared" and cv != "loo":
-        raise DeclarationError(f"loss={loss!r} is taken of leave-one-out residuals: use cv='loo', received cv={cv!r}")
+        raise DeclarationError(
+            f"loss={loss!r} is computed from leave-one-out residuals: use cv='loo', received cv={cv!r}"
+        )
     if loss != "squared":
         return str(loss)
     return cv if isinstance(cv, str) else "validation" if cv is None else "folds"
 
 
 def held_out_rows(n: int, fraction: Any, random_state: Any, labels: Any = None) -> Split:
-    """Rows that train and rows that validate, drawn at random; for labels in proportion, where there are enough."""
+    """Return rows that train and rows that validate, drawn at random; for labels in proportion, where there are
+    enough.
+    """
     share = positive(fraction, "validation_fraction")
     if share >= 1.0:
         raise DeclarationError(f"validation_fraction must be below 1, received {fraction!r}")
@@ -157,7 +161,9 @@ def evaluate(kernel: Kernel, task: Task, slope: bool = False) -> EvaluatedKernel
 
 
 def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> EvaluatedKernel:
-    """Judged with weights of mean one, for which the criterion is a plain mean; gamma is that of the given weights."""
+    """Evaluate the kernel with weights of mean one, for which the criterion is a plain mean; gamma is that of the given
+    weights.
+    """
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
     evaluated = _evaluate(kernel, replace(task, weights=v / size, gammas=gammas), slope)
@@ -219,9 +225,9 @@ def _slope(
     gamma: Array,
     scales: Array,
 ) -> Array:
-    """The derivatives of the score in the logarithms of the scales of the kernel."""
+    """Return the derivatives of the score in the logarithms of the scales of the kernel."""
     if gram.kernel is None:
-        raise TypeError("derivatives come with a kernel")
+        raise TypeError("internal error: derivatives need a kernel")
     kernel, K, X = gram.kernel, gram.matrix, task.X
     if not kernel.scales():
         return np.zeros(0)
@@ -259,7 +265,7 @@ def _slope(
 
 
 def _scales(task: Task, unit: float) -> Array:
-    """The unit of each output's criterion when kernels are compared: its variance, if there are several."""
+    """Return the unit of each output's criterion when kernels are compared: its variance, if there are several."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.ones(1)
     spread = (to_numpy(task.Y) / unit).std(axis=0)
@@ -282,7 +288,7 @@ def _loss(task: Task) -> Callable[[Array], Array]:
 
 
 def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:
-    """The winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
+    """Return the winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
 
     What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
     """
@@ -299,7 +305,7 @@ def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) ->
 
 
 def tabulate(judged: Sequence[EvaluatedKernel], is_single: bool) -> dict[str, Any]:
-    """The candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
+    """Return the candidates as scikit-learn tabulates them: scores are negative criteria, larger is better."""
     unit = judged[0].search.unit if is_single else 1.0  # several outputs are each in units of their variance
     scores = -np.array([candidate.score for candidate in judged])
     splits = -np.array([candidate.split_scores for candidate in judged])

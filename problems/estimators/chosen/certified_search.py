@@ -34,7 +34,9 @@ _POLISHING = 12
 
 
 def most_evaluations(search: str | None, limit: int | None, by_factors: bool = False) -> int:
-    """The most kernels or kernel matrices that a search looks at; ``by_factors``: without judging each of them."""
+    """Return the most kernels or kernel matrices that a search looks at; ``by_factors``: without judging each of
+    them.
+    """
     return int(limit or (MOST_ZONES if search == "certified" else MOST_FACTORS if by_factors else MOST_KERNELS))
 
 
@@ -101,7 +103,7 @@ def _check_task(task: Task) -> None:
 
 
 def _gammas(task: Task, size: float) -> tuple[float, float]:
-    """The range of gamma, in the units of the given weights."""
+    """Return the range of gamma, in the units of the given weights."""
     n = task.Y.shape[0] * size
     if task.gammas is None:
         return _LOWEST / n, _HIGHEST / n
@@ -124,7 +126,7 @@ def _logarithms(widths: Any, family: WidthFamily) -> tuple[float, float]:
 
 
 def _polish(family: WidthFamily, search: WidthSearch, task: Task) -> list[EvaluatedKernel]:
-    """The kernel of the best point and others around it, each at its own best gamma."""
+    """Return the kernel of the best point and others around it, each at its own best gamma."""
     from scipy.optimize import minimize_scalar
 
     ends = [float(np.log(end / family.unit)) for end in search.widths]
@@ -141,5 +143,5 @@ def _polish(family: WidthFamily, search: WidthSearch, task: Task) -> list[Evalua
 
 
 def _near(search: WidthSearch) -> float:
-    """How far from the best point of the cells a better one is looked for, in the logarithm of the width."""
+    """Return how far from the best point of the cells a better one is looked for, in the logarithm of the width."""
     return float(min(max(2.0 * np.sqrt(search.gap), 0.05), 0.5))

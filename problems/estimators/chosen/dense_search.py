@@ -72,7 +72,7 @@ class DenseSearch(OverGamma):
             return None, None
         if model.loss != "squared":
             asked = "class_weight" if by_class else "sample_weight"
-            raise DeclarationError(f"loss={model.loss!r} counts rows; {asked} goes with loss='squared'")
+            raise DeclarationError(f"{asked} needs loss='squared': loss={model.loss!r} counts rows")
         trained = take_rows(weights, part.rows)
         if part.held_out is not None:
             return trained, weights[part.held_out]
@@ -110,7 +110,9 @@ class DenseSearch(OverGamma):
             progress.close()
 
     def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[EvaluatedKernel]:
-        """The candidates, or one of each family where it descends, and what a search goes on to from the best one."""
+        """Return the candidates, or one of each family where it descends, and what a search goes on to from the best
+        one.
+        """
         model = self.estimator
         by_slopes, judged = model.search == "gradient", None
         if by_slopes and families.is_families(model.kernels):
@@ -175,18 +177,18 @@ class DenseSearch(OverGamma):
 
 
 def _is_known(fit: SaddleFit) -> bool:
-    """Whether double precision determines the machine to the tolerance."""
+    """Return whether double precision determines the machine to the tolerance."""
     return all(row.passes for row in fit.rows if isinstance(row, Accuracy))
 
 
 def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
-    """The kernel matrix of the search."""
+    """Return the kernel matrix of the search."""
     (points,) = centred_points(kernel, X)
     return gram if points is X else gram_kind(points).of(kernel, points)
 
 
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array) -> Row:
-    """The root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
+    """Return the root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
     ridge = ridge_of(float(best.search.gamma[0]), weights)
     diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
     Y, support_values = to_numpy(Y), to_numpy(fit.support_values)

@@ -42,7 +42,7 @@ _LEAST, _MOST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max
 
 
 def is_families(kernels: Any) -> bool:
-    """Whether the parameter ``kernels`` asks for the families."""
+    """Return whether the parameter ``kernels`` asks for the families."""
     return isinstance(kernels, str) and kernels == "families"
 
 
@@ -65,12 +65,12 @@ def check_kernels(kernels: Any, pairwise: bool, has_families: bool = True) -> No
 
 
 def list_unresolved(kernels: Any) -> list[Kernel]:
-    """The given kernels, or one of each family, with widths that may depend on the data."""
+    """Return the given kernels, or one of each family, with widths that may depend on the data."""
     return list(FAMILIES) if is_families(kernels) else [as_kernel(kernel) for kernel in kernels]
 
 
 def at_all_widths(kernels: Any, resolved: Iterable[Kernel]) -> list[Kernel]:
-    """The candidates, each once: families at all their widths, a list at those it states."""
+    """Return the candidates, each once: families at all their widths, a list at those it states."""
     if not is_families(kernels):
         return list(dict.fromkeys(resolved))
     kernels_found: list[Kernel] = []
@@ -90,7 +90,7 @@ def _widen(kernel: Kernel, factor: float) -> Kernel:
 
 
 def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Of candidates of families, one of each, at the middle of its widths."""
+    """Return, of candidates of families, one of each, at the middle of its widths."""
     by_family: dict[str, list[Kernel]] = {}
     for kernel in kernels:
         by_family.setdefault(family_name(kernel), []).append(kernel)
@@ -98,7 +98,7 @@ def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 
 def family_name(kernel: Kernel) -> str:
-    """The family of a kernel, for a certificate: its class, and the smoothness of a Matérn kernel."""
+    """Return the family of a kernel, for a certificate: its class, and the smoothness of a Matérn kernel."""
     kernel = kernel.kernel if isinstance(kernel, Restricted) else kernel
     name = type(kernel).__name__
     return f"{name} {kernel.nu:g}" if isinstance(kernel, Matern) else name

@@ -18,7 +18,7 @@ __all__ = ["best_answer"]
 def best_answer(
     kernel: Any, X: Any, coordinates: ComponentCoordinates, y: Array, variation: Variation, tol: float
 ) -> VariationFit:
-    """The machine with the row that bounds its answer.
+    """Return the machine with the row that bounds its answer.
 
     An active set may be right and its point, after a conic solver's, still known to fewer digits than that of the path:
     whether the row passes must not hang on which of the two came first.
@@ -34,7 +34,7 @@ def best_answer(
 
 
 def _follow(coordinates: ComponentCoordinates, y: Array, rho: float) -> VariationFit | None:
-    """The machine at rho from its own path, where that reaches it."""
+    """Return the machine at rho from its own path, where that reaches it."""
     B = divide_from_right(coordinates.parts, coordinates.metric)
     path = variation_path(list(B), coordinates.targets(y))
     if not path.covers(rho):

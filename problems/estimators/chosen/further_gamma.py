@@ -73,7 +73,7 @@ def look_further_on_a_basis(
 
 
 def _is_alien(best: EvaluatedKernel, X: Any) -> bool:
-    """Whether there are no points on the host from which the kernel could be computed with more digits."""
+    """Return whether there are no points on the host from which the kernel could be computed with more digits."""
     return best.kernel.pairwise or is_sparse(X) or is_device_array(X)
 
 

@@ -33,7 +33,7 @@ class FusionRound:
     Y_check: Array
 
     def machines(self, labels: bool) -> Iterator[tuple[MachineRows, MachineRows]]:
-        """The training and the validation rows of every machine."""
+        """Return the training and the validation rows of every machine."""
         return zip(each_machine(self.Y, labels), each_machine(self.Y_check, labels), strict=True)
 
 

@@ -44,7 +44,7 @@ class ProjectionModel(Model):
     def stack_again(
         self, X: Any, y: Any, X_val: Any, y_val: Any
     ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
-        """Targets, predictions and kernel values of training and validation rows, and the facts of the matrix."""
+        """Return targets, predictions and kernel values of training and validation rows, and facts of the matrix."""
         model = self.estimator
         fresh = type(model)(model.kernel)
         X, y, _ = fresh._check_data(X, y, None, numeric=True)
@@ -138,7 +138,7 @@ class FusedLeastSquaresRegressor(Regressor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b over the training rows."""
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the training rows."""
         return self._expansion(X)
 
     def certify(
@@ -156,7 +156,7 @@ class FusedLeastSquaresRegressor(Regressor):
         return kernel, definite_gram(kernel, X)
 
     def _split(self, n: int) -> tuple[Any, Any]:
-        """Training and validation rows."""
+        """Return training and validation rows."""
         fraction = positive(self.validation_fraction, "validation_fraction")
         if fraction >= 1.0:
             raise DeclarationError(f"validation_fraction must be below 1, received {self.validation_fraction!r}")
@@ -164,7 +164,7 @@ class FusedLeastSquaresRegressor(Regressor):
         return np.sort(train), np.sort(valid)
 
     def _kernel_values(self, X: Any, rows: Any, checks: Any) -> tuple[Kernel, Gram, Array]:
-        """Kernel values of both sets with the training rows; a precomputed matrix is checked as a whole."""
+        """Return kernel values of both sets with the training rows; a precomputed matrix is checked as a whole."""
         if self.__sklearn_tags__().input_tags.pairwise:
             kernel, whole = self._gram(X)
             return kernel, whole.restrict(rows), whole.matrix[np.ix_(checks, rows)]
@@ -200,7 +200,7 @@ class _StoredProjection:
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
-    """The projection solves least squares on the kept directions, and the model predicts the projection."""
+    """Check that the projection solves least squares on the kept directions, and the model predicts the projection."""
     solved, weights = basis.project(t), np.ones(t.size)
     spread, rounding = spread_of(t, weights)
     distance = root_mean_square(predicted - (t - solved.errors), weights)

@@ -275,7 +275,9 @@ _TWINS: dict[type, type[KernelEstimator]] = {
 def fuse_estimator(
     estimator: Any, over: Any, *, validation: Any = None, cv: Any = None, gap: float = 1e-3, data: Any = None
 ) -> Any:
-    """The Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and validated."""
+    """Return the Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and
+    validated.
+    """
     from substrate.fusion import FusedPath, Fusion  # brings cvxpy, which the classes do without
 
     name = over.name() if hasattr(over, "name") else over
@@ -287,9 +289,9 @@ def fuse_estimator(
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
     _refuse_more_weights(estimator, name)
     if data is None:
-        raise DeclarationError("an estimator is fused on data=(X, y)")
+        raise DeclarationError("give data=(X, y) to fuse an estimator")
     if (validation is None) == (cv is None):
-        raise DeclarationError("an estimator is fused with validation=(X, y) or with cv, one of them")
+        raise DeclarationError("give either validation=(X, y) or cv to fuse an estimator")
     fused: Any = twin(gap=gap, cv=cv)
     parameters = fused.get_params(deep=False)
     parameters_given = estimator.get_params(deep=False)

@@ -50,7 +50,7 @@ def _gram(kernel: Kernel, X: Any) -> Gram:
 
 
 def _kernel_rows(kernel: Kernel, round_: FusionRound) -> Array:
-    """Kernel values of validation and training rows."""
+    """Return kernel values of validation and training rows."""
     rows = np.empty((round_.Y_check.shape[0], round_.Y.shape[0]))
     kernel.fill(round_.X_check, None if kernel.pairwise else round_.X, rows)
     return rows
@@ -149,7 +149,9 @@ class OverZeta(FusedSearch):
         return folds, machines, largest
 
     def choose_both(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
-        """zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the ridge."""
+        """Choose zeta up to the largest at which some machine is more than its bias, whatever the ridge, and the
+        ridge.
+        """
         model = self.estimator
         known = list(self.each_fold(kernel, rounds))
         largest = max(zeta_max(one.K, one.y) for one in known) or 1.0
@@ -232,7 +234,7 @@ class OverRho(FusedSearch):
         super().check_rules()
 
     def ranges(self) -> Ends:
-        """The smallest and largest weight of every group; an infinite one asks for a proof beyond every value."""
+        """Return the smallest and largest weight of every group; an infinite one asks for a proof beyond all values."""
         names = [name for name, _ in GroupWeights.of(1.0, self.estimator.groups).groups]
         if len(names) not in (2, 3):
             raise DeclarationError(
@@ -295,14 +297,14 @@ class OverRho(FusedSearch):
 
 
 def _above_zero(chosen: Any, Y: Array) -> Any:
-    """The weight, or those of groups, at which the machine is solved: zero is replaced by a small number."""
+    """Return the weight, or those of groups, at which the machine is solved: zero is replaced by a small number."""
     if isinstance(chosen, Mapping):
         return {name: smallest_rho(float(value), Y) for name, value in chosen.items()}
     return smallest_rho(float(chosen), Y)
 
 
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
-    """Whether double precision determines the L1 substrate at zeta to the tolerance, by the point of its path."""
+    """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
     point = path.at(zeta)
     fitted = matrix @ point.primal + point.bias
     machine = SparseAnswer(

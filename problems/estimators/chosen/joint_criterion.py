@@ -74,7 +74,7 @@ class JointCriterion:
 
     @staticmethod
     def fits(kernel: Kernel, task: Any) -> bool:
-        """Whether outputs share one gamma, and the kernel is one of this package with scales."""
+        """Return whether outputs share one gamma, and the kernel is one of this package with scales."""
         if not isinstance(task, Task) or not kernel.trusted or kernel.pairwise or not kernel.scales():
             return False
         if is_device_array(task.X) or is_sparse(task.X) or not (task.pooled or task.Y.shape[1] == 1):
@@ -83,7 +83,7 @@ class JointCriterion:
 
     @classmethod
     def of(cls, kernel: Kernel, task: Any) -> "JointCriterion | None":
-        """Of a task and a kernel that fit; None for any other."""
+        """Build the criterion of a task and a kernel that fit; None for any other."""
         if not cls.fits(kernel, task):
             return None
         n, size = int(task.Y.shape[0]), 1.0 if task.weights is None else float(task.weights.mean())
@@ -98,7 +98,7 @@ class JointCriterion:
         return cls(X, _parts(task), weights, size, floor, ends, task.gammas is not None, pairs, *checked)
 
     def values(self, kernel: Kernel, ts: Sequence[float]) -> list[float]:
-        """F at several t; infinity where it is not known."""
+        """Return F at several t; infinity where it is not known."""
         K, _, trace, total = self._matrix(kernel)
         below = None if self.X_check is None else kernel(self.X_check, self.X)
         values = []
@@ -112,7 +112,7 @@ class JointCriterion:
         return values
 
     def at(self, kernel: Kernel, x: Array, t: float | None, gamma: float = 1.0) -> Place | None:
-        """F and its derivatives at t, or at a gamma where t is None.
+        """Return F and its derivatives at t, or at a gamma where t is None.
 
         None where the matrix is not positive definite to rounding, or not finite.
         """
@@ -167,7 +167,7 @@ class JointCriterion:
         return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)
 
     def _matrix(self, kernel: Kernel) -> tuple[Array, Array | None, float, float]:
-        """K, what its derivatives need, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
+        """Return K, what its derivatives need, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             K, s = (symmetric_matrix(kernel, self.X), None) if self.pairs is None else self.pairs.matrix(kernel)
             v = self.weights
@@ -185,7 +185,7 @@ class JointCriterion:
 
 
 def _rows(criterion: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Array | None]:
-    """The matrix of the training rows of a part, as a copy, and the kernel rows of those that validate."""
+    """Return the matrix of the training rows of a part, as a copy, and the kernel rows of those that validate."""
     if criterion.train is None:
         return K.copy(), None
     rows = (
@@ -195,7 +195,7 @@ def _rows(criterion: FactoredPart, K: Array, below: Array | None) -> tuple[Array
 
 
 def _parts(task: Task) -> tuple[FactoredPart, ...]:
-    """The criterion of a task as parts on rows of their own, as ``criterion_of`` has them."""
+    """Return the criterion of a task as parts on rows of their own, as ``criterion_of`` has them."""
     Y, v, n, unit = task.Y, task.weights, int(task.Y.shape[0]), target_unit(task.Y)
     columns: list[Any] = [None] if not task.pooled or (Y != 0.0).all() else list(each_machine(Y, True))
     if task.criterion in OF_SPECTRUM:

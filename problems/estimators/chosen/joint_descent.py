@@ -59,12 +59,12 @@ class Space:
         return np.array([[float(group == group_name) for group_name in dict.fromkeys(groups)] for group in groups])
 
     def kernel_at(self, x: Array) -> Kernel:
-        """The kernel with scales e^x."""
+        """Return the kernel with scales e^x."""
         return move_scales(self.kernel, self.names, self.origin, x)
 
 
 def searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
-    """The names of the scales of a kernel, and their logarithms."""
+    """Return the names of the scales of a kernel, and their logarithms."""
     scales = kernel.scales()
     if not scales:
         raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
@@ -72,7 +72,9 @@ def searched_scales(kernel: Kernel) -> tuple[tuple[str, ...], Array]:
 
 
 def move_scales(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array) -> Kernel:
-    """The kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by rounding."""
+    """Return the kernel with scales e^x; itself, exactly, at the origin, where exp(log(v)) may differ from v by
+    rounding.
+    """
     if np.array_equal(x, origin):
         return kernel
     kernel_moved: Kernel = kernel.with_scales(dict(zip(names, np.exp(x).tolist(), strict=True)))
@@ -80,7 +82,7 @@ def move_scales(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array)
 
 
 def begun(kernel: Kernel, task: Any, gamma: float, pull: float, progress: Progress) -> "Trail | None":
-    """A descent from a kernel and a gamma; None where there is none by factors."""
+    """Return a descent from a kernel and a gamma; None where there is none by factors."""
     if not JointCriterion.fits(kernel, task):
         return None
     return Trail.of(Space(kernel, *searched_scales(kernel), task, pull), progress, None, gamma)
@@ -102,7 +104,9 @@ class Trail:
 
     @classmethod
     def of(cls, space: Space, progress: Progress, t: float | None, gamma: float = 1.0) -> "Trail | None":
-        """From the kernel of a space, at t or at a gamma; None for a task or a kernel without factors."""
+        """Start the trail from the kernel of a space, at t or at a gamma; None for a task or a kernel without
+        factors.
+        """
         joint = JointCriterion.of(space.kernel, space.task)
         if joint is None:
             return None
@@ -135,13 +139,13 @@ class Trail:
         return self.end is not self.places[0]
 
     def evaluate_end(self) -> EvaluatedKernel:
-        """The end, at its best gamma."""
+        """Return the end, at its best gamma."""
         if not isinstance(self.space.task, Task):
-            raise TypeError("a descent by factors is that of a task")
+            raise TypeError("internal error: a descent by factors needs a task")
         return self.of_end(evaluate(self.kernel, self.space.task))
 
     def of_end(self, judged: EvaluatedKernel) -> EvaluatedKernel:
-        """The judged end, with what is known of the way to it."""
+        """Return the judged end, with what is known of the way to it."""
         return replace(judged, tried=max(self.n_tried - 1, 0), settled=self.settled)
 
     def look(self, factors: Sequence[float]) -> None:
@@ -151,7 +155,7 @@ class Trail:
             self._add(start.x + np.log(factor) * self.space.widths, start.t)
 
     def ridge(self) -> bool:
-        """Whether one of some other gammas is better at the end, which then is the end.
+        """Return whether one of some other gammas is better at the end, which then is the end.
 
         Where a machine interpolates, slopes in gamma vanish, and lead nowhere.
         """
@@ -190,7 +194,7 @@ class Trail:
         return place
 
     def _run(self, directions: Array, most: int, small: float) -> bool:
-        """Whether a descent along some directions of x, and in t, ended because it settled."""
+        """Return whether a descent along some directions of x, and in t, ended because it settled."""
         from scipy.optimize import minimize
 
         start, d, pull = self.end, directions.shape[1], self.space.pull

@@ -38,7 +38,9 @@ Ends = tuple[tuple[float, float], ...]
 
 
 def checked_range(range_: Any, name: str, *, positive: bool = False) -> tuple[float, float]:
-    """Two numbers, the first one zero or above, or above zero where it must be ``positive``, the second one finite."""
+    """Return two numbers, the first one zero or above, or above zero where it must be ``positive``, the second one
+    finite.
+    """
     least = "0 < low" if positive else "0 <= low"
     try:
         low, high = (non_negative(end, name) for end in range_)
@@ -52,7 +54,9 @@ def checked_range(range_: Any, name: str, *, positive: bool = False) -> tuple[fl
 def variation_fold(
     coordinates: ComponentCoordinates, y: Array, rows: Array, y_check: Array, members: Sequence[int], ends: Ends
 ) -> Any:
-    """The fold of structure detection; ``rows`` take v to values at the validation rows, ``members`` are groups."""
+    """Return the fold of structure detection; ``rows`` take v to values at the validation rows, ``members`` are
+    groups.
+    """
     R, target = coordinates.metric, coordinates.targets(y)
     # a component of its own coordinates vanishes exactly in v; otherwise u is better conditioned
     components = coordinates.parts if coordinates.is_decoupled else divide_from_right(coordinates.parts, R)
@@ -74,7 +78,9 @@ def variation_fold(
 
 
 def sparse_fold(K: Array, y: Array, rows: Array, y_check: Array, ends: Ends) -> Any:
-    """The fold of the L1 substrate, over zeta and the ridge; ``rows`` are kernel values at the validation rows."""
+    """Return the fold of the L1 substrate, over zeta and the ridge; ``rows`` are kernel values at the validation
+    rows.
+    """
     n = y.size
     centred, zeros, identity = K - K.mean(axis=0), sp.csr_array((n, n)), sp.eye_array(n)
     P0, P1 = (sp.csr_array(sp.block_diag([block, zeros])) for block in (centred.T @ centred, K))
@@ -102,7 +108,7 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
 
 
 def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends, gap: float, budget: int) -> Choice:
-    """The weights that validate best, with the bound; an infinite end asks for a proof beyond every value."""
+    """Return the weights that validate best, with the bound; an infinite end asks for a proof beyond every value."""
     from substrate.fusion.box import levels
     from substrate.fusion.faces import Faces, bound_beyond, outer_ends
     from substrate.fusion.knot_store import KnotStore
@@ -151,7 +157,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
 
 
 def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends) -> Choice:
-    """The machine is its bias whatever the weights, so its error is that of all."""
+    """Return the choice where the machine is its bias whatever the weights, so its error is that of all."""
     squares = np.array([float(np.mean(np.concatenate([fold.known for fold in folds]) ** 2))])
     corner, error = tuple(low for low, _ in ends), float(squares[0])
     stop = "there is nothing to fit, all weights give the bias"

@@ -132,7 +132,7 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
 def descend(
     start: EvaluatedKernel, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
 ) -> list[EvaluatedKernel]:
-    """Kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
+    """Return kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
 
     ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
     than the start. By judgements it is all of them, from several starts: one after the first ends as soon as it is
@@ -150,7 +150,7 @@ def descend(
 
 
 def _jointly(space: Space, start: EvaluatedKernel, most: int, progress: Progress) -> list[EvaluatedKernel] | None:
-    """The descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
+    """Return the descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
     trail = Trail.of(space, progress, None, float(start.search.gamma[0]))
     if trail is None:
         return None
@@ -162,7 +162,7 @@ def _jointly(space: Space, start: EvaluatedKernel, most: int, progress: Progress
 def descend_families(
     kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel] | None:
-    """Kernels of several families, each judged where a descent from its median width ends; None without factors.
+    """Return kernels of several families, each judged where a descent from its median width ends; None without factors.
 
     All descend roughly, and those that are then within reach of the best one until they settle. ``kernels`` has one of
     each family.
@@ -187,7 +187,7 @@ def descend_families(
 def _by_judgements(
     space: Space, start: EvaluatedKernel, most: int, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel]:
-    """The descent in scales with every kernel on the way judged."""
+    """Return the descent in scales with every kernel on the way judged."""
     origin, task = space.origin, space.task
     ranked, judged = [(start, origin)], list[EvaluatedKernel]()
 
@@ -225,7 +225,9 @@ _Place = tuple[EvaluatedKernel, Array]
 
 
 def _count_to_keep(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
-    """The number of kernels after which a run ends: the budget, or where it is behind the ``pace`` of another one."""
+    """Return the number of kernels after which a run ends: the budget, or where it is behind the ``pace`` of another
+    one.
+    """
     for count in range(_PATIENCE, min(len(scores), budget) + 1, _PATIENCE) if pace else ():
         if min(scores[:count]) > min(pace[:count]):
             return count
@@ -233,7 +235,7 @@ def _count_to_keep(scores: Sequence[float], budget: int, pace: Sequence[float]) 
 
 
 def _exact(judged: EvaluatedKernel) -> bool:
-    """Whether the machine predicts all but exactly what it has not seen."""
+    """Return whether the machine predicts all but exactly what it has not seen."""
     search = judged.search
     return bool((search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all())
 
@@ -245,7 +247,7 @@ class _SearchSpentError(Exception):
 def _run(
     space: Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
 ) -> list[_Place]:
-    """The kernels judged in a descent from one start along some directions, until it settles."""
+    """Return the kernels judged in a descent from one start along some directions, until it settles."""
     from scipy.optimize import minimize
 
     run, evaluated = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
@@ -269,7 +271,7 @@ def _run(
     def value(u: Array) -> tuple[float, Array]:
         judged = judged_at(u)
         if judged.slope is None:
-            raise TypeError("a search by slopes starts from a kernel that was judged with them")
+            raise TypeError("internal error: a search by slopes needs a kernel evaluated with its slopes")
         slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
         return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
 
@@ -286,10 +288,10 @@ def _run(
 
 
 def kernels_fact(judged: Sequence[EvaluatedKernel], local: bool) -> str:
-    """How many kernels a search judged, and how many more it tried."""
+    """Return how many kernels a search evaluated, and how many more it tried."""
     tried = sum(evaluated.tried for evaluated in judged)
     more = f", {tried} more tried on the way" if tried else ""
-    return f"{len(judged)} judged{more}{'; the search among them is local' if local else ''}"
+    return f"{len(judged)} evaluated{more}{'; the search among them is local' if local else ''}"
 
 
 def _logarithm(score: float) -> float:

@@ -106,7 +106,7 @@ class Search:
             raise DataError("X_val and y_val come together; one of them is missing")
         if self.criterion != "validation":
             if X_val is not None:
-                raise DataError(f"X_val and y_val judge where cv is None, received cv={model.cv!r}")
+                raise DataError(f"X_val and y_val are used only with cv=None, received cv={model.cv!r}")
             return RowSplit(rows, X, y)
         if is_device_array(X):
             raise DeclarationError(_NUMPY)

@@ -27,7 +27,7 @@ __all__ = ["CriterionShare", "Task", "centred_points", "criterion_of"]
 
 
 def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, ...]:
-    """X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
+    """Return X and further points minus the mean of X for a linear kernel on dense arrays; unchanged for any other.
 
     Coefficients that sum to zero, and the bias, absorb what a common shift adds to x'z, while an offset of the
     points would cost digits of every kernel value.
@@ -43,7 +43,7 @@ def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, .
 
 
 def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
-    """The kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
+    """Return the kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
     if kernel.pairwise:
         return 0.0
     if is_sparse(X):
@@ -54,7 +54,7 @@ def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
 
 
 def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:
-    """A bound on the root mean square error of centred kernel rows, from k(x, x) and the weights of both sets."""
+    """Bound the root mean square error of centred kernel rows, from k(x, x) and the weights of both sets."""
     if p == 0.0:
         return 0.0
     if v is not None and w is not None:
@@ -93,7 +93,7 @@ class Task:
     check_linear: Array | None = None
 
     def border_of(self, rows: Any) -> Border:
-        """The border of some of the rows, orthonormal by their weights."""
+        """Return the border of some of the rows, orthonormal by their weights."""
         weights = np.ones(self.Y.shape[0]) if self.weights is None else to_numpy(self.weights)
         return self.border.take(rows, weights[rows])
 
@@ -112,7 +112,7 @@ class CriterionShare:
 
 
 def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tuple[CriterionShare, ...]]:
-    """The smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth.
+    """Return the smooth criterion of a task as a function of gamma, or leave-one-out for those that are not smooth.
 
     Also its parts, one for each decomposition.
     """
@@ -155,9 +155,9 @@ def _sum_parts(shares: list[CriterionShare]) -> tuple[CriterionSum, tuple[Criter
 
 
 def _checked_parts(gram: Gram, task: Task) -> list[CriterionShare]:
-    """The criterion on validation rows, whose kernel values are computed here."""
+    """Return the criterion on validation rows, whose kernel values are computed here."""
     if task.check is None or gram.kernel is None:
-        raise TypeError("validation rows come with a kernel")
+        raise TypeError("internal error: validation rows need a kernel")
     kernel, (X_check, Y_check) = gram.kernel, task.check
     below = np.empty((Y_check.shape[0], task.Y.shape[0]))
     kernel.fill(X_check, None if kernel.pairwise else task.X, below)
@@ -170,7 +170,7 @@ def _checked_parts(gram: Gram, task: Task) -> list[CriterionShare]:
 
 
 def _reach(border: Border, linear: Array | None) -> float:
-    """How much farther than a mean row the rows that the border takes up of validation points can be off.
+    """Return how much farther than a mean row the rows that the border takes up of validation points can be off.
 
     Of a point with Q(x) it is the row Q(x) W K, and W has rows of the length of those of the mean.
     """
@@ -191,7 +191,7 @@ def _validate(
     border: Border = ONES,
     linear: Array | None = None,
 ) -> list[CriterionShare]:
-    """The mean square error on validation rows, as one criterion or one per machine.
+    """Return the mean square error on validation rows, as one criterion or one per machine.
 
     ``linear`` are their columns of a linear part, less the center of the border.
     """

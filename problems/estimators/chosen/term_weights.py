@@ -37,7 +37,7 @@ __all__ = ["weighed_descent", "weighed_starts", "winner", "with_factors", "witho
 
 
 def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> Kernel:
-    """The same sum with these factors of its terms, each of them written out."""
+    """Return the same sum with these factors of its terms, each of them written out."""
     pairs = [(factor, term) for factor, (_, term) in zip(factors, kernel.terms(n_features), strict=True)]
     if not isinstance(kernel, Componentwise):
         terms: list[Kernel] = [Scaled(factor, term) for factor, term in pairs]
@@ -50,7 +50,9 @@ def with_factors(kernel: Kernel, factors: Sequence[float], n_features: int) -> K
 
 
 def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
-    """A sum with its factors written out, and with those that give all terms the same share; nothing for one term."""
+    """Return a sum with its factors written out, and with those that give all terms the same share; nothing for one
+    term.
+    """
     if kernel.pairwise or len(terms := kernel.terms(d := int(X.shape[1]))) < 2:
         return []
     own_factors = np.array([factor for factor, _ in terms])
@@ -66,7 +68,7 @@ def weighed_starts(kernel: Kernel, X: Any) -> list[Kernel]:
 def weighed_descent(
     first: EvaluatedKernel, task: Task | JudgedBy, X: Any, n: int, most: int, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel]:
-    """Kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed.
+    """Return kernels along slopes; of a sum with a factor for every term, and without the terms that are not needed.
 
     ``X`` are points at which shares are measured, n the number of rows.
     """
@@ -93,7 +95,7 @@ def without_terms(
     order = [int(number) for number in by_share if factors[number] > 0.0]
 
     def can_drop(terms: set[int]) -> bool:
-        """Whether the criterion allows it."""
+        """Return whether the criterion allows it."""
         kept = [0.0 if number in terms else factor for number, factor in enumerate(factors)]
         kernel = with_factors(best.kernel, kept, d)
         (candidate,) = best_of([kernel], task, None, progress)
@@ -115,5 +117,5 @@ def without_terms(
 
 
 def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
-    """The smallest criterion after prices; of equal ones the first."""
+    """Return the smallest criterion after prices; of equal ones the first."""
     return min(judged, key=lambda evaluated: evaluated.price_of_kernel)

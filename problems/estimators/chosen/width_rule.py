@@ -83,14 +83,16 @@ class WidthSetting:
 
     @classmethod
     def on_all_rows(cls, task: Task) -> "WidthSetting":
-        """All rows judge and decide."""
+        """Return the setting in which all rows judge and decide."""
         return cls(task, task.X, int(task.Y.shape[0]), task)
 
     @classmethod
     def on_a_basis(
         cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool
     ) -> "WidthSetting":
-        """Kernels are judged by passes over the rows; some that are in memory decide, as a machine on all of them."""
+        """Return the setting in which kernels are judged by passes over the rows; some that are in memory decide, as
+        a machine on all of them.
+        """
         block, n = source.block_in_memory, source.n_rows
         if block is None or is_sparse(block.X) or is_device_array(block.X):
             return cls(judged, X, n, None)
@@ -114,14 +116,14 @@ class WidthSetting:
         )
 
     def evaluate(self, kernel: Kernel, progress: Progress) -> EvaluatedKernel:
-        """A kernel with the slope of its criterion."""
+        """Return a kernel with the slope of its criterion."""
         return best_of([kernel], self.task, None, progress, slope=True)[0]
 
 
 def refine_widths(
     judged: list[EvaluatedKernel], way: WidthSetting, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel]:
-    """The judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
+    """Return the judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
 
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
@@ -169,7 +171,9 @@ def refine_widths(
 
 
 def _same_relevance(each: Any, judged: list[EvaluatedKernel]) -> list[Kernel]:
-    """Kernels of the other families with the same ratios of widths, each at the best shared width of its family."""
+    """Return kernels of the other families with the same ratios of widths, each at the best shared width of its
+    family.
+    """
     families: dict[str, Any] = {}
     for evaluated in sorted(judged, key=_score):
         if isinstance(evaluated.kernel, Shared) and not isinstance(evaluated.kernel.sigma, tuple):
@@ -182,7 +186,9 @@ def _same_relevance(each: Any, judged: list[EvaluatedKernel]) -> list[Kernel]:
 
 
 def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
-    """The kernel with one width per input, at the same multiple of what the data suggest; None where there is none."""
+    """Return the kernel with one width per input, at the same multiple of what the data suggest; None where there is
+    none.
+    """
     if X.shape[1] < 2 or not isinstance(kernel, Shared) or isinstance(kernel.sigma, tuple):
         return None
     shared: Any = kernel.sigma
@@ -197,7 +203,7 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 def compare_searches(
     simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
 ) -> WidthComparison | None:
-    """Both searches, from a gamma, on either half, judged on the other one; None where a half is too small."""
+    """Return both searches, from a gamma, on either half, judged on the other one; None where a half is too small."""
     halves_of_rows = halves(task)
     if halves_of_rows is None:
         return None
@@ -215,7 +221,7 @@ def compare_searches(
 def _searched_half(
     kernel: Kernel, gamma: float, task_of_half: Task, budget: int, n_jobs: Any, progress: Progress
 ) -> tuple[Kernel, Array]:
-    """The kernel and the gammas that a search on some of the rows leads to."""
+    """Return the kernel and the gammas that a search on some of the rows leads to."""
     pull = _pull(task_of_half.Y.shape[0])
     if (trail := begun(kernel, task_of_half, gamma, pull, progress)) is not None:
         trail.descend(budget)
@@ -227,7 +233,9 @@ def _searched_half(
 
 
 def halves(task: Task) -> tuple[Rows, Rows] | None:
-    """Two halves of the rows, equal rows together, classes in proportion, whatever the order and unit of the rows."""
+    """Return two halves of the rows, equal rows together, classes in proportion, whatever the order and unit of the
+    rows.
+    """
     _, groups = np.unique(task.X, axis=0, return_inverse=True)
     groups = groups.ravel()
     kinds = np.unique(task.Y, axis=0, return_inverse=True)[1].ravel() if task.pooled else np.zeros_like(groups)
@@ -244,7 +252,7 @@ def halves(task: Task) -> tuple[Rows, Rows] | None:
 
 
 def _pull(n_rows: int) -> float:
-    """The factor of the penalty."""
+    """Return the factor of the penalty."""
     return 1.0 / (n_rows * _PRIOR)
 
 
@@ -253,12 +261,12 @@ def _score(evaluated: EvaluatedKernel) -> float:
 
 
 def best_to_search(judged: list[EvaluatedKernel]) -> EvaluatedKernel:
-    """The best one that has scales to search; where none has, the best."""
+    """Return the best one that has scales to search; where none has, the best."""
     return min([evaluated for evaluated in judged if evaluated.kernel.scales()] or judged, key=_score)
 
 
 def _on_rows(task: Task, rows: Rows) -> Task:
-    """The same task on some of the rows; folds are cut down to them."""
+    """Return the same task on some of the rows; folds are cut down to them."""
     place = np.full(task.Y.shape[0], -1)
     place[rows] = np.arange(rows.size)
     splits = [tuple(place[side][place[side] >= 0] for side in split) for split in task.splits]
@@ -269,7 +277,7 @@ def _on_rows(task: Task, rows: Rows) -> Task:
 
 
 def _units(task: Task) -> Array:
-    """The unit of the errors of each output: one for all, or where there are several targets their deviations."""
+    """Return the unit of the errors of each output: one for all, or of several targets their deviations."""
     if task.pooled or task.Y.shape[1] == 1:
         return np.array([target_unit(task.Y)])
     spread = np.std(task.Y / target_unit(task.Y), axis=0) * target_unit(task.Y)
@@ -277,8 +285,8 @@ def _units(task: Task) -> Array:
 
 
 def _errors(kernel: Kernel, gammas: Array, task: Task, X: Array, Y: Array, units: Array) -> tuple[Array, Wrong]:
-    """Of a machine at new rows: the mean over outputs of squared errors, in the units of the outputs squared, and
-    whether a row is decoded to a wrong class.
+    """Return the errors of a machine at new rows: the mean over outputs of squared errors, in the units of the outputs
+    squared, and whether a row is decoded to a wrong class.
     """
     points, X = centred_points(kernel, task.X, X)
     with warnings.catch_warnings():

@@ -38,7 +38,9 @@ Wrong = NDArray[np.bool_]
 
 
 def wrong_rows(outputs: Array, codes: Array) -> Wrong:
-    """Whether the class whose code is nearest to the outputs is not that of the row; classes are the distinct codes."""
+    """Return whether the class whose code is nearest to the outputs is not that of the row; classes are the distinct
+    codes.
+    """
     book, numbers = np.unique(codes, axis=0, return_inverse=True)
     # all codes have the same length: the nearest one has the largest product
     return np.asarray((outputs @ book.T).argmax(axis=1) != numbers.ravel())
@@ -59,7 +61,8 @@ class WidthComparison:
 
     @classmethod
     def of(cls, losses: Array, wrong: Wrong | None, weights: Array | None, unit: float) -> "WidthComparison":
-        """From squared errors and wrong rows, in columns for the shared width and for one per input.
+        """Build the comparison from squared errors and wrong rows, in columns for the shared width and for one per
+        input.
 
         ``unit`` is that of the squared errors.
         """

@@ -23,8 +23,8 @@ class ComponentwiseModel(AdditiveModel, LSSVMModel):
         values, alpha, kernel = self.component_values(model.support_vectors_), model._coefficients(), model.kernel_
         model.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
         if (primal := self.primal()) is not None:
-            parts = component_weights(primal, kernel.components(model.n_features_in_))
-            norms = np.stack([np.linalg.norm(part, axis=0) for part in parts], axis=1)
+            weights_of_components = component_weights(primal, kernel.components(model.n_features_in_))
+            norms = np.stack([np.linalg.norm(weights, axis=0) for weights in weights_of_components], axis=1)
             model.component_norms_ = norms if alpha.ndim == 2 else norms[0]
             return
         # w_l'w_l = alpha' f^l at the training points

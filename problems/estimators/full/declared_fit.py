@@ -73,7 +73,8 @@ def declared_fit(
 
 
 def _location_and_scale(y: Array) -> tuple[float, float]:
-    """Mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the spread.
+    """Return mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the
+    spread.
 
     A solver stops at a share of the given numbers, which an offset must not dominate.
     """

@@ -31,7 +31,7 @@ class GroupWeights:
 
     @classmethod
     def of(cls, rho: Any, groups: Any) -> "GroupWeights":
-        """What can be checked before the columns are known."""
+        """Check what can be checked before the columns are known."""
         named = () if groups is None else _name_groups(groups)
         if isinstance(rho, Mapping):
             return cls(0.0, named, _by_name(rho, named))
@@ -49,7 +49,7 @@ class GroupWeights:
         return cls(positive(rho, "rho"), named)
 
     def columns(self, n_features: int, names: Any = None) -> dict[Any, tuple[int, ...]]:
-        """The columns of every group by number; refused unless each column is in one of them."""
+        """Return the columns of every group by number; refused unless each column is in one of them."""
         where: dict[int, Any] = {}
         by_group: dict[Any, tuple[int, ...]] = {}
         for group, names_of_group in self.groups:
@@ -69,7 +69,7 @@ class GroupWeights:
         return by_group
 
     def members(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> list[int]:
-        """The number of the group of every component, which must not use columns of two groups."""
+        """Return the number of the group of every component, which must not use columns of two groups."""
         group_of = {
             column: number
             for number, columns in enumerate(self.columns(n_features, names).values())
@@ -89,18 +89,18 @@ class GroupWeights:
         return members
 
     def of_components(self, components: Sequence[tuple[int, ...]], n_features: int, names: Any = None) -> Weights:
-        """The weight of every component, or the shared number."""
+        """Return the weight of every component, or the shared number."""
         members = self.members(components, n_features, names)
         return np.array(self.weights)[members] if self.weights else self.shared
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """The weight of every group, for a certificate; nothing where one number is shared."""
+        """Return the weight of every group, for a certificate; nothing where one number is shared."""
         names = (name for name, _ in self.groups)
         return state_weights(dict(zip(names, self.weights, strict=True))) if self.weights else ()
 
 
 def state_weights(weights: Mapping[Any, float]) -> tuple[tuple[str, str], ...]:
-    """The fact that states the weight of every group."""
+    """Return the fact that states the weight of every group."""
     return (("rho of groups", ", ".join(f"{name!r} {weight:g}" for name, weight in weights.items())),)
 
 
@@ -138,7 +138,7 @@ def _by_name(rho: Mapping[Any, Any], named: tuple[tuple[Any, tuple[Any, ...]], .
 
 
 def _column(column: Any, group: Any, n_features: int, names: Any) -> int:
-    """The number of a column that is given by number or by name."""
+    """Return the number of a column that is given by number or by name."""
     if isinstance(column, str):
         column_names = [] if names is None else [str(name) for name in names]
         if column not in column_names:

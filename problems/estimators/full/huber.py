@@ -21,8 +21,9 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts, expansion_values
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.penalized.huber.accuracy import HuberMachine, huber_accuracy
 from substrate.penalized.huber.active_set import huber_solution_rows, solve_huber
 from substrate.proof import Proof, tolerance_in_balls
@@ -57,9 +58,18 @@ class HuberModel(LeavesOut):
         alpha = model.support_values_
         if y.size != alpha.size:
             raise DataError(f"the model has {alpha.size} support values, these are {y.size} rows")
-        gram, gamma = definite_gram(model.kernel_, X), positive(model.gamma, "gamma")
-        data, stored = (y, gamma, weights, model.delta_), (alpha, float(model.bias_), model._fitted_values(X))
-        machine = HuberMachine(*data, *stored, gram.diagonal, gram.negative)
+        gram = definite_gram(model.kernel_, X)
+        machine = HuberMachine(
+            y=y,
+            gamma=positive(model.gamma, "gamma"),
+            weights=weights,
+            delta=model.delta_,
+            a=alpha,
+            b=float(model.bias_),
+            fitted=model._fitted_values(X),
+            diagonal=gram.diagonal,
+            negative=gram.negative,
+        )
         return nullcontext(
             StoredFit(
                 (StoredHuber(kernel=model.kernel_, points=X, gram=gram, machine=machine, tolerance=model._tolerance()),)
@@ -143,7 +153,7 @@ class HuberLSSVMRegressor(Regressor):
         X, y, weights, rows = self._keep_weighted(X, y, weights)
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         delta = _deviation(gram, y, ridge, weights) if delta_given is None else delta_given
         solved = solve_huber(gram, y, ridge, delta)
         alpha, bias = solved.support_values, solved.bias
@@ -194,7 +204,12 @@ class StoredHuber:
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
         gram, machine = self.gram, self.machine
-        system = (gram.product(machine.a), gram.diagonal, machine.y, ridge_of(machine.gamma, machine.weights))
+        system = (
+            gram.product(machine.a),
+            gram.diagonal,
+            machine.y,
+            Regularization(machine.gamma).ridge(machine.weights),
+        )
         rows = huber_solution_rows(*system, machine.delta, machine.a, machine.b)
         answer, facts = _answer(self.kernel, self.points, gram, machine, self.tolerance)
         return (*answer, *rows), (*gram.record(), *facts)
@@ -210,7 +225,7 @@ class StoredHuber:
 def _answer(
     kernel: Kernel, X: Any, gram: Gram, machine: HuberMachine, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
-    """The row that bounds the answer, and facts about it."""
+    """Return the row that bounds the answer, and facts about it."""
     if not np.isfinite(machine.negative):
         return (), ((NO_BOUND, INDEFINITE),)
     plain = PlainProducts(np.asarray(gram.matrix), kernel.rounding(X), kernel.trusted and not kernel.pairwise)
@@ -222,7 +237,7 @@ def _answer(
 
 
 def _delta(delta: Any) -> float | None:
-    """A number, or None for ``"auto"``."""
+    """Return a number, or None for ``"auto"``."""
     if not isinstance(delta, str):
         return positive(delta, "delta")
     if delta != "auto":
@@ -231,7 +246,7 @@ def _delta(delta: Any) -> float | None:
 
 
 def _deviation(gram: Gram, y: Array, ridge: Array, weights: Array) -> float:
-    """1.345 robust deviations of the errors of the LS-SVM; where that is zero, more than any error."""
+    """Return 1.345 robust deviations of the errors of the LS-SVM; where that is zero, more than any error."""
     errors = ridge * solve_saddle_system(gram, y, ridge).support_values
     gram.release()
     return _DELTA * robust_scale(errors, "mad", weights) or 2.0 * float(np.abs(errors).max()) or 1.0

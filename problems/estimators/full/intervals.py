@@ -11,6 +11,7 @@ from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, mac
 from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import is_device_array, on_device_of, room_on_device, to_numpy
 
 __all__ = ["DenseIntervals"]
@@ -54,9 +55,9 @@ class DenseIntervals(LeftOutIntervals):
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
         model = self.estimator
-        known = getattr(model, "noise_variance_", None)
-        if known is not None:
-            return np.atleast_1d(known)
+        variance = getattr(model, "noise_variance_", None)
+        if variance is not None:
+            return np.atleast_1d(variance)
         # a file of release 0.1, which does not have it: the system gives the targets back
         alpha, ridge, _ = model._model.to_columns()
         if model.kernel_.pairwise:
@@ -68,7 +69,7 @@ class DenseIntervals(LeftOutIntervals):
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
         noise = uncertainty.noise_of_targets(Y, fit.support_values, gammas, fit.border)
-        ridge = 1.0 / np.array(gammas)
+        ridge = Regularization(np.array(gammas)).lam
         self.estimator.noise_variance_ = float(noise[0]) if one_output else noise
         self.estimator.unit_ridge_ = float(ridge[0]) if one_output else ridge
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,9 @@ class Solving:
 def sparse_accuracy(
     kernel: Kernel, X: Any, matrix: Array, machine: SparseAnswer, how: Solving, negative: float = 0.0
 ) -> tuple[Accuracy, Facts]:
-    """The row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if indefinite."""
+    """Return the row for one output, and facts about it; ``negative`` is that of the Gram matrix, infinite if
+    indefinite.
+    """
     plain = _plain_products(kernel, X, matrix)
     tolerance = Tolerance.of(machine.y, np.ones(machine.y.size), how.tolerance)
     row, careful = l1_accuracy(machine, CarefulProducts(kernel, X, plain), tolerance)
@@ -97,15 +99,21 @@ class L1Model(Model):
         if model.support_.size and model.support_.max() >= Y.shape[0]:
             raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
         coefficients = np.zeros(Y.shape)
-        held = model._coefficients()
-        coefficients[model.support_] = held[:, None] if held.ndim == 1 else held
+        stored = model._coefficients()
+        coefficients[model.support_] = stored[:, None] if stored.ndim == 1 else stored
         biases, ridge = np.atleast_1d(model.bias_), self.ridge_of_w()
         fitted = np.reshape(self.evaluate(X), Y.shape)
-        for one in each_machine(Y[rows], model._labels):
-            here = (rows[one.rows], one.column)
-            stored = (coefficients[here], float(biases[one.column]), fitted[here])
-            machine = SparseAnswer(one.y, self.zeta(), *stored, ridge)
-            yield StoredSparse(model.kernel_, points_of(X, here[0], model.kernel_.pairwise), machine, self.solving())
+        for machine_rows in each_machine(Y[rows], model._labels):
+            places = (rows[machine_rows.rows], machine_rows.column)
+            machine = SparseAnswer(
+                y=machine_rows.y,
+                zeta=self.zeta(),
+                a=coefficients[places],
+                b=float(biases[machine_rows.column]),
+                fitted=fitted[places],
+                ridge=ridge,
+            )
+            yield StoredSparse(model.kernel_, points_of(X, places[0], model.kernel_.pairwise), machine, self.solving())
 
     def zeta(self) -> float:
         """Return the zeta of the fit: given, or chosen."""
@@ -178,21 +186,29 @@ def fit_sparse(
     if how.is_polished and not kernel.trusted:
         gram.check_definite()  # convex for any matrix, but then without a w; the declared problem refuses it
     Phi = np.array(gram.matrix)
-    a, b, rows, facts = _solve(gram, Phi, y, zeta, ridge, how.solver, labels)
+    solved = _solve(gram, Phi, y, zeta, ridge, how.solver, labels)
+    a, b = solved.coefficients, solved.bias
     (used,) = np.nonzero(a)
     points = None if kernel.pairwise else X[used]
     fitted = expansion_values(kernel, points, a[used], b, X, used)
     machine = SparseAnswer(y=y, zeta=zeta, a=a, b=b, fitted=fitted, ridge=ridge)
     answer, more = sparse_accuracy(kernel, X, Phi, machine, how, gram.negative)
     stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
-    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *facts, *more)
-    return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *rows), facts=facts)
+    facts = (*gram.record(), ("zeta", f"{zeta:g}"), *stated, *solved.facts, *more)
+    return SparseFit(coefficients=a, bias=b, zeta_max=zeta_max(Phi, y), rows=(answer, *solved.rows), facts=facts)
 
 
-def _solve(
-    gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool
-) -> tuple[Array, float, tuple[Row, ...], tuple[tuple[str, str], ...]]:
-    """Coefficients in regression's sign, bias, rows and facts."""
+class _SolvedSparse(NamedTuple):
+    """Coefficients in regression's sign, bias, certificate rows, and facts about the solver."""
+
+    coefficients: Array
+    bias: float
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def _solve(gram: Gram, Phi: Array, y: Array, zeta: float, ridge: float, solver: str, labels: bool) -> _SolvedSparse:
+    """Solve by the active set, or by the solver that is named."""
     name = None if solver in ("auto", "cvxpy") else canonical_name(solver)
     note: tuple[tuple[str, str], ...] = ()
     if solver == "auto":
@@ -202,7 +218,8 @@ def _solve(
             note = (("fallback", str(error)),)
         else:
             checks = l1_rows(Phi, y, zeta, solved.coefficients, solved.bias, ridge=ridge)
-            return solved.coefficients, solved.bias, checks, (("solver", f"active set, {solved.steps} steps"),)
+            facts = (("solver", f"active set, {solved.steps} steps"),)
+            return _SolvedSparse(coefficients=solved.coefficients, bias=solved.bias, rows=checks, facts=facts)
     page = import_page("l1_substrate")
     # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
     center = 0.0 if labels else float(np.clip(y.mean(), y.min(), y.max()))
@@ -210,4 +227,9 @@ def _solve(
     declared = page.declare(gram, y - center, zeta, task, ridge).solve(name, warn=False)
     a = declared.support_values * (y if labels else 1.0)
     record = declared.solver_record.facts() if declared.solver_record is not None else ()
-    return a, center + float(declared.bias), declared.certificate().rows, (*note, *record)
+    return _SolvedSparse(
+        coefficients=a,
+        bias=center + float(declared.bias),
+        rows=declared.certificate().rows,
+        facts=(*note, *record),
+    )

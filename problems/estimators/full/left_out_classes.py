@@ -18,6 +18,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.kernels.base import row_blocks
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["LeftOutClasses"]
@@ -47,7 +48,9 @@ class LeftOutClasses(Calibration):
         return rows[0] if self.estimator.kernel_.pairwise else None
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """In closed form; by folds where the kernel is not positive semi-definite and leaves some machine undefined."""
+        """Score in closed form; by folds where the kernel is not positive semi-definite and leaves some machine
+        undefined.
+        """
         model = self.estimator
         try:
             return self.leave_out_alone(rows)
@@ -69,15 +72,17 @@ class LeftOutClasses(Calibration):
         classes, pairwise = numbers_of_codes(codes, model.code_book_), model.kernel_.pairwise
         groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(model.support_vectors_), classes)
         if model._primal() is not None or is_device_array(model.support_values_):
-            done = model._model.leave_one_out(self.matrix_rows(rows))
-            outputs, residuals = (np.reshape(to_numpy(part), alpha.shape) for part in (done.outputs, done.residuals))
+            left_out = model._model.leave_one_out(self.matrix_rows(rows))
+            outputs, residuals = (
+                np.reshape(to_numpy(values), alpha.shape) for values in (left_out.outputs, left_out.residuals)
+            )
             together = leave_groups_out(ridge * alpha, residuals, groups)
             outputs = np.where(codes == 0.0, outputs, codes - together)
         else:  # equal rows are one row of the weight of all of them
             _, first = np.unique(groups, return_index=True)
             gram = model._model.training_gram(self.matrix_rows(rows))
             whole = first.size == len(classes)
-            own = gram if whole and (np.diff(first) == 1).all() else gram.restrict(first)
+            gram_of_group = gram if whole and (np.diff(first) == 1).all() else gram.restrict(first)
             merged: Array = np.column_stack([np.bincount(groups, column).astype(np.float64) for column in alpha.T])
             weighed = 1.0 / np.bincount(groups, 1.0 / ridge[:, 0])
             beside, border = (
@@ -85,7 +90,9 @@ class LeftOutClasses(Calibration):
                 model._model.training_border().take(first, 1.0 / weighed),
             )
             beside = beside if beside.ndim == 1 else beside[first]
-            outputs = _left_out_outputs(KernelSystem(own, border), merged, beside, weighed, codes[first])[groups]
+            outputs = _left_out_outputs(KernelSystem(gram_of_group, border), merged, beside, weighed, codes[first])[
+                groups
+            ]
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
         return CalibrationScores.of(scores, classes, self.row_weights(), "left out")
 
@@ -94,7 +101,9 @@ class LeftOutClasses(Calibration):
         return self.estimator.kernel_.pairwise and self.exact_sets()
 
     def exact_sets(self) -> bool:
-        """Where all machines share their rows, the kernel is definite, and support values represent the machine."""
+        """Return whether all machines share their rows, the kernel is definite, and support values represent the
+        machine.
+        """
         model = self.estimator
         scores = self.state().scores
         split = scores is not None and scores.source == "split"
@@ -109,27 +118,27 @@ class LeftOutClasses(Calibration):
             return super().less_strange(X, rows, diagonal)
         alpha, ridge, codes = model._model.to_columns()
         points = model._new_points(X)
-        own = diagonal_at(model.kernel_, points, diagonal, "predict_set needs", "")
+        point_diagonal = diagonal_at(model.kernel_, points, diagonal, "predict_set needs", "")
         gram = model._model.training_gram(self.matrix_rows(self.rows(rows)))
         system = KernelSystem(gram, model._model.training_border(), model._model.kernel_rows)
         influence = system.on(np.arange(gram.n), np.ascontiguousarray(ridge[:, 0])).influence()
-        known = (alpha, codes, influence.diagonal)
+        machine_values = (alpha, codes, influence.diagonal)
         classes, book = numbers_of_codes(codes, model.code_book_), model.code_book_
         decode = partial(_decode, coding=model.coding, book=book)
         return uncertainty.less_strange_enlarged(
-            self.blocks(influence, points, own), known, classes, book, decode
+            self.blocks(influence, points, point_diagonal), machine_values, classes, book, decode
         ), gram.n
 
     def blocks(
         self, influence: "uncertainty.Influence", points: Any, own: Array
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Outputs, c and S of the new points, block by block."""
+        """Yield outputs, c and S of the new points, block by block."""
         model = self.estimator
         gamma = model._gammas(model.code_book_.shape[1])[0]
-        for some in row_blocks(points.shape[0], model.support_.size):
-            outputs = model._evaluate(points[some])
-            c, p = influence.at(influence.represent(points[some]), own[some])
-            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + 1.0 / gamma
+        for block in row_blocks(points.shape[0], model.support_.size):
+            outputs = model._evaluate(points[block])
+            c, p = influence.at(influence.represent(points[block]), own[block])
+            yield (outputs[:, None] if outputs.ndim == 1 else outputs), c, p + Regularization(gamma).lam
 
     def exact_guarantee(self, coverage: float) -> Guarantee | None:
         """Return what exact sets guarantee; None where sets are not exact."""
@@ -140,7 +149,7 @@ class LeftOutClasses(Calibration):
 
 
 def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Array, codes: Array) -> Array:
-    """Left-out outputs, one column per machine; machines on the same rows share an inverse.
+    """Return left-out outputs, one column per machine; machines on the same rows share an inverse.
 
     A machine that never used a row, where its code is zero, is unchanged without it.
     """
@@ -153,5 +162,5 @@ def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Ar
 
 
 def _decode(outputs: Array, coding: str, book: Array) -> Array:
-    """Decision values from outputs, one column per machine."""
+    """Return decision values from outputs, one column per machine."""
     return scores_of(outputs[:, 0] if book.shape[1] == 1 else outputs, coding, book)

@@ -25,7 +25,7 @@ from problems.estimators.full.saddle_machine import (
     left_out_importance,
     ridges_of,
 )
-from problems.estimators.shared.base import Uses
+from problems.estimators.shared.base import Uses, WeightedRows
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
@@ -40,8 +40,8 @@ from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
@@ -60,14 +60,14 @@ class LSSVMModel(LeavesOut):
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
         labels = model._labels
-        given = type(model)(model.kernel)._check_data(
+        checked = type(model)(model.kernel)._check_data(
             X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
         )
         if labels:
-            X, y, weights, _ = model._weighted(*given)
+            X, y, weights, _ = model._weighted(*checked)
             Y = model._codes_again(y)
         else:
-            X, y, weights, _ = model._keep_weighted(*given)
+            X, y, weights, _ = model._keep_weighted(*checked)
             Y = y[:, None] if y.ndim == 1 else y
         tolerance, equations = self.tolerances()
         return GivenFit(
@@ -87,11 +87,16 @@ class LSSVMModel(LeavesOut):
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
         gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
-        for one in machines:
-            part = None if gram is None else gram.restrict(one.rows)
-            known = (one.points(X, kernel.pairwise), one.y[:, None], (gamma,), take_rows(weights, one.rows))
-            own = border.take(one.rows, take_rows(weights, one.rows))
-            fits.append(fit_saddle(kernel, *known, method, gram=part, border=own))
+        for machine_rows in machines:
+            gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
+            data = (
+                machine_rows.points(X, kernel.pairwise),
+                machine_rows.y[:, None],
+                (gamma,),
+                take_rows(weights, machine_rows.rows),
+            )
+            border_of_machine = border.take(machine_rows.rows, take_rows(weights, machine_rows.rows))
+            fits.append(fit_saddle(kernel, *data, method, gram=gram_of_machine, border=border_of_machine))
         alpha = in_columns(machines, [to_numpy(fit.support_values[:, 0]) for fit in fits], Y.shape[0])
         bias = np.array([float(fit.bias[0]) for fit in fits])
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
@@ -247,7 +252,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error bar.
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b, in constant memory; with ``return_std`` also a Gaussian error
+        bar.
 
         :equation [Suykens2002]_ (9): the predictor
         """
@@ -336,14 +342,14 @@ class LSSVMClassifier(Classifier):
         fit = model.fit_codes(kernel, X, Y, gamma, weights, method)
         self._keep_classes(classes, on_device_of(X, Y))
         signed = replace(fit, support_values=Y * fit.support_values)
-        model.keep(X, rows, kernel, signed, ridge_of(gamma, weights), Y.shape[1] == 1)
+        model.keep(X, rows, kernel, signed, Regularization(gamma).ridge(weights), Y.shape[1] == 1)
         return self
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
 
-    def _weighted(self, X: Any, labels: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
-        """Class weights multiplied in, and rows of weight zero dropped."""
+    def _weighted(self, X: Any, labels: Any, weights: Array) -> WeightedRows:
+        """Multiply the class weights in, and drop rows of weight zero."""
         if self.class_weight is not None:
             weights_given = to_numpy(weights)
             factors = class_factors(self.class_weight, to_numpy(labels), weights_given)

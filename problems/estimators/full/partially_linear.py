@@ -7,7 +7,7 @@ import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.shared.linear_part import LinearPart
+from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.least_squares.border import Border
@@ -16,7 +16,7 @@ from substrate.namespaces import to_numpy
 __all__ = ["PartiallyLinearLSSVMClassifier", "PartiallyLinearLSSVMRegressor", "PartiallyLinearModel"]
 
 
-class PartiallyLinearModel(LinearPart, LSSVMModel):
+class PartiallyLinearModel(LinearColumnsModel, LSSVMModel):
     """The LS-SVM with a linear part, on all rows."""
 
     @property
@@ -32,8 +32,8 @@ class PartiallyLinearModel(LinearPart, LSSVMModel):
             return super().border(X, weights)
         if int(X.shape[0]) <= len(columns) + 1:
             raise DataError(
-                f"{len(columns)} linear columns and the bias leave nothing of {int(X.shape[0])} rows to the kernel; "
-                "use fewer linear columns or more rows"
+                f"{len(columns)} linear columns and the bias fit all {int(X.shape[0])} rows, which leaves none to "
+                "the kernel; use fewer linear columns or more rows"
             )
         return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 

@@ -25,12 +25,12 @@ __all__ = ["mean_row", "of_selection", "recall_refit"]
 
 
 def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The rows of the machine that chose the components, whose accuracy is not that of the answer."""
+    """Return the rows of the machine that chose the components, whose accuracy is not that of the answer."""
     return tuple(row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
 
 
 def mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
-    """The answer where only the bias is left: ``fitted`` compared with the means of the columns."""
+    """Return the answer where only the bias is left: ``fitted`` compared with the means of the columns."""
     rows = []
     for machine in each_machine(Y, labels):
         y = machine.y

@@ -27,9 +27,10 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import SaddleSolution, ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system
 
 __all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
 
@@ -45,7 +46,8 @@ def reweighted_fits(
     tolerance: float,
     answer: Callable[[SaddleSolution, Array], Answer] | None = None,
 ) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
-    """The plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of all.
+    """Return the plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of
+    all.
 
     ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
     weights, and refines it where needed: the errors of a fit determine the weights of the next.
@@ -54,7 +56,7 @@ def reweighted_fits(
     history: list[Reweighting] = []
     answers: list[Answer] = []
     while True:
-        ridge = ridge_of(gamma, weights * v)
+        ridge = Regularization(gamma).ridge(weights * v)
         solved = solve_saddle_system(gram, y, ridge)
         alpha, bias, change = solved.support_values, float(solved.bias), np.inf
         if answer is not None:
@@ -208,7 +210,7 @@ class RobustLSSVMRegressor(Regressor):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        ridge = ridge_of(gamma, weights * last.weights)
+        ridge = Regularization(gamma).ridge(weights * last.weights)
         alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
         checks = answers[-1].rows
         if primal is None:  # the equations of the support values do not apply to primal weights
@@ -238,7 +240,7 @@ class RobustLSSVMRegressor(Regressor):
 
 
 def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
-    """The worst accuracy of the fits whose errors determine the weights."""
+    """Return the worst accuracy of the fits whose errors determine the weights."""
     rows = [row for answer in answers for row in answer.rows[:1]]
     if not rows:
         return ()

@@ -19,8 +19,9 @@ from substrate.kernels import Componentwise, Kernel
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine, kernel_rounding
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import FACTORED_ROWS, ridge_of, solve_saddle_system, target_unit
+from substrate.least_squares.saddle_system import FACTORED_ROWS, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.operators import SystemMatrix
 
@@ -65,7 +66,7 @@ class Method:
 
     @classmethod
     def closed_form(cls, tol: float) -> "Method":
-        """The closed form, which has no iterations."""
+        """Return the closed form, which has no iterations."""
         return cls("cholesky", 1e-8, 1, tol)
 
     @property
@@ -98,7 +99,7 @@ class SaddleFit:
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
-    """One positive gamma per output, from one for all or one for each."""
+    """Return one positive gamma per output, from one for all or one for each."""
     if isinstance(gamma, Real) or (isinstance(gamma, np.ndarray) and gamma.ndim == 0):
         return (positive(gamma, "gamma"),) * n_outputs
     if isinstance(gamma, str) or not hasattr(gamma, "__len__"):
@@ -239,7 +240,7 @@ def _announce(question: AnswerProblem, method: Method) -> None:
 
 
 def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFit:
-    """A fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
+    """Return a fit by conjugate gradients, which were the cheaper solver, or the one that was required."""
     reason = ""
     if iterated.reason:
         reason = (
@@ -247,9 +248,12 @@ def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFi
             f"{iterated.reason}; raise max_iter, lower gamma, or use solver='cholesky'"
         )
     facts = (*iterated.facts[:2], _gamma_fact(question.gammas), *iterated.facts[2:], *_unit_facts(question.Y))
-    fields = (iterated.support_values, iterated.bias, iterated.rows, facts, max(iterated.iterations, 1))
     return SaddleFit(
-        *fields,
+        support_values=iterated.support_values,
+        bias=iterated.bias,
+        rows=iterated.rows,
+        facts=facts,
+        iterations=max(iterated.iterations, 1),
         reason=reason,
         way=iterated.way,
         border=question.border,
@@ -268,7 +272,7 @@ def _unit_facts(Y: Array) -> Facts:
 
 
 def _was_refined(answer: Answer, alpha: Array, bias: Array) -> bool:
-    """Whether the answer was refined after the solution; one that was only checked again is the same."""
+    """Return whether the answer was refined after the solution; one that was only checked again is the same."""
     if answer.support_values is alpha:
         return False
     return not (np.array_equal(answer.support_values, alpha) and np.array_equal(answer.bias, bias))
@@ -277,19 +281,19 @@ def _was_refined(answer: Answer, alpha: Array, bias: Array) -> bool:
 def _refined_rows(
     gram: Gram, Y: Array, gammas: tuple[float, ...], weights: Array, answer: Answer, border: Border
 ) -> tuple[Row, ...]:
-    """The equations of support values that were refined after the solution."""
+    """Return the equations of support values that were refined after the solution."""
     products, diagonal = gram.product(answer.support_values), gram.diagonal
     outputs = zip(products.T, Y.T, gammas, answer.support_values.T, answer.bias, strict=True)
     return worst_rows(
         [
-            saddle_rows(p, diagonal, y, ridge_of(gamma, weights), a, float(b), border=border, slopes=c)
+            saddle_rows(p, diagonal, y, Regularization(gamma).ridge(weights), a, float(b), border=border, slopes=c)
             for (p, y, gamma, a, b), c in zip(outputs, _each_slope(answer.slopes, Y.shape[1]), strict=True)
         ]
     )
 
 
 def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
-    """The slopes of every output."""
+    """Return the slopes of every output."""
     return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
@@ -309,7 +313,7 @@ class _Solution:
 
 
 def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
-    """The outputs that share a gamma, and so a factorisation."""
+    """Return the outputs that share a gamma, and so a factorisation."""
     return [
         (gamma, [k for k, gamma_of_output in enumerate(gammas) if gamma_of_output == gamma])
         for gamma in dict.fromkeys(gammas)
@@ -322,7 +326,7 @@ def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weight
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
         slopes[:, columns] = solved.slopes
         if border.slopes and solved.schur is not None:
@@ -347,12 +351,12 @@ def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weight
 
 
 def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: Border) -> Array | None:
-    """Those of the slopes, where the solver has no factor: by one of its own."""
+    """Return the deviations of the slopes, where the solver has no factor: by one of its own."""
     if not border.slopes:
         return None
     deviations = []
     for gamma in gammas:
-        ridge = ridge_of(gamma, weights)
+        ridge = Regularization(gamma).ridge(weights)
         gram.factorize(ridge)
         deviations.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
     gram.release()
@@ -361,7 +365,7 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
 
 def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     """Solve without a kernel matrix."""
-    # for few, who ask for it
+    # imported here, since few fits use it: only where the solver was chosen by name, or for its cost
     from substrate.least_squares.conjugate_gradient import IterationLimits
     from substrate.least_squares.iterated_fit import solve_groups
     from substrate.least_squares.preconditioner import LowRankInverse, pivoted_columns, preconditioner_rank
@@ -377,7 +381,9 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     progress = LateProgress()
     matrix = KernelBlocks(kernel, X, progress)
     limits = IterationLimits.plain(method.max_iter)
-    permitted = tuple(replace(one, share=max(method.cg_tol, one.share)) for one in question.tolerances)
+    permitted = tuple(
+        replace(tolerance, share=max(method.cg_tol, tolerance.share)) for tolerance in question.tolerances
+    )
     try:
         progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
         L = pivoted_columns(kernel, X)
@@ -403,7 +409,7 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     rows: list[tuple[Row, ...]] = []
     facts: list[tuple[str, str]] = []
     for group in solved:
-        solution, columns, ridge = group.solution, group.columns, ridge_of(group.gamma, question.weights)
+        solution, columns, ridge = group.solution, group.columns, Regularization(group.gamma).ridge(question.weights)
         slopes[:, columns], deviations[:, columns] = solution.slopes, group.deviations[:, None]
         alpha[:, columns], bias[columns], products[:, columns] = (
             solution.support_values,
@@ -448,7 +454,8 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
 
 
 def _negative_of_some(kernel: Kernel, X: Any) -> float:
-    """A negative eigenvalue among some of the rows is one of the whole matrix; all rows would not fit memory.
+    """Return a negative eigenvalue among some of the rows, which is one of the whole matrix; all rows would not fit
+    memory.
 
     Some rows prove nothing about all: a user's kernel whose matrix is never formed has no bound.
     """

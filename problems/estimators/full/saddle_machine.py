@@ -28,7 +28,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
-from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import (
     device_points,
     is_device_array,
@@ -56,14 +56,14 @@ SOLVERS: tuple[str, ...] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
 
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
-    """The diagonal of the system, one for all outputs where their gammas agree."""
+    """Return the diagonal of the system, one for all outputs where their gammas agree."""
     if len(set(gammas)) == 1:
-        return ridge_of(gammas[0], weights)
-    return namespace_of(weights).stack([ridge_of(gamma, weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
+        return Regularization(gammas[0]).ridge(weights)
+    return namespace_of(weights).stack([Regularization(gamma).ridge(weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
 def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
-    """Outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
+    """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
     Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
     to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
@@ -77,7 +77,7 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
 def left_out_importance(
     self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
 ) -> "LeftOutImportance":
-    """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
     Each row is predicted by the machine fitted without it, once as it is and once with the input of another row.
     Of N rows every input and repetition costs one kernel matrix, after one inverse for all of them.
@@ -167,19 +167,19 @@ class LeavesOut(Model):
         return importance_of(*arguments, n_repeats, random_state, self.rests_on())
 
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
-        """The machines without a row, each for copies of that row; their outputs at the rows; and the targets."""
+        """Return the machines without a row, each for copies of that row; their outputs there; and the targets."""
         alpha, ridge, codes = self.to_columns()
         primal, system = self.primal(), self.make_system(gram)
         fitted = system.compute_fitted(alpha, self.border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
-            here, on_rows = np.ix_(rows, columns), system.on(rows, d)
+            block, on_rows = np.ix_(rows, columns), system.on(rows, d)
             influence = on_rows.influence(entries=True)
             gram.release()
-            residuals = leave_one_out_residuals(alpha[here], on_rows.diagonal_of(influence))
-            outputs[here] = targets[here] - residuals
-            some, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
-            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, some, linear))
+            residuals = leave_one_out_residuals(alpha[block], on_rows.diagonal_of(influence))
+            outputs[block] = targets[block] - residuals
+            kept_rows, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
+            groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, kept_rows, linear))
         truth = codes if self.estimator._labels else targets
         if primal is not None:
             return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
@@ -187,8 +187,10 @@ class LeavesOut(Model):
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
         bias = np.atleast_1d(to_numpy(self.bias()))
-        known = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
-        machines = uncertainty.OwnRows(tuple(groups), self.kernel_rows, lambda values: values @ known[0] + known[1])
+        coefficients = on_device_of(gram.diagonal, factors), on_device_of(gram.diagonal, bias)
+        machines = uncertainty.OwnRows(
+            tuple(groups), self.kernel_rows, lambda values: values @ coefficients[0] + coefficients[1]
+        )
         return machines, outputs, truth
 
     def make_system(self, gram: Gram) -> LeftOutSystem:
@@ -204,9 +206,9 @@ class LeavesOut(Model):
         kernel: Kernel = model.kernel_
         if is_device_array(X):
             xp = namespace_of(X)
-            given = take_columns(X, model.support_) if kernel.pairwise else X
-            points = given if kernel.pairwise else model.support_vectors_
-            values: Array = kernel.evaluate(given, points, xp.float64)
+            new_points = take_columns(X, model.support_) if kernel.pairwise else X
+            points = new_points if kernel.pairwise else model.support_vectors_
+            values: Array = kernel.evaluate(new_points, points, xp.float64)
             return self.append_linear(values, X)
         out = np.empty((X.shape[0], model.support_.size))
         if kernel.pairwise:
@@ -228,7 +230,9 @@ class LeavesOut(Model):
         room_on_device(home, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
 
     def to_columns(self) -> tuple[Array, Array, Array]:
-        """Support values in the sign of the expansion, diagonal of the system and codes, one column per machine."""
+        """Return support values in the sign of the expansion, diagonal of the system and codes, one column per
+        machine.
+        """
         alpha, ridge = to_numpy(self.estimator._coefficients()), to_numpy(self.ridge())
         alpha = alpha[:, None] if alpha.ndim == 1 else alpha
         codes = np.reshape(to_numpy(getattr(self.estimator, "support_codes_", np.ones(alpha.shape))), alpha.shape)
@@ -274,7 +278,7 @@ class LeavesOut(Model):
 
 
 def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
-    """Whether a model's rows are those of X."""
+    """Return whether a model's rows are those of X."""
     if is_device_array(X) or is_device_array(kept):
         X, kept = to_numpy(X), to_numpy(kept)
     X = X if is_sparse(X) else np.asarray(X)

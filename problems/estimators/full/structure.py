@@ -2,7 +2,7 @@ r"""Structure detection by maximal variation, see :mod:`problems.maximal_variati
 
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +27,15 @@ from substrate.penalized.variation.component_coordinates import CUTOFF
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
 
+class RefittedMachine(NamedTuple):
+    """Support values and biases of the LS-SVM on the relevant components, with its certificate rows and facts."""
+
+    support_values: Array
+    bias: Array
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
 class MaximalVariationModel(VariationModel):
     """The choices, the components, and the refit on those that are relevant."""
 
@@ -43,8 +52,8 @@ class MaximalVariationModel(VariationModel):
 
     def own_rho(self) -> Weights:
         model = self.estimator
-        known = (model.n_features_in_, getattr(model, "feature_names_in_", None))
-        return GroupWeights.of(model.rho, model.groups).of_components(self.component_columns(), *known)
+        columns = (model.n_features_in_, getattr(model, "feature_names_in_", None))
+        return GroupWeights.of(model.rho, model.groups).of_components(self.component_columns(), *columns)
 
     def group_facts(self) -> tuple[tuple[str, str], ...]:
         return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
@@ -54,8 +63,8 @@ class MaximalVariationModel(VariationModel):
         model = self.estimator
         if model.groups is None:
             return {}
-        given = GroupWeights.of(model.rho, model.groups)
-        return {"groups": given.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
+        weights = GroupWeights.of(model.rho, model.groups)
+        return {"groups": weights.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
 
     def fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
         """Return the kernel, the fit of every machine, and the coefficients of all, one column per machine."""
@@ -65,34 +74,43 @@ class MaximalVariationModel(VariationModel):
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, X)
         machines, fits, tol = list(each_machine(Y, model._labels)), [], model._tolerance()
-        whole = choices.coordinates(matrices) if any(one.whole for one in machines) else None
-        for one in machines:
-            shared = whole if one.whole else None  # machines on all rows share their coordinates
-            own = shared or choices.coordinates([one.square(matrix) for matrix in matrices])
-            points = one.points(X, False)
-            fits.append(with_answer(kernel, points, own, one.y, choices, choices.fit(own, one.y), tol))
+        whole = choices.coordinates(matrices) if any(machine_rows.whole for machine_rows in machines) else None
+        for machine_rows in machines:
+            shared = whole if machine_rows.whole else None  # machines on all rows share their coordinates
+            coordinates = shared or choices.coordinates([machine_rows.square(matrix) for matrix in matrices])
+            points = machine_rows.points(X, False)
+            fits.append(
+                with_answer(
+                    kernel, points, coordinates, machine_rows.y, choices, choices.fit(coordinates, machine_rows.y), tol
+                )
+            )
         return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
     def keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
         """Set the fitted attributes, refitting on the relevant components if requested."""
         model = self.estimator
-        one = Y.shape[1] == 1
+        is_single = Y.shape[1] == 1
         bias = np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
         stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
         facts = (("kernel", repr(kernel)), *self.group_facts(), *stated)
         variation = np.array([fit.maximal_variation for fit in fits])
-        model.maximal_variation_ = variation[0] if one else variation
+        model.maximal_variation_ = variation[0] if is_single else variation
         support = np.arange(X.shape[0])
         if model.refit:
             chosen = self.mark_components(model.relevance)
-            parts = tuple(part for part, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep)
+            kept_components = tuple(
+                component for component, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep
+            )
             model.component_support_ = chosen
-            facts += (("refit", f"LS-SVM on {len(parts)} of {chosen.size} components, gamma {model.gamma:g}"),)
-            if parts:
-                kernel = Componentwise(parts)
-                a, bias, more, further = self.refit(X, Y, kernel)
-                facts += further
+            facts += (
+                ("refit", f"LS-SVM on {len(kept_components)} of {chosen.size} components, gamma {model.gamma:g}"),
+            )
+            if kept_components:
+                kernel = Componentwise(kept_components)
+                refitted = self.refit(X, Y, kernel)
+                a, bias, more = refitted.support_values, refitted.bias, refitted.rows
+                facts += refitted.facts
             else:  # only the bias is relevant
                 a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, model._labels), support[:0]
                 more = (mean_row(Y, bias, model._labels, model._tolerance()),)
@@ -101,25 +119,33 @@ class MaximalVariationModel(VariationModel):
             rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
         model.certificate_ = Certificate(model._title, rows, facts)
         warn_unless_holds(model.certificate_)
-        kept = np.ascontiguousarray(a[:, 0] if one else a)
+        kept = np.ascontiguousarray(a[:, 0] if is_single else a)
         if model._labels:  # from regression's sign to that of y f = 1 - e
-            codes = np.ascontiguousarray((Y[:, 0] if one else Y)[support])
+            codes = np.ascontiguousarray((Y[:, 0] if is_single else Y)[support])
             model.support_codes_ = codes
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
-        model._keep_expansion(X, support, kernel, kept, float(bias[0]) if one else bias)
+        model._keep_expansion(X, support, kernel, kept, float(bias[0]) if is_single else bias)
 
-    def refit(
-        self, X: Any, Y: Array, kernel: Componentwise
-    ) -> tuple[Array, Array, tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    def refit(self, X: Any, Y: Array, kernel: Componentwise) -> RefittedMachine:
         model = self.estimator
         gram, method = Gram.of(kernel, X), Method.closed_form(model._tolerance())
         machines, fits = list(each_machine(Y, model._labels)), []
-        for one in machines:
-            known = (one.points(X, False), one.y[:, None], (float(model.gamma),), np.ones(one.y.size))
-            fits.append(fit_saddle(kernel, *known, method, gram=gram.restrict(one.rows), primal=False))
+        for machine_rows in machines:
+            data = (
+                machine_rows.points(X, False),
+                machine_rows.y[:, None],
+                (float(model.gamma),),
+                np.ones(machine_rows.y.size),
+            )
+            fits.append(fit_saddle(kernel, *data, method, gram=gram.restrict(machine_rows.rows), primal=False))
         facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
-        return a, np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits]), tuple(facts)
+        return RefittedMachine(
+            support_values=a,
+            bias=np.array([fit.bias[0] for fit in fits]),
+            rows=worst_rows([fit.rows for fit in fits]),
+            facts=tuple(facts),
+        )
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         model = self.estimator
@@ -230,7 +256,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_l f^l(x^l) + b.
+        """Predict f(x) = sum_l f^l(x^l) + b.
 
         :equation [Pelckmans2005]_ (30): the predictor
         """

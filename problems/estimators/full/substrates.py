@@ -197,7 +197,7 @@ class L1SubstrateRegressor(Regressor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
         return self._expansion(X)
 
 

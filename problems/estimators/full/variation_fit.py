@@ -87,7 +87,7 @@ class Variation:
             object.__setattr__(self, "solver", canonical_name(self.solver))
 
     def coordinates(self, matrices: list[Array]) -> ComponentCoordinates:
-        """The coordinates of the chosen expansion."""
+        """Return the coordinates of the chosen expansion."""
         make = shared_coordinates if self.expansion == "shared" else decoupled_coordinates
         return make(matrices, True, float(self.cutoff), float(self.ridge))
 
@@ -222,7 +222,7 @@ def answer_of(
     fitted: Array,
     tolerance: float,
 ) -> Accuracy:
-    """The row for the stored numbers, by a plain check and then, if needed, an accurate one."""
+    """Return the row for the stored numbers, by a plain check and then, if needed, an accurate one."""
     rows, radii = [], _radii_of_parts(kernel, X, coordinates)
     permitted = Tolerance.of(y, np.ones(y.size), tolerance)
     values, arguments = DoubledComponents(coordinates, radii), (y, rho, witness, fitted, permitted)
@@ -245,7 +245,7 @@ def answer_of(
 
 
 def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
-    """Whether there are no directions of the components beyond those that the cut-off keeps."""
+    """Return whether there are no directions of the components beyond those that the cut-off keeps."""
     n, p = X.shape
     features = [component.rank(p) for component in kernel.components(p)]
     ranks = [n if rank is None else min(n, rank) for rank in features]
@@ -263,7 +263,7 @@ def with_answer(
     fit: VariationFit,
     tol: float,
 ) -> VariationFit:
-    """The fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
+    """Return the fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
     a, b, rho = fit.coefficients, fit.bias, choices.rho
     if a.ndim == 1:
         fitted = expansion_values(kernel, X, a, b, X)
@@ -281,17 +281,17 @@ def with_answer(
 
 
 def _is_polished(solver: str, fit: VariationFit) -> bool:
-    """Whether a point is that of an active set; otherwise it is the interior point of a solver."""
+    """Return whether a point is that of an active set; otherwise it is the interior point of a solver."""
     return solver == "auto" and fit.exact
 
 
 def in_words(rho: Weights) -> str:
-    """The weights as a certificate states them."""
+    """Return the weights as a certificate states them."""
     return f"{rho.min():g} to {rho.max():g}, one per component" if isinstance(rho, np.ndarray) else f"{rho:g}"
 
 
 def smallest_rho(value: float, Y: Array) -> float:
-    """A chosen weight; zero is replaced by the smallest positive number."""
+    """Return a chosen weight; zero is replaced by the smallest positive number."""
     return max(value, 1e-9 * float(np.ptp(Y)) or 1e-9)
 
 
@@ -346,21 +346,29 @@ class VariationModel(DecoupledModel):
         model = self.estimator
         rows = rows_of_fit(model, Y.shape[0])
         X, Y = X[rows], Y[rows]
-        held = model._coefficients()
-        if held.shape[0] != rows.size:
-            raise DataError(f"the model has {held.shape[0]} support values, these are {rows.size} rows")
-        a = held[:, None] if held.ndim == (2 if self.decoupled else 1) else held
+        stored = model._coefficients()
+        if stored.shape[0] != rows.size:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {rows.size} rows")
+        a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
         fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
         kernel: Any = model.kernel_
         matrices = kernel_matrices(kernel, X)
         choices = self.recall_choices(Y)
-        for one in each_machine(Y, model._labels):
-            coordinates = choices.coordinates([one.square(matrix) for matrix in matrices])
-            own = np.ascontiguousarray(a[one.rows, one.column])
-            fit = choices.fit(coordinates, one.y)
-            stored = (own, float(biases[one.column]), fitted[one.rows, one.column])
-            data = (kernel, one.points(X, False), coordinates, one.y, choices.rho)
-            yield StoredVariation(*data, fit, *stored, self.tolerance_of(fit))
+        for machine_rows in each_machine(Y, model._labels):
+            coordinates = choices.coordinates([machine_rows.square(matrix) for matrix in matrices])
+            fit = choices.fit(coordinates, machine_rows.y)
+            yield StoredVariation(
+                kernel=kernel,
+                points=machine_rows.points(X, False),
+                coordinates=coordinates,
+                y=machine_rows.y,
+                rho=choices.rho,
+                fit=fit,
+                a=np.ascontiguousarray(a[machine_rows.rows, machine_rows.column]),
+                b=float(biases[machine_rows.column]),
+                fitted=fitted[machine_rows.rows, machine_rows.column],
+                tolerance=self.tolerance_of(fit),
+            )
 
     def recall_choices(self, Y: Array) -> Variation:
         """Return the choices of the fit, by the fast path."""

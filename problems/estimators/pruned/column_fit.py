@@ -33,8 +33,9 @@ from substrate.least_squares.column_accuracy import (
     kept_values,
 )
 from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, ridge_of
+from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
@@ -122,7 +123,7 @@ class ColumnModel(Model):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        machines = (self.recall_machine(held) for held in self.check_rows(*self.recall_codes(X, y)))
+        machines = (self.recall_machine(stored) for stored in self.check_rows(*self.recall_codes(X, y)))
         facts = (("kernel", repr(self.estimator.kernel_)),)
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
@@ -135,16 +136,16 @@ class ColumnModel(Model):
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
         bias, fitted = np.atleast_1d(model.bias_), np.reshape(self.evaluate(X), (X.shape[0], -1))
-        for one in each_machine(Y, True):
-            members, column = one.rows, one.column
+        for machine_rows in each_machine(Y, True):
+            members, column = machine_rows.rows, machine_rows.column
             used = np.flatnonzero(a[:, column])
             # a coefficient on a row outside this machine is not one of its columns
             place = np.searchsorted(members, model.support_[used])
             inside = place < members.size
             inside[inside] = members[place[inside]] == model.support_[used][inside]
             yield ColumnMachineData(
-                points=one.points(X, model.kernel_.pairwise),
-                y=one.y,
+                points=machine_rows.points(X, model.kernel_.pairwise),
+                y=machine_rows.y,
                 columns=place[inside],
                 gamma=positive(model.gamma, "gamma"),
                 bias=float(bias[column]),
@@ -183,7 +184,7 @@ class ColumnReducedClassifier(Classifier):
         measured: dict[str, float] = {}
         for machines, members in _groups(Y):
             gram_of_members = gram if members.size == gram.n else gram.restrict(members)
-            ridge = ridge_of(gamma, np.ones(members.size))
+            ridge = Regularization(gamma).ridge(np.ones(members.size))
             codes = np.ascontiguousarray(Y[np.ix_(members, machines)])
             points = points_of(X, members, kernel.pairwise)
             group = MachineGroup(
@@ -229,7 +230,7 @@ class ColumnReducedClassifier(Classifier):
         """Choose the patterns that each machine of the group keeps."""
 
     def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        """Least squares on the kept columns, all rows."""
+        """Solve least squares on the kept columns, all rows."""
         B = bordered_target(group.labels[:, machine])
         solved = solve_columns(group.matrix, columns, B)
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
@@ -292,7 +293,7 @@ class StoredColumns:
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
-    """Machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
+    """Yield machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
     if (Y != 0.0).all():
         yield list(range(Y.shape[1])), np.arange(Y.shape[0])
     else:
@@ -309,7 +310,7 @@ def _bounded_columns(
     solved: ColumnSolution,
     tolerance: float,
 ) -> tuple[tuple[Row, ...], Facts]:
-    """The accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
+    """Return the accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
     if not solved.full:
         return (), (_DEPENDENT,)
     machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)

@@ -33,12 +33,12 @@ class PrunedCalibration(Calibration):
     """Rows left out in folds, of machines that are pruned as this one was."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Pruned to the same share of the rows, with the gamma and the kernel of this machine."""
+        """Return a machine pruned to the same share of the rows, with the gamma and the kernel of this machine."""
         model = self.estimator
         most = int(0.8 * X.shape[0]) - model.classes_.size  # the rows of the smallest fold's machine
         kept = {"n_support": max(2, min(round(0.8 * model.support_.size), most)), "cv": "training"}
-        own = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
-        return super().fold_machine(X).set_params(**kept, **own)
+        parameters = {"gamma": model.gamma_, "kernel": model.kernel_, "retune": False}
+        return super().fold_machine(X).set_params(**kept, **parameters)
 
 
 @dataclass(eq=False, repr=False)
@@ -144,11 +144,11 @@ class PrunedLSSVMRegressor(Regressor):
         return self
 
     def predict(self, X: Any) -> Array:
-        """f(x) = sum_k alpha_k k(x_k, x) + b over the rows left."""
+        """Predict f(x) = sum_k alpha_k k(x_k, x) + b over the rows left."""
         return self._expansion(X)
 
     def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """The machine of another step as a separate model, from the training rows, and certified on them."""
+        """Return the machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
         rows = self._model.check_rows_again(X, y, sample_weight, True)
@@ -246,7 +246,7 @@ class PrunedLSSVMClassifier(Classifier):
             )
 
     def model_at(self, step: int, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """The machine of another step as a separate model, from the training rows, and certified on them."""
+        """Return the machine of another step as a separate model, from the training rows, and certified on them."""
         check_is_fitted(self)
         number = self._model.number(step)
         rows, groups = self._model.group_rows(X, y, sample_weight)

@@ -26,6 +26,7 @@ from substrate.errors import IndefiniteKernelWarning
 from substrate.least_squares.adaline import eliminate_patterns
 from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.column_reduction import support_count
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import bordered_target, solve_saddle_system
 
@@ -38,7 +39,7 @@ class PatternModel(ColumnModel, LeavesOut):
     conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
 
     def ridge(self) -> Array:
-        return np.full(self.estimator.support_.size, 1.0 / positive(self.estimator.gamma, "gamma"))
+        return np.full(self.estimator.support_.size, Regularization(positive(self.estimator.gamma, "gamma")).lam)
 
     def members(self, alpha: Array, codes: Array) -> Any:
         return alpha != 0.0  # every machine keeps its own rows
@@ -169,7 +170,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
 
 
 def _generator(random_state: Any) -> Any:
-    """A random state as scikit-learn reads it, or one of numpy's generators."""
+    """Return a random state as scikit-learn reads it, or one of numpy's generators."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.integers(2**31))
     return check_random_state(random_state)

@@ -72,7 +72,9 @@ class Index:
     def outputs_at_kept_rows(
         self, Y: Array, ridge: Array, rows: Rows, alpha: Array, diagonal: Array, B: Callable[[], Array]
     ) -> Array:
-        """The outputs at the kept rows, of the machine or of that without the row or its fold: y minus the error."""
+        """Return the outputs at the kept rows, of the machine or of that without the row or its fold: y minus the
+        error.
+        """
         if self.name == "loo":
             return np.asarray(Y - leave_one_out_residuals(alpha, diagonal))
         if self.folds is not None:
@@ -84,7 +86,7 @@ class Index:
         return np.asarray(Y - ridge[:, None] * alpha)
 
     def scores(self, gram: Gram, cross: Array | None, machines: Sequence[Snapshot]) -> list[float]:
-        """The index of machines on fewer and fewer rows, by one product; ``cross`` is k(validation, training)."""
+        """Score machines on fewer and fewer rows, by one product; ``cross`` is k(validation, training)."""
         most, fewest = machines[0].rows, machines[-1].rows
         place = np.full(gram.n, -1)
         place[most] = np.arange(most.size)
@@ -157,11 +159,11 @@ class Pruning:
     given: Array | None = None
 
     def weigh_rows(self, rows: Rows, robust: Array) -> Array:
-        """The weights of the errors of some rows: the given ones times the robust ones."""
+        """Return the weights of the errors of some rows: the given ones times the robust ones."""
         return robust if self.given is None else self.given[rows] * robust
 
     def limit(self, score: float) -> float:
-        """The largest index that does not count as degraded."""
+        """Return the largest index that does not count as degraded."""
         return score * (1.0 + self.growth) if self.relative else score + self.growth
 
     @property
@@ -171,7 +173,9 @@ class Pruning:
         return fewest if self.n_support is None else max(fewest, self.n_support)
 
     def leavers(self, rows: Rows, alpha: Array) -> Rows:
-        """The rows of the smallest support values: a step of them, at least one, and never the last of a class."""
+        """Return the rows of the smallest support values: a step of them, at least one, and never the last of a
+        class.
+        """
         wanted = self.step if isinstance(self.step, int) else max(1, int(self.step * rows.size))
         wanted = min(wanted, rows.size - self.least)
         sizes = row_sizes(alpha)
@@ -192,5 +196,5 @@ class Pruning:
         return np.array(chosen, dtype=np.intp)
 
     def staying(self, machine: Snapshot) -> Rows:
-        """The rows left after the next step."""
+        """Return the rows left after the next step."""
         return np.setdiff1d(machine.rows, self.leavers(machine.rows, machine.support_values))

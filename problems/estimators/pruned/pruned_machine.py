@@ -26,8 +26,9 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_and_refine
 from substrate.least_squares.leave_one_out import checked_splits
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["PrunedModel", "PrunedRows"]
 
@@ -51,7 +52,7 @@ class PrunedRows:
     given: Any
 
     def weigh_rows(self, rows: Any, robust: Array) -> Array:
-        """The weights of the errors of some rows: the given ones times the robust ones."""
+        """Return the weights of the errors of some rows: the given ones times the robust ones."""
         return robust if self.weights is None else self.weights[rows] * robust
 
 
@@ -63,16 +64,16 @@ class PrunedModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the rows of the chosen step among the data of the fit."""
         if not self.estimator._labels:
-            known = self.check_rows_again(X, y, sample_weight, True)
-            return self.given_fit(known, known.y[:, None])
-        known, groups = self.group_rows(X, y, sample_weight)
-        return self.given_fit(known, self.estimator.code_book_[groups])
+            checked = self.check_rows_again(X, y, sample_weight, True)
+            return self.given_fit(checked, checked.y[:, None])
+        checked, groups = self.group_rows(X, y, sample_weight)
+        return self.given_fit(checked, self.estimator.code_book_[groups])
 
     def group_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[PrunedRows, Any]:
         """Return training rows given again, and the number of the class of each."""
-        known = self.check_rows_again(X, y, sample_weight, False)
-        refuse_strange_classes(self.estimator, known.y)
-        return known, np.searchsorted(self.estimator.classes_, known.y)
+        checked = self.check_rows_again(X, y, sample_weight, False)
+        refuse_strange_classes(self.estimator, checked.y)
+        return checked, np.searchsorted(self.estimator.classes_, checked.y)
 
     def keep_codes(
         self,
@@ -106,7 +107,7 @@ class PrunedModel(LeavesOut):
             raise DataError("X_val and y_val come together; one of them is missing")
         if (model.cv is None) != (X_val is not None):
             raise DataError(
-                "cv=None judges by X_val and y_val, and only it does: "
+                "cv=None needs X_val and y_val, and no other cv takes them: "
                 f"received cv={model.cv!r} {'without' if X_val is None else 'with'} them"
             )
 
@@ -117,12 +118,12 @@ class PrunedModel(LeavesOut):
             return Index("validation", loss, points)
         if isinstance(model.cv, str):
             return Index(model.cv, loss)
-        n, given, y = len(rows.y), len(rows.given), rows.given
+        n, n_given, y = len(rows.y), len(rows.given), rows.given
         if isinstance(model.cv, Integral):
             return Index("folds", loss, folds=np.arange(n) % int(model.cv))
         folds = np.full(n, -1)
-        splits = check_cv(model.cv, y, classifier=classifier).split(np.empty((given, 0)), y)
-        for number, (train, test) in enumerate(checked_splits(splits, given, rows.numbers)):
+        splits = check_cv(model.cv, y, classifier=classifier).split(np.empty((n_given, 0)), y)
+        for number, (train, test) in enumerate(checked_splits(splits, n_given, rows.numbers)):
             if train.size + test.size != n or (folds[test] >= 0).any():
                 raise DataError(f"split {number} of cv is no fold: every row must be left out once and train otherwise")
             folds[test] = number
@@ -157,10 +158,10 @@ class PrunedModel(LeavesOut):
         pruned = prune(task, kernel, gamma)
         path, chosen = pruned.path, pruned.chosen
         step = path[chosen]
-        part, Y = pruned.gram.restrict(step.rows), task.Y[step.rows]
+        gram_of_rows, Y = pruned.gram.restrict(step.rows), task.Y[step.rows]
         weights = task.weigh_rows(step.rows, step.weights)
-        ridge = ridge_of(step.gamma, weights)
-        solved = solve_saddle_system(part, Y, ridge)
+        ridge = Regularization(step.gamma).ridge(weights)
+        solved = solve_saddle_system(gram_of_rows, Y, ridge)
         points = points_of(task.X, step.rows, step.kernel.pairwise)
         gammas, tolerances = (step.gamma,) * Y.shape[1], tolerances_of(Y, weights, self.estimator._tolerance())
         question = AnswerProblem(
@@ -170,15 +171,17 @@ class PrunedModel(LeavesOut):
             gammas=gammas,
             weights=weights,
             tolerances=tolerances,
-            negative=part.negative,
+            negative=gram_of_rows.negative,
         )
-        answer = bound_and_refine(question, solved.support_values, solved.bias, solved.products, part.diagonal, part)
-        checks = _checks(part, Y, ridge, answer.support_values, answer.bias)
-        one = Y.shape[1] == 1
-        alpha = np.ascontiguousarray(answer.support_values[:, 0] if one else answer.support_values)
-        step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if one else answer.bias)
+        answer = bound_and_refine(
+            question, solved.support_values, solved.bias, solved.products, gram_of_rows.diagonal, gram_of_rows
+        )
+        checks = _checks(gram_of_rows, Y, ridge, answer.support_values, answer.bias)
+        is_single = Y.shape[1] == 1
+        alpha = np.ascontiguousarray(answer.support_values[:, 0] if is_single else answer.support_values)
+        step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if is_single else answer.bias)
         solver = ("solver", f"closed form, refined {solved.refinements} times")
-        facts = (*part.record(), *_facts(pruned, task), solver, *answer.facts)
+        facts = (*gram_of_rows.record(), *_facts(pruned, task), solver, *answer.facts)
         certificate = Certificate(self.estimator._title, (*answer.rows, *checks), facts)
         warn_unless_holds(certificate)
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
@@ -196,27 +199,27 @@ class PrunedModel(LeavesOut):
             model.certificate_ = certificate
         model.pruning_path_ = tuple(replace(step, rows=known.numbers[step.rows]) for step in path)
         model.step_, model.gamma_, model.weights_ = chosen, step.gamma, step.weights
-        model.ridge_ = ridge_of(step.gamma, known.weigh_rows(step.rows, step.weights))
-        own = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
-        model._keep_expansion(own, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
+        model.ridge_ = Regularization(step.gamma).ridge(known.weigh_rows(step.rows, step.weights))
+        points = known.X if step.kernel.pairwise else points_of(known.X, step.rows, False)
+        model._keep_expansion(points, known.numbers[step.rows], step.kernel, signs * step.support_values, step.bias)
 
     def check_rows(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Return rows of positive weight and their targets, checked."""
-        X, given, weights = self.estimator._check_data(X, y, sample_weight, numeric=numeric)
-        X, y, weights, numbers = self.estimator._keep_weighted(X, given, weights)
-        return PrunedRows(X=X, y=y, weights=None if (weights == 1.0).all() else weights, numbers=numbers, given=given)
+        X, targets, weights = self.estimator._check_data(X, y, sample_weight, numeric=numeric)
+        X, y, weights, numbers = self.estimator._keep_weighted(X, targets, weights)
+        return PrunedRows(X=X, y=y, weights=None if (weights == 1.0).all() else weights, numbers=numbers, given=targets)
 
     def check_rows_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Return the training rows given again; refused where they are not those that the path began with."""
         model = self.estimator
-        known: PrunedRows = type(model)(model.kernel)._model.check_rows(X, y, sample_weight, numeric)
+        checked: PrunedRows = type(model)(model.kernel)._model.check_rows(X, y, sample_weight, numeric)
         first = model.pruning_path_[0].rows
-        if known.numbers.size != first.size:
-            raise DataError(f"the path began with {first.size} rows, these are {known.numbers.size}")
-        if not np.array_equal(known.numbers, first):
-            row = int(np.setdiff1d(first, known.numbers)[0])
+        if checked.numbers.size != first.size:
+            raise DataError(f"the path began with {first.size} rows, these are {checked.numbers.size}")
+        if not np.array_equal(checked.numbers, first):
+            row = int(np.setdiff1d(first, checked.numbers)[0])
             raise DataError(f"row {row} was fitted and has weight zero here; pass the sample_weight of the fit")
-        return known
+        return checked
 
     def own_path(self, known: PrunedRows) -> tuple[PruningStep, ...]:
         """Return the path with its rows numbered as those of ``known``."""
@@ -236,24 +239,25 @@ class PrunedModel(LeavesOut):
     def given_fit(self, known: PrunedRows, Y: Array) -> GivenFit:
         """Return the rows left of the training data given again, with their stored robust weights and gammas."""
         model = self.estimator
-        left = np.searchsorted(known.numbers, model.support_)
-        points = points_of(known.X, left, model.kernel_.pairwise)
+        places = np.searchsorted(known.numbers, model.support_)
+        points = points_of(known.X, places, model.kernel_.pairwise)
         gammas, tolerance = (model.gamma_,) * Y.shape[1], model._tolerance()
-        weights = known.weigh_rows(left, model.weights_)
-        return GivenFit(X=points, Y=Y[left], weights=weights, gammas=gammas, tolerance=tolerance)
+        weights = known.weigh_rows(places, model.weights_)
+        return GivenFit(X=points, Y=Y[places], weights=weights, gammas=gammas, tolerance=tolerance)
 
     def certify_step(self, number: int, known: PrunedRows, Y: Array) -> None:
         """Set the certificate of a model that is another step of the path."""
         model = self.estimator
-        again = certify_stored(model._title, recall_saddle(model, self.given_fit(known, Y)))
-        model.certificate_ = replace(again, title=f"{model._title}, step {number}")
+        certificate = certify_stored(model._title, recall_saddle(model, self.given_fit(known, Y)))
+        model.certificate_ = replace(certificate, title=f"{model._title}, step {number}")
         warn_unless_holds(model.certificate_)
 
     def check_loaded(self) -> None:
         """Refuse a path that no fit leaves."""
         model = self.estimator
         if not hasattr(model, "ridge_"):
-            model.ridge_ = ridge_of(model.gamma_, model.weights_)  # release 0.1 took no weights but the robust ones
+            # release 0.1 took no weights but the robust ones
+            model.ridge_ = Regularization(model.gamma_).ridge(model.weights_)
         super().check_loaded()
         if model.ridge_.shape != model.support_.shape:
             raise DataError("the diagonal of the system and the support do not belong together")
@@ -267,7 +271,7 @@ class PrunedModel(LeavesOut):
 
 
 def _whole(step: PruningStep) -> bool:
-    """Whether rows, weights and support values of a step belong together."""
+    """Return whether rows, weights and support values of a step belong together."""
     arrays = (step.rows, step.weights, step.support_values)
     if not all(isinstance(array, np.ndarray) and array.ndim for array in arrays) or not isinstance(step.kernel, Kernel):
         return False

@@ -23,7 +23,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.pruning import DownDating
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["Pruned", "PruningLine", "PruningSetting", "prune"]
 
@@ -44,7 +45,7 @@ class PruningSetting:
 
     @classmethod
     def of(cls, task: Pruning, kernel: Kernel, gamma: float) -> "PruningSetting":
-        """The matrices of a kernel on the rows to prune, and with the validation rows if they are used."""
+        """Return the matrices of a kernel on the rows to prune, and with the validation rows if they are used."""
         gram = Gram.of(kernel, task.X)
         if not kernel.trusted:
             gram.check_definite()
@@ -58,24 +59,24 @@ class PruningSetting:
         return cls(kernel, gamma, gram, kernel(task.index.points, None if kernel.pairwise else task.X))
 
     def scores(self, task: Pruning, machines: Sequence[Snapshot]) -> list[float]:
-        """The index of machines on fewer and fewer rows."""
+        """Return the index of machines on fewer and fewer rows."""
         return task.index.scores(self.gram, self.cross, machines)
 
 
 def _fit_snapshot(task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> Snapshot:
-    """The machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
+    """Return the machine on some of the rows, by a separate fit; with ``reweight``, with new weights."""
     if not task.reweight:
         return PruningLine(task, setting, rows, weights).machine
     gram = setting.gram.restrict(rows)
     alpha, bias, v = _robust_fit(task, gram, setting.gamma, rows)
-    ridge = ridge_of(setting.gamma, task.weigh_rows(rows, v))
+    ridge = Regularization(setting.gamma).ridge(task.weigh_rows(rows, v))
     B = projected_inverse(gram, ridge) if task.index.leaves_out else np.ones((1, 1))
     outputs = task.index.outputs_at_kept_rows(task.Y[rows], ridge, rows, alpha, B.diagonal(), lambda: B)
     return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=v, outputs=outputs)
 
 
 def _robust_fit(task: Pruning, gram: Gram, gamma: float, rows: Rows) -> tuple[Array, Array, Array]:
-    """Algorithm 1 on some of the rows: support values, bias and weights."""
+    """Run Algorithm 1 on some of the rows: support values, bias and weights."""
     assert task.weighting is not None
     weights = np.ones(rows.size) if task.given is None else task.given[rows]
     solved, history, _ = reweighted_fits(gram, task.Y[rows, 0], gamma, weights, task.weighting, task.scale, 1, 0.0)
@@ -88,14 +89,14 @@ class PruningLine:
     def __init__(self, task: Pruning, setting: PruningSetting, rows: Rows, weights: Array) -> None:
         self._task, self._base, self._weights = task, rows, weights[rows]
         self._part = setting.gram.restrict(rows)
-        self._ridge = ridge_of(setting.gamma, task.weigh_rows(rows, self._weights))
+        self._ridge = Regularization(setting.gamma).ridge(task.weigh_rows(rows, self._weights))
         solved = solve_saddle_system(self._part, task.Y[rows], self._ridge)
         self._alpha, self._bias = solved.support_values, solved.bias
         self._engine: DownDating | None = None
         self.machine = self._snapshot(np.arange(rows.size), self._alpha, self._bias)
 
     def batch(self) -> list[Snapshot]:
-        """The next machines, as many as are scored together; none if they do not solve their systems."""
+        """Return the next machines, as many as are scored together; none if they do not solve their systems."""
         engine = self._start()
         machines: list[Snapshot] = []
         removed = 0
@@ -113,7 +114,7 @@ class PruningLine:
         return self._engine
 
     def _snapshot(self, kept: Rows, alpha: Array, bias: Array) -> Snapshot:
-        """The machine on the rows ``left`` of the first ones, with their support values."""
+        """Return the machine on the rows ``left`` of the first ones, with their support values."""
         index, rows = self._task.index, self._base[kept]
         engine = self._start() if index.leaves_out else None
         diagonal = np.ones(kept.size) if engine is None else engine.diagonal
@@ -123,7 +124,7 @@ class PruningLine:
         return Snapshot(rows=rows, support_values=alpha, bias=bias, weights=self._weights[kept], outputs=outputs)
 
     def _sound(self, engine: DownDating) -> bool:
-        """Whether the last machine solves its system as well as LAPACK would."""
+        """Return whether the last machine solves its system as well as LAPACK would."""
         kept, alpha, bias, Y = engine.rows, engine.support_values, engine.bias, self._task.Y[self._base]
         products = self._part.product(alpha)
         residual = (Y - products - self._ridge[:, None] * alpha - bias)[kept]
@@ -134,7 +135,7 @@ class PruningLine:
 
 
 def _as_step(setting: PruningSetting, machine: Snapshot, score: float, retuned: bool = False) -> PruningStep:
-    """The record of a machine, without the column axis where it has one output."""
+    """Return the record of a machine, without the column axis where it has one output."""
     is_single = machine.support_values.shape[1] == 1
     alpha = np.ascontiguousarray(machine.support_values[:, 0] if is_single else machine.support_values)
     bias = float(machine.bias[0]) if is_single else machine.bias
@@ -196,7 +197,7 @@ def prune(task: Pruning, kernel: Kernel, gamma: float) -> Pruned:
 def _machines(
     task: Pruning, setting: PruningSetting, rows: Rows, weights: Array, restarts: list[int]
 ) -> Iterator[PruningStep]:
-    """The machine on these rows and those after it, down to the fewest rows allowed."""
+    """Yield the machine on these rows and those after it, down to the fewest rows allowed."""
     refits, follows = _refit(task, setting, rows, weights), _down_date(task, setting, rows, weights, restarts)
     for machines in refits if task.reweight else follows:
         for machine, score in zip(machines, setting.scores(task, machines), strict=True):
@@ -231,7 +232,7 @@ def _down_date(
 def _retune(
     task: Pruning, setting: PruningSetting, step: PruningStep, weights: Array
 ) -> tuple[PruningStep, PruningSetting]:
-    """The best machine on the same rows with gamma and widths nearby; the search moves while it improves."""
+    """Return the best machine on the same rows with gamma and widths nearby; the search moves while it improves."""
     best, centre = step, setting
     for _ in range(_MOVES):
         best_step, where = best, centre
@@ -255,7 +256,7 @@ def _retune(
 
 
 def _wider(kernel: Kernel, factor: float) -> Kernel | None:
-    """The kernel with all its widths multiplied, or None where it has none."""
+    """Return the kernel with all its widths multiplied, or None where it has none."""
     if factor == 1.0:
         return kernel
     scales = kernel.scales().items()

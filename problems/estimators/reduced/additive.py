@@ -56,12 +56,14 @@ class SparseComponentwiseModel(AdditiveModel, SparseModel):
     def keep_of_rows(self, fit: ReducedFit) -> None:
         rows, kernel, beta = fit.prepared.rows, fit.prepared.kernel, fit.coefficients[:, 0]
         points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
-        parts = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
-        functions = component_functions(parts, points, beta / unit)
+        components = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
+        functions = component_functions(components, points, beta / unit)
         self.estimator.maximal_variation_ = (
             unit * rows.sums(VariationOfLeaf(functions), "variation of components").largest
         )
-        squares = np.array([beta / unit @ symmetric_matrix(part, points) @ (beta / unit) for part in parts])
+        squares = np.array(
+            [beta / unit @ symmetric_matrix(component, points) @ (beta / unit) for component in components]
+        )
         self.estimator.component_norms_ = unit * np.sqrt(np.maximum(squares, 0.0))
 
 
@@ -111,22 +113,26 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
 
     def solve_again(self, data: FitData) -> tuple[VariationRows, ReducedVariation]:
         """Return rows against the basis of this model, and the problem solved on them."""
-        known = self.training_rows(data).target_summary()
+        summary = self.training_rows(data).target_summary()
         return self.solve_on(
-            self.estimator.support_vectors_, self.estimator.kernel_, data, known, target_unit(known.extremes)
+            self.estimator.support_vectors_, self.estimator.kernel_, data, summary, target_unit(summary.extremes)
         )
 
     def solve(self, data: FitData) -> tuple[PreparedRows, VariationRows, ReducedVariation]:
-        made = prepare(self.data_kernel(data), data, self.choice(), float(self.estimator.ridge), independent=False)
-        return made, *self.solve_on(made.basis.points, made.kernel, data, made.targets, made.origin.unit)
+        prepared = prepare(self.data_kernel(data), data, self.choice(), float(self.estimator.ridge), independent=False)
+        return prepared, *self.solve_on(
+            prepared.basis.points, prepared.kernel, data, prepared.targets, prepared.origin.unit
+        )
 
     def solve_on(
         self, points: Any, kernel: Any, data: FitData, known: TargetSummary, unit: float
     ) -> tuple[VariationRows, ReducedVariation]:
         model = self.estimator
-        parts = kernel.components(data.source.n_features)
-        matrices = [symmetric_matrix(part, points) for part in parts]
-        values = ComponentFeatures.of([KernelValues(part, points) for part in parts], matrices, float(model.cutoff))
+        components = kernel.components(data.source.n_features)
+        matrices = [symmetric_matrix(component, points) for component in components]
+        values = ComponentFeatures.of(
+            [KernelValues(component, points) for component in components], matrices, float(model.cutoff)
+        )
         rows = VariationRows(
             values=values, source=data.source, passes=data.passes, targets=known, unit=unit, anchor=points
         )
@@ -135,8 +141,8 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
     def outputs_of_rows(self) -> OutputsOfBlock:
         model = self.estimator
         kernel: Any = model.kernel_
-        parts = kernel.components(model.n_features_in_)
-        values = component_functions(parts, model.support_vectors_, model.support_values_)
+        components = kernel.components(model.n_features_in_)
+        values = component_functions(components, model.support_vectors_, model.support_values_)
         return OutputsOfBlock(values, np.ones((values.n_basis, 1)), np.array([model.bias_]))
 
     @property

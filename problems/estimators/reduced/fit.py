@@ -14,6 +14,7 @@ from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import HOST, namespace_of, own_copy, room_on_device, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
@@ -62,12 +63,12 @@ class FitData:
 
     @classmethod
     def of_numbers(cls, X: Any, y: Array, passes: OpenPasses, weighed: Weighed = ALIKE) -> "FitData":
-        """Rows in memory and their targets."""
+        """Return rows in memory and their targets."""
         return cls(ArraySource(X, y[:, None], weights=weighed.weights), passes, weighed=weighed)
 
     @classmethod
     def of_labels(cls, X: Any, labels: Any, coding: str, passes: OpenPasses, weighed: Weighed = ALIKE) -> "FitData":
-        """Rows in memory and their labels."""
+        """Return rows in memory and their labels."""
         classes = Classes.of(labels, coding)
         targets = _summary(classes, _counts(labels))
         source = ArraySource(X, own_copy(classes.codes(labels)), weights=weighed.weights)
@@ -77,7 +78,7 @@ class FitData:
     def of_stream(
         cls, rows: Source, survey: Survey, coding: str | None, passes: OpenPasses, weighed: Weighed = ALIKE
     ) -> "FitData":
-        """Rows that are read in passes, after a first one."""
+        """Return rows that are read in passes, after a first one."""
         if survey.count < 2:
             raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")
         if isinstance(survey.targets, Labels):
@@ -106,7 +107,7 @@ class FitData:
         return 1 if self.classes is None else int(self.classes.book.shape[1])
 
     def width_rows(self) -> Any:
-        """Rows that determine the width of a kernel: the same numbers wherever the rows are."""
+        """Return rows that determine the width of a kernel: the same numbers wherever the rows are."""
         numbers, block = width_rows(self.source.n_rows), self.source.block_in_memory
         if block is not None and numbers.size == self.source.n_rows:
             return block.X
@@ -114,13 +115,13 @@ class FitData:
 
 
 def _counts(labels: Any) -> Any:
-    """The number of rows of each class, in the order of the classes."""
+    """Return the number of rows of each class, in the order of the classes."""
     names, counts = (to_numpy(array) for array in namespace_of(labels).unique_counts(labels))
     return counts[np.argsort(names)]  # the standard guarantees no order
 
 
 def _summary(classes: Classes, counts: Any) -> TargetSummary:
-    """The summary of the codes, by counting."""
+    """Return the summary of the codes, by counting."""
     total, book = int(counts.sum()), classes.book
     return TargetSummary(total, np.asarray((counts / total) @ book), book.min(axis=0), book.max(axis=0))
 
@@ -205,7 +206,7 @@ def prepare(
 
 
 def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
-    """The kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
+    """Return the kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
     if whole is not None:
         return whole.restrict(basis.rows)
     gram = gram_kind(basis.points)(kernel(basis.points), kernel)
@@ -215,7 +216,7 @@ def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
 
 
 def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
-    """A precomputed kernel matrix, checked, as the rows of a source."""
+    """Return a precomputed kernel matrix, checked, as the rows of a source."""
     block = source.whole("a precomputed kernel matrix must be in memory")
     if source.home != HOST:
         raise DataError("a reduced basis of a precomputed kernel works on numpy arrays (K.cpu().numpy(), K.get())")
@@ -250,7 +251,7 @@ def fit_reduced(
 
     ``tolerance`` is the accuracy required, as a share of the spread of y.
     """
-    lam = 1.0 / gamma
+    lam = Regularization(gamma).lam
     solved = SolvedAt(prepared, statistic, spectrum, _solution(prepared, lam, spectrum, statistic, tolerance))
     return _keep(resolve(solved, lam, tolerance), gamma)
 
@@ -277,7 +278,7 @@ def _keep(solved_at: SolvedAt, gamma: float) -> ReducedFit:
         solved_at.spectrum,
         solved_at.solution,
     )
-    lam = 1.0 / gamma
+    lam = Regularization(gamma).lam
     how = (
         ("statistic", f"{statistic.method}, error estimated at {spectrum.error:.1e}"),
         ("solver", f"eigen-features, refined {solved.refinements} times"),
@@ -361,17 +362,17 @@ def solve_at(prepared: PreparedRows, lam: float, tolerance: float, weights: RowW
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is not finite, and its rows fail
 def one_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
-    """Statistic and solution at one gamma."""
-    lam = 1.0 / gamma
+    """Return the statistic and solution at one gamma."""
+    lam = Regularization(gamma).lam
     with blas_threads(prepared.rows.n_basis):  # once: to set the number and restore it takes as long as a small product
         return _keep(resolve(solve_at(prepared, lam, tolerance), lam, tolerance), gamma)
 
 
 def iterated_fit(prepared: PreparedRows, gamma: float, tolerance: float) -> ReducedFit:
-    """The solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
-    rows, features = prepared.rows, prepared.features
+    """Return the solution at one gamma by conjugate gradients, without a statistic and so without leverages."""
+    rows, features, lam = prepared.rows, prepared.features, Regularization(gamma).lam
     solved = solve_by_gradients(
-        rows, features, prepared.origin, 1.0 / gamma, prepared.K, targets=prepared.targets, answer_share=tolerance
+        rows, features, prepared.origin, lam, prepared.K, targets=prepared.targets, answer_share=tolerance
     )
     reason = ""
     if not solved.is_converged:

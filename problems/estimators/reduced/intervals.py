@@ -9,6 +9,7 @@ from problems.estimators.shared.guarantees import chosen_on_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
+from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import eigen_features
 from substrate.reduced.rows import BasisValues
@@ -30,10 +31,10 @@ class ReducedIntervals(LeftOutIntervals):
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
                 "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
             )
-        given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
-        with model._model.read_again(*given) as data:
-            known = model._model.training_rows(data)
-            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(known, self.gamma())
+        data_given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
+        with model._model.read_again(*data_given) as data:
+            training_rows = model._model.training_rows(data)
+            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(training_rows, self.gamma())
         return machines
 
     def spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
@@ -73,13 +74,16 @@ class ReducedIntervals(LeftOutIntervals):
         if fit.noise is not None and fit.factor is not None:
             noise = fit.noise * fit.prepared.weighed.unit  # of a row of weight one, not of the mean weight
             model.noise_variance_ = float(noise[0]) if one else noise
-            model.unit_ridge_, model.mass_ = 1.0 / model._model.fitted_gamma(), float(fit.factor.mass)
+            model.unit_ridge_ = Regularization(model._model.fitted_gamma()).lam
+            model.mass_ = float(fit.factor.mass)
             model.weighted_ = fit.prepared.rows.weights is not None
 
     def gamma(self) -> float:
         """Return that of the fit; a file of release 0.1 has the parameter only."""
         model = self.estimator
-        return float(1.0 / model.unit_ridge_ if hasattr(model, "unit_ridge_") else model._model.fitted_gamma())
+        if hasattr(model, "unit_ridge_"):
+            return Regularization.from_lambda(float(model.unit_ridge_)).gamma
+        return float(model._model.fitted_gamma())
 
     def check_factor(self) -> None:
         """Refuse a fit without leverages."""

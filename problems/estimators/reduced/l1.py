@@ -48,7 +48,7 @@ __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
 
 def _candidates(self: Any) -> Any:
-    """The basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
+    """Return the basis vectors among which the 1-norm chooses (absent for a precomputed kernel)."""
     return self.candidates_
 
 
@@ -82,22 +82,24 @@ class ReducedL1Model(ReducedModel):
         return StoredReducedL1(self, data, positive(self.estimator.zeta, "zeta"), self.estimator._tolerance())
 
     def whole_basis(self, weighed: Weighed) -> tuple[Any, Array]:
-        """The vectors in use, in the order of predict, then the others (by number in a matrix); all coefficients."""
+        """Return the vectors in use, in the order of predict, then the others (by number in a matrix); all
+        coefficients.
+        """
         model = self.estimator
         beta, _ = self.columns()
         if model.basis_indices_ is None:
-            others = np.setdiff1d(np.arange(model.candidates_.shape[0]), model.support_)
+            unused = np.setdiff1d(np.arange(model.candidates_.shape[0]), model.support_)
         else:
-            others = np.flatnonzero(~np.isin(model.basis_indices_, model.support_))
-        zeros = np.zeros((others.size, beta.shape[1]))
+            unused = np.flatnonzero(~np.isin(model.basis_indices_, model.support_))
+        zeros = np.zeros((unused.size, beta.shape[1]))
         whole = np.concatenate([beta, zeros])
         if model.kernel_.pairwise:
-            return weighed.own_numbers(np.concatenate([model.support_, model.basis_indices_[others]])), whole
+            return weighed.own_numbers(np.concatenate([model.support_, model.basis_indices_[unused]])), whole
         if is_sparse(model.candidates_):
             from scipy.sparse import vstack
 
-            return vstack([model.support_vectors_, model.candidates_[others]]).tocsr(), whole
-        return np.concatenate([model.support_vectors_, model.candidates_[others]]), whole
+            return vstack([model.support_vectors_, model.candidates_[unused]]).tocsr(), whole
+        return np.concatenate([model.support_vectors_, model.candidates_[unused]]), whole
 
     def keep_path(self, solved: "_Solved") -> None:
         """Keep the path of a regression; machines of classes have a path each, and keep none."""
@@ -292,7 +294,9 @@ class SparseL1SubstrateRegressor(Regressor):
     basis_ = _BASIS
 
     def at(self, zeta: float) -> tuple[Array, float]:
-        """Coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a refit."""
+        """Return coefficients of all basis vectors, and bias, at any zeta from that of the fit on: exact, without a
+        refit.
+        """
         check_is_fitted(self)
         a = self.support_values_path_
         rows = SparseRows(a.indptr, a.indices, a.data, a.shape[1])

@@ -87,16 +87,16 @@ class BasisCalibration(RegressedCalibration):
         with model._model.read_again(*rows) as data:
             read = model._model.training_rows(data)
             beta, bias = model._model.columns()
-            some = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
-            held = data.source.block_in_memory
-        if abs(model._model.trace(some.freedom).relative) > _OTHER_ROWS:
+            left_out = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
+            block = data.source.block_in_memory
+        if abs(model._model.trace(left_out.freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
-        classes, residuals = numbers_of_codes(some.Y, model.code_book_), some.errors / some.spare[:, None]
-        if held is not None and not model.kernel_.pairwise and len(classes) == held.X.shape[0]:
-            residuals = leave_groups_out(some.errors, residuals, equal_rows(to_numpy(held.X), classes))
-        outputs = some.Y - residuals
+        classes, residuals = numbers_of_codes(left_out.Y, model.code_book_), left_out.errors / left_out.spare[:, None]
+        if block is not None and not model.kernel_.pairwise and len(classes) == block.X.shape[0]:
+            residuals = leave_groups_out(left_out.errors, residuals, equal_rows(to_numpy(block.X), classes))
+        outputs = left_out.Y - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
-        return CalibrationScores.of(scores, classes, some.weights, "left out")
+        return CalibrationScores.of(scores, classes, left_out.weights, "left out")
 
 
 @dataclass(eq=False, repr=False)
@@ -184,7 +184,7 @@ class SparseLSSVMRegressor(Regressor):
     basis_ = BASIS
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
+        """Predict f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
 
         The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
         """

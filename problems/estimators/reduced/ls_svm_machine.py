@@ -24,6 +24,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.proof import Proof
@@ -80,7 +81,7 @@ def sum_left_out(
     is_single: bool,
     wrong: Callable[[Array, Array], int | None],
 ) -> LeftOutSums:
-    """Sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
+    """Return sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
 
     Generalised cross-validation averages squared errors and leverages by weight; ``mass`` is the sum of the weights.
     """
@@ -158,7 +159,7 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     model.check_solver()
     with model.read(X, y, sample_weight) as data:
         kernel = model.data_kernel(data)
-        prepared = prepare(kernel, data, choice, 1.0 / gamma, linear=model.linear_part(kernel, data))
+        prepared = prepare(kernel, data, choice, Regularization(gamma).lam, linear=model.linear_part(kernel, data))
         solve = iterated_fit if estimator.solver == "cg" else one_fit
         fit = solve(prepared, gamma, estimator._tolerance())
         model.keep_of_rows(fit)
@@ -168,7 +169,7 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
 
 
 def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
-    """Outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
+    """Return outputs, residuals and criteria of every training row with that row left out, in one pass and no refit.
 
     The training rows are given again, since the model keeps its basis only, and their weights if the fit had any: a
     row is left out whole, whatever its weight, and the rows of weight zero are absent here too. Of rows that are
@@ -182,7 +183,7 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
 def left_out_importance(
     self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
 ) -> LeftOutImportance:
-    """What every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
+    """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
     Each row is predicted by the machine fitted without it on the same basis, once as it is and once with the input
     of another row; the cost of an input and a repetition is that of :meth:`predict`.
@@ -232,17 +233,17 @@ class SparseModel(ReducedModel):
         self.check_leverages("left_out_importance needs")
         with self.read_again(X, y, sample_weight) as data:
             rows = self.training_rows(data)
-            held = data.source.whole("the values of an input are permuted in memory")
-            known = self.leave_rows_out(rows, self.fitted_gamma())
-        residuals = np.stack([to_numpy(one.residuals) for one in known], axis=1)
-        targets: Array = to_numpy(held.Y)
+            block = data.source.whole("the values of an input are permuted in memory")
+            left_out = self.leave_rows_out(rows, self.fitted_gamma())
+        residuals = np.stack([to_numpy(sums_of_part.residuals) for sums_of_part in left_out], axis=1)
+        targets: Array = to_numpy(block.Y)
         machines = OwnRows(
-            (MachinesWithoutRows(np.arange(residuals.shape[1]), known[0].influence, residuals),),
+            (MachinesWithoutRows(np.arange(residuals.shape[1]), left_out[0].influence, residuals),),
             None,
             lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
         )
         losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
-        return importance_of(machines, held.X, targets - residuals, losses, n_repeats, random_state)
+        return importance_of(machines, block.X, targets - residuals, losses, n_repeats, random_state)
 
     def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
         """Return columns that are not penalised, found in a pass over the rows; there are none but of some machines."""
@@ -254,14 +255,14 @@ class SparseModel(ReducedModel):
     def check_solver(self) -> None:
         """Refuse an unknown solver, and conjugate gradients beside a checkpoint."""
         model = self.estimator
-        known = SOLVERS  # "auto" for those without a choice
-        if not isinstance(model.solver, str) or model.solver not in known:
-            raise DeclarationError(f"solver must be one of {', '.join(known)}, received {model.solver!r}")
+        solvers = SOLVERS  # "auto" for those without a choice
+        if not isinstance(model.solver, str) or model.solver not in solvers:
+            raise DeclarationError(f"solver must be one of {', '.join(solvers)}, received {model.solver!r}")
         path = Passes.of(model.passes).checkpoint
         if model.solver == "cg" and path is not None:
             raise DeclarationError(
-                f"passes.checkpoint={path!r} keeps sums, and solver='cg' has none that outlast an iteration: leave "
-                "passes.checkpoint at None, or use solver='direct'"
+                f"passes.checkpoint={path!r} stores sums over rows, and solver='cg' has none that last longer "
+                "than an iteration: leave passes.checkpoint at None, or use solver='direct'"
             )
 
     def check_device_means(self) -> None:
@@ -313,17 +314,17 @@ class SparseModel(ReducedModel):
         beta, bias = self.columns()
         factor = self.leverage_factor(rows.mass)
         text = f"{model._title}, leave-one-out without refitting"
-        parts = left_out_rows(rows, beta, bias, factor)
+        blocks = left_out_rows(rows, beta, bias, factor)
         if rows.source.block_in_memory is None:
-            sums = sum_left_out(parts, model.n_rows_, rows.mass, one, self.wrong)
+            sums = sum_left_out(blocks, model.n_rows_, rows.mass, one, self.wrong)
             certificate = Certificate(text, (self.trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
             return replace(sums, certificate=certificate)
-        held = list(parts)
-        for part in held:
-            part.refuse_undetermined()
-        xp = namespace_of(held[0].Y)
+        blocks_in_memory = list(blocks)
+        for block in blocks_in_memory:
+            block.refuse_undetermined()
+        xp = namespace_of(blocks_in_memory[0].Y)
         Y, fitted, leverages, residuals = (
-            xp.concat([getattr(part, name) for part in held], axis=0)
+            xp.concat([getattr(block, name) for block in blocks_in_memory], axis=0)
             for name in ("Y", "fitted", "leverages", "residuals")
         )
         outputs = Y - residuals
@@ -334,17 +335,17 @@ class SparseModel(ReducedModel):
         gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), trace, v))
         checks, facts = [self.trace(freedom)], [("conditional on", CONDITIONAL)]
         if float(model.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
-            known = to_numpy(Y), to_numpy(residuals)
-            checks.append(self.refit(rows, *known, gamma, int(xp.argmax(leverages))))
+            targets_and_residuals = to_numpy(Y), to_numpy(residuals)
+            checks.append(self.refit(rows, *targets_and_residuals, gamma, int(xp.argmax(leverages))))
         else:
             facts.append(("refit", "none: a machine of this size is checked by the trace only"))
         first = outputs[:, 0] if one else outputs
         predictions, wrong = self.judge(first, Y)
-        rest = residuals[:, 0] if one else residuals
+        residuals_shown = residuals[:, 0] if one else residuals
         certificate = Certificate(text, tuple(checks), tuple(facts))
         return LeftOut(
             outputs=first,
-            residuals=rest,
+            residuals=residuals_shown,
             predictions=predictions,
             degrees_of_freedom=freedom,
             gcv=float(gcv[0]) if one else gcv,
@@ -369,18 +370,20 @@ class SparseModel(ReducedModel):
         return None if share is None else round(share * Y.shape[0])
 
     def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
-        """The row of largest leverage by an actual fit to the others on the same basis; targets are on the host."""
-        K, rows = self.basis_matrix(rows), self.survey(rows)
-        rest = rows.drop_row(row)
+        """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
+        host.
+        """
+        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
+        other_rows = rows.drop_row(row)
         features = eigen_features(K).beside(rows.values.columns)
-        origin = origin_of(K, rest.target_summary(), target_unit(Y), features.free)
-        statistic = accumulate(rest, features, origin, 1.0 / gamma)
+        origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
+        statistic = accumulate(other_rows, features, origin, lam)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
-        weights = spectrum.weights(1.0 / gamma)
+        weights = spectrum.weights(lam)
         predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
         explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
         scale = float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max())
-        tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(1.0 / gamma)
+        tolerance = 1e-9 + 10.0 * spectrum.decomposition_error(lam)
         difference = float(np.abs(explicit - residuals[row]).max())
         return Row(
             name=f"refit without row {row}",
@@ -395,25 +398,25 @@ class SparseModel(ReducedModel):
         model = self.estimator
         if not model._labels:
             return outputs, None
-        found, known = (
+        decoded, encoded = (
             winners(scores_of(outputs, model.coding, model.code_book_)),
             numbers_of_codes(Y, model.code_book_),
         )
-        return take_rows(on_device_of(found, model.classes_), found), float(np.mean(to_numpy(found != known)))
+        return take_rows(on_device_of(decoded, model.classes_), decoded), float(np.mean(to_numpy(decoded != encoded)))
 
     def class_factors(self, labels: Any, weights: Any) -> Any:
         """Return the weights of the classes, one per row; None where there are none."""
-        given = getattr(self.estimator, "class_weight", None)
-        if given is None:
+        class_weight = getattr(self.estimator, "class_weight", None)
+        if class_weight is None:
             return None
-        return on_device_of(weights, class_factors(given, to_numpy(labels), to_numpy(weights)))
+        return on_device_of(weights, class_factors(class_weight, to_numpy(labels), to_numpy(weights)))
 
     def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
         """Return rows that are read in passes, and their weights; those of classes need labels in memory."""
-        given = getattr(self.estimator, "class_weight", None)
-        if given is not None:
+        class_weight = getattr(self.estimator, "class_weight", None)
+        if class_weight is not None:
             raise DeclarationError(
-                f"class_weight={given!r} needs labels in memory, and {rows.name} is read in passes; give "
+                f"class_weight={class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
                 "sample_weight, one weight per row"
             )
         return super().weigh(rows, sample_weight, mean_one)
@@ -430,9 +433,11 @@ class SparseModel(ReducedModel):
         """Refuse leverages that no fit leaves."""
         super().check_loaded()
         model = self.estimator
-        known = [hasattr(model, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")]
-        if any(known):  # a fit by conjugate gradients has none of them
+        has_attributes = [
+            hasattr(model, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
+        ]
+        if any(has_attributes):  # a fit by conjugate gradients has none of them
             factor, offset = model.leverage_factor_, model.leverage_offset_
             fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
-            if not (all(known) and fitting and offset.ndim == 1):
+            if not (all(has_attributes) and fitting and offset.ndim == 1):
                 raise DataError("the leverage factor and the basis do not belong together")

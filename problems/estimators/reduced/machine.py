@@ -33,6 +33,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import HOST, is_device_array, on_device_of, own_copy, to_numpy, where_it_lives
@@ -82,7 +83,7 @@ def predict_to(self: Any, X: Any, out: str | os.PathLike[str]) -> None:
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
-    """Rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
+    """Return rows and basis; for a precomputed kernel, the columns and the square matrix of the basis."""
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -101,7 +102,7 @@ class TrainingRows:
 
 
 def _basis(self: Any) -> Any:
-    """The basis vectors, one per row (absent for a precomputed kernel)."""
+    """Return the basis vectors, one per row (absent for a precomputed kernel)."""
     return self.support_vectors_
 
 
@@ -180,14 +181,14 @@ class ReducedModel(Model):
         rows = self.open_source(X, y)
         if rows is None:
             X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
-            held = (
+            source = (
                 FitData.of_numbers(X, y, passes, weighed)
                 if coding is None
                 else FitData.of_labels(X, y, coding, passes, weighed)
             )
-            if held.source.home != HOST:
+            if source.source.home != HOST:
                 self.check_device_means()
-            return held
+            return source
         self.take_names(rows)
         rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
@@ -202,9 +203,9 @@ class ReducedModel(Model):
         factors = self.class_factors(y, weights)
         if sample_weight is None and factors is None:
             return X, y, ALIKE
-        given, weights = int(X.shape[0]), weights if factors is None else weights * factors
+        n_given, weights = int(X.shape[0]), weights if factors is None else weights * factors
         X, y, weights, kept = self.estimator._keep_weighted(X, y, weights)
-        return X, y, Weighed.of(weights, kept, given, mean_one=mean_one)
+        return X, y, Weighed.of(weights, kept, n_given, mean_one=mean_one)
 
     def class_factors(self, labels: Any, weights: Any) -> Any:
         """Return the weights of the classes, one per row; there are none but of some classifiers."""
@@ -245,10 +246,10 @@ class ReducedModel(Model):
 
     def problem(self, data: FitData) -> str:
         """Return a digest of what is fitted, and to which rows."""
-        held, weights = data.source.block_in_memory, data.source.row_weights()
+        block, weights = data.source.block_in_memory, data.source.row_weights()
         more = () if weights is None else (weights,)
-        if held is not None:
-            rows = held.X.tocsr() if is_sparse(held.X) else held.X
+        if block is not None:
+            rows = block.X.tocsr() if is_sparse(block.X) else block.X
             targets = data.passes.sums(data.source, summary_of_targets, "targets")
             return digest(self.what_is_fitted(), rows, targets, *more)
         return digest(self.what_is_fitted(), data.survey, *more)
@@ -262,14 +263,16 @@ class ReducedModel(Model):
         ]
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
-        """The kernel, or that of the machine, with its width; warned about where columns are on different scales."""
+        """Return the kernel, or that of the machine, with its width; warned about where columns are on different
+        scales.
+        """
         model = self.estimator
-        kernel, survey, held = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
-        if held is not None:
-            X = held.X
+        kernel, survey, block = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
+        if block is not None:
+            X = block.X
             if kernel.pairwise:
-                given: Kernel = model._resolved_kernel(X)
-                return given
+                resolved: Kernel = model._resolved_kernel(X)
+                return resolved
             if not is_sparse(X):
                 for columns in kernel.compared_columns(X.shape[1]):
                     warn_if_unscaled(model, X, columns, kernel)
@@ -279,10 +282,10 @@ class ReducedModel(Model):
                     f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
                 )
             for columns in kernel.compared_columns(survey.low.size):
-                here = list(columns)
+                places = list(columns)
                 with np.errstate(over="ignore"):
-                    ranges = survey.high[here] - survey.low[here]
-                warn_of_scales(model, columns, ranges, survey.standard_deviation[here], kernel)
+                    ranges = survey.high[places] - survey.low[places]
+                warn_of_scales(model, columns, ranges, survey.standard_deviation[places], kernel)
         return next(_resolve_kernels([kernel], data))
 
     def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
@@ -299,8 +302,8 @@ class ReducedModel(Model):
         with self.passes() as passes:
             rows = self.rows_to_predict(X, passes)
             function = self.outputs_of_rows()
-            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as parts:
-                for outputs in parts:
+            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as blocks:
+                for outputs in blocks:
                     write(self.describe(outputs))
 
     def refuse_passes(self) -> None:
@@ -332,7 +335,7 @@ class ReducedModel(Model):
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""
         if streams(X):
-            raise DataError("predictions of rows that are read in passes go to a file: predict_to(rows, 'out.parquet')")
+            raise DataError("write predictions of rows read in passes to a file: predict_to(rows, 'out.parquet')")
 
     def move(self, model: Any) -> None:
         """Take the points of a basis that were given to numpy."""
@@ -359,7 +362,7 @@ class ReducedModel(Model):
         )
 
     def describe(self, outputs: Array) -> dict[str, Any]:
-        """A column ``prediction``; for classes also the outputs, ``decision``, or ``decision_CLASS`` for each."""
+        """Return a column ``prediction``; for classes also outputs, ``decision``, or ``decision_CLASS`` for each."""
         model = self.estimator
         first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         if not model._labels:
@@ -429,8 +432,8 @@ class ReducedModel(Model):
     def make_alike(self) -> Any:
         """Return an estimator without a fit, which checks and weighs rows as this one does."""
         model = self.estimator
-        given = model.get_params(deep=False)
-        same = {name: given[name] for name in ("class_weight", "linear_columns") if name in given}
+        parameters = model.get_params(deep=False)
+        same = {name: parameters[name] for name in ("class_weight", "linear_columns") if name in parameters}
         return type(model)(model.kernel, **same)
 
     def read_in_memory(self, data: FitData) -> "TrainingRows":
@@ -461,11 +464,11 @@ class ReducedModel(Model):
         linear = self.linear_values()
         if linear is not None and isinstance(rows, BasisRows):
             rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
-        found: list[Proof] = [
+        proofs: list[Proof] = [
             prove_reduced(rows, t, gamma, weights, f, tolerance_in_balls(t, weights, tol))
             for t, f in zip(known.Y.T, known.fitted.T, strict=True)
         ]
-        return proof_of_outputs(found)
+        return proof_of_outputs(proofs)
 
     def check_source(self, source: Source) -> None:
         """Refuse rows that are not where the model is."""
@@ -495,8 +498,8 @@ class ReducedModel(Model):
         model = self.estimator
         source = data.source
         if model.kernel_.pairwise:
-            held = source.whole("a precomputed kernel matrix must be in memory")
-            source = ArraySource(Gram.of(model.kernel_, held.X).matrix, held.Y, weights=held.weights)
+            block = source.whole("a precomputed kernel matrix must be in memory")
+            source = ArraySource(Gram.of(model.kernel_, block.X).matrix, block.Y, weights=block.weights)
         return KernelRows(BasisValues.of(model.kernel_, basis, self.linear_values()), source, data.passes)
 
     def check_leverages(self, asked: str, otherwise: str = "") -> None:
@@ -532,16 +535,16 @@ class ReducedModel(Model):
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
     def certify(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
-        """Everything from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
+        """Check all from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
         K, rows = self.basis_matrix(rows), self.survey(rows)
         features = eigen_features(K)
         answer, checks = self.bound_answer(rows, K, features, gamma, weights)
         if not answer.passes:
             resolved = resolved_features(BasisMatrix(rows.values, K, features))
             if resolved is not None:
-                other, others = self.bound_answer(rows, K, resolved, gamma, weights)
-                if other.row.value < answer.row.value:
-                    answer, checks = other, others
+                resolved_answer, resolved_rows = self.bound_answer(rows, K, resolved, gamma, weights)
+                if resolved_answer.row.value < answer.row.value:
+                    answer, checks = resolved_answer, resolved_rows
         record = (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *facts, *answer.facts)
         return (answer.row, *worst_rows(checks)), record
 
@@ -549,11 +552,11 @@ class ReducedModel(Model):
         self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
     ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
         """Return the bound on the answer in some features, and the other rows of every output."""
-        lam, known = 1.0 / gamma, rows.target_summary()
-        unit = target_unit(known.extremes)
-        beta, shift = (part / unit for part in self.columns())
+        lam, summary = Regularization(gamma).lam, rows.target_summary()
+        unit = target_unit(summary.extremes)
+        beta, shift = (column / unit for column in self.columns())
         beta, features = rows.values.scale(beta), features.beside(rows.values.columns)
-        statistic = accumulate(rows, features, origin_of(K, known, unit, features.free), lam, weights=weights)
+        statistic = accumulate(rows, features, origin_of(K, summary, unit, features.free), lam, weights=weights)
         spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
         basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
         curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
@@ -562,7 +565,7 @@ class ReducedModel(Model):
             curvature=curvature,
             lam=lam,
             unit=unit,
-            targets=known,
+            targets=summary,
             weights=weights,
             share=self.estimator._tolerance(),
         )
@@ -583,7 +586,8 @@ class ReducedModel(Model):
 
 
 def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
-    """Kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be found.
+    """Yield kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be
+    found.
 
     Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
     """

@@ -17,7 +17,7 @@ import numpy as np
 from problems.estimators.reduced.fit import FitData, ReducedFit
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseModel
-from problems.estimators.shared.linear_part import LinearPart
+from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class SparsePartiallyLinearModel(LinearPart, SparseModel):
+class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
     """The linear part of a machine on a reduced basis."""
 
     plain_page = "reduced_basis_ls_svm"
@@ -43,7 +43,7 @@ class SparsePartiallyLinearModel(LinearPart, SparseModel):
         super().check_solver()
         if self.estimator.solver == "cg" and np.size(self.estimator.linear_columns):
             raise DeclarationError(
-                "solver='cg' knows a bias and no other columns that are not penalised; use solver='direct', which is "
+                "solver='cg' supports a bias, but no other unpenalised columns; use solver='direct', which is "
                 "'auto' too, or linear_columns=()"
             )
 
@@ -63,10 +63,17 @@ class SparsePartiallyLinearModel(LinearPart, SparseModel):
     def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
         values = rows.values
-        if not isinstance(values, KernelValues) or (held := values.linear) is None:
+        if not isinstance(values, KernelValues) or (linear := values.linear) is None:
             return rows
-        known = (rows.source, rows.passes, self.estimator.kernel_, held.numbers, self.column_names(), held.center)
-        return replace(rows, values=replace(values, linear=survey_linear_columns(*known)))
+        arguments = (
+            rows.source,
+            rows.passes,
+            self.estimator.kernel_,
+            linear.numbers,
+            self.column_names(),
+            linear.center,
+        )
+        return replace(rows, values=replace(values, linear=survey_linear_columns(*arguments)))
 
     def columns(self) -> tuple[Array, Array]:
         """Return coefficients, those of the linear part last, and biases at its center."""

@@ -43,7 +43,9 @@ class PreparedRows:
         return self.rows.source.beside(self.basis.sample[spread_rows(self.rows.n_rows)])
 
     def resolve(self) -> "PreparedRows | None":
-        """The same in features of directions far below rounding; None where doubled precision does not find more."""
+        """Return the same in features of directions far below rounding; None where doubled precision does not find
+        more.
+        """
         features = resolved_features(BasisMatrix(self.rows.values.of_kernel, self.K, self.features.of_kernel))
         if features is None:
             return None
@@ -54,7 +56,7 @@ class PreparedRows:
 
 
 def rank_fact(features: EigenFeatures, basis: ChosenBasis) -> str:
-    """How many directions are kept, and how they were found."""
+    """Return how many directions are kept, and how they were found."""
     way = "above rounding" if features.dual is None else "by doubled precision"
     return f"{features.rank} of {basis.size}, directions of K_SS {way}"
 
@@ -62,7 +64,7 @@ def rank_fact(features: EigenFeatures, basis: ChosenBasis) -> str:
 def basis_facts(
     record: tuple[tuple[str, str], ...], basis: ChosenBasis, features: EigenFeatures, error: float
 ) -> tuple[tuple[str, str], ...]:
-    """The facts of a basis on a certificate, after the record of its kernel matrix."""
+    """Return the facts of a basis on a certificate, after the record of its kernel matrix."""
     return (
         *((name, fact) for name, fact in record if name != "Gram matrix"),
         ("basis", basis.description),

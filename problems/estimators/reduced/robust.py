@@ -29,10 +29,11 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
-from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, reweighted
+from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, iterate_weights
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.source import Block
@@ -52,14 +53,14 @@ class RobustReducedModel(ReducedModel):
     def fits(self, prepared: PreparedRows, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """Return all fits on one basis, the plain one first."""
         model = self.estimator
-        lam, accurate = 1.0 / gamma, model._tolerance()
+        lam, accurate = Regularization(gamma).lam, model._tolerance()
 
         def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            found = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
-            return found.solution, float(found.statistic.total.mass)
+            solution = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
+            return solution.solution, float(solution.statistic.total.mass)
 
         unit = prepared.origin.unit
-        return reweighted(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
+        return iterate_weights(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
 
     def weights(self, unit: float) -> WeightsOfRows | None:
         """Return the weights of the last fit, for targets in a unit."""
@@ -72,8 +73,8 @@ class RobustReducedModel(ReducedModel):
     def facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
         last = fits[-1]
         settled = f", last change {last.change:.1e}" if np.isfinite(last.change) else ""
-        given = "" if rows.weights is None else "with those given "
-        light = f"{given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
+        weights_given = "" if rows.weights is None else "with those given "
+        light = f"{weights_given}they sum to {last.mass:.6g} over {rows.n_rows} rows"
         if len(fits) > 1 and last.scale == 0.0:
             light = "all left at one: the robust scale of the errors is zero, so no error is large"
         return (
@@ -162,7 +163,7 @@ class RobustSparseLSSVMRegressor(Regressor):
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         with model.read(X, y, sample_weight) as data:
-            prepared = prepare(model.data_kernel(data), data, choice, 1.0 / gamma)
+            prepared = prepare(model.data_kernel(data), data, choice, Regularization(gamma).lam)
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
                 fits = tuple(model.fits(prepared, gamma, most, tolerance))
         last = fits[-1]
@@ -192,7 +193,8 @@ class RobustSparseLSSVMRegressor(Regressor):
         return self
 
     def row_weights(self, X: Any, y: Any) -> Array:
-        """The robust weights v of the last fit for these rows, or any others: from the errors of the previous fit.
+        """Return the robust weights v of the last fit for these rows, or any others: from the errors of the previous
+        fit.
 
         They are without ``sample_weight``.
         """

@@ -32,7 +32,9 @@ class Weighed:
 
     @classmethod
     def of(cls, weights: Any, kept: Any, n_given: int, *, mean_one: bool) -> "Weighed":
-        """From positive weights and the numbers of their rows; divided by their mean where ``mean_one``."""
+        """Build the record from positive weights and the numbers of their rows; divided by their mean where
+        ``mean_one``.
+        """
         host: Array = to_numpy(weights)
         with np.errstate(over="ignore"):
             if not np.isfinite([1.0 / host.min(), host.sum()]).all():
@@ -45,11 +47,11 @@ class Weighed:
         return cls(None if is_equal else weights / unit, None if len(kept) == n_given else kept, n_given, unit)
 
     def given_numbers(self, rows: Any) -> Any:
-        """Numbers of rows of the fit as numbers of the rows given."""
+        """Return numbers of rows of the fit as numbers of the rows given."""
         return rows if rows is None or self.kept is None else self.kept[rows]
 
     def own_numbers(self, rows: Any) -> Any:
-        """Numbers of the rows given as numbers of rows of the fit; those of weight zero have none."""
+        """Return numbers of the rows given as numbers of rows of the fit; those of weight zero have none."""
         if self.kept is None or min(rows, default=0) < 0 or max(rows, default=0) >= self.n_given:
             return rows  # which the choice of a basis refuses by their number
         places = np.searchsorted(self.kept, rows).clip(max=self.kept.size - 1)
@@ -62,7 +64,7 @@ class Weighed:
         return places
 
     def renumber(self, choice: Basis) -> Basis:
-        """The choice of a basis with the rows that it names numbered as those of the fit."""
+        """Return the choice of a basis with the rows that it names numbered as those of the fit."""
         rule = to_numpy(choice.rule) if is_device_array(choice.rule) else choice.rule
         if self.kept is None or isinstance(rule, str) or hasattr(rule, "tocsr"):
             return choice
@@ -77,7 +79,7 @@ ALIKE = Weighed()
 
 
 def weight_facts(rows: KernelRows) -> tuple[tuple[str, str], ...]:
-    """The weights of the rows, for the record of a certificate; nothing where there are none."""
+    """Return the weights of the rows, for the record of a certificate; nothing where there are none."""
     weights = rows.weights
     if weights is None:
         return ()

@@ -21,7 +21,7 @@ __all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_we
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
-    """The kernel matrices of the components at the points, refused if they do not fit memory."""
+    """Return the kernel matrices of the components at the points, refused if they do not fit memory."""
     components = kernel.components(X.shape[1])
     n = X.shape[0]
     check_memory(
@@ -35,14 +35,14 @@ def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
 
 
 def component_weights(primal: PrimalWeights, components: tuple[Kernel, ...]) -> list[Array]:
-    """w_l, the weights of every component's features, one column per output."""
+    """Return w_l, the weights of every component's features, one column per output."""
     sizes = [len(component.columns) for component in components]  # type: ignore[attr-defined]
     ranks = [int(component.rank(size) or 0) for component, size in zip(components, sizes, strict=True)]
     return np.split(primal.weights, np.cumsum(ranks)[:-1])
 
 
 def _names_columns(kernel: Any) -> bool:
-    """Whether some part of a kernel uses chosen columns."""
+    """Return whether some part of a kernel uses chosen columns."""
     if isinstance(kernel, (Restricted, Componentwise)):
         return True
     return isinstance(kernel, Kernel) and any(_names_columns(getattr(kernel, field.name)) for field in fields(kernel))
@@ -62,7 +62,7 @@ class AdditiveEstimator(SelectorMixin):
     _takes_matrix = _on_devices = False  # a matrix has no inputs to be taken one at a time, and fit refuses it
 
     def component_functions(self, X: Any) -> Array:
-        """f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
+        """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
         check_is_fitted(self)
         refuse_disguised(X, "X")
         points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
@@ -70,7 +70,7 @@ class AdditiveEstimator(SelectorMixin):
         return values
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:
-        """The relevant inputs: a mask, or their indices.
+        """Return the relevant inputs: a mask, or their indices.
 
         ``relevance`` is a share of the largest maximal variation, that of the constructor if None; 0 excludes exact
         zeros only, which positive definite kernels with a shared expansion never have.
@@ -104,8 +104,8 @@ class AdditiveModel(Model):
 
     def component_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return the inputs of each component."""
-        parts = self.own_kernel().components(self.estimator.n_features_in_)
-        return tuple(part.columns for part in parts)  # type: ignore[attr-defined]
+        components = self.own_kernel().components(self.estimator.n_features_in_)
+        return tuple(component.columns for component in components)  # type: ignore[attr-defined]
 
     def own_kernel(self, given: Any = None) -> Componentwise:
         """Return the sum of one kernel per component."""
@@ -122,20 +122,22 @@ class AdditiveModel(Model):
         return Componentwise(kernel)
 
     def component_values(self, X: Any) -> Array:
-        """By default one expansion for all components of ``kernel_``."""
+        """Return by default one expansion for all components of ``kernel_``."""
         model = self.estimator
         alpha = model._coefficients()
         kernel: Any = model.kernel_
-        parts = kernel.components(X.shape[1])
-        values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
+        components = kernel.components(X.shape[1])
+        values = np.zeros((X.shape[0], len(components), *alpha.shape[1:]))
         if (primal := self.primal()) is not None:
             points = X.toarray() if hasattr(X, "toarray") else X
-            for part, (component, weights) in enumerate(zip(parts, component_weights(primal, parts), strict=True)):
-                values[:, part] = np.reshape(component.features(points) @ weights, values[:, part].shape)
+            for number, (component, weights) in enumerate(
+                zip(components, component_weights(primal, components), strict=True)
+            ):
+                values[:, number] = np.reshape(component.features(points) @ weights, values[:, number].shape)
             return values
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for part, component in enumerate(parts):
-                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha
+            for number, component in enumerate(components):
+                values[rows, number] = component(X[rows], model.support_vectors_) @ alpha
         return values
 
 
@@ -161,8 +163,8 @@ class DecoupledModel(AdditiveModel):
         kernel: Any = model.kernel_
         values = np.zeros((X.shape[0], alpha.shape[-1], *alpha.shape[1:-1]))
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for part, component in enumerate(kernel.components(X.shape[1])):
-                values[rows, part] = component(X[rows], model.support_vectors_) @ alpha[..., part]
+            for number, component in enumerate(kernel.components(X.shape[1])):
+                values[rows, number] = component(X[rows], model.support_vectors_) @ alpha[..., number]
         return values
 
     def evaluate(self, X: Any) -> Array:

@@ -52,17 +52,17 @@ class Allowed:
 
 
 def nothing() -> Allowed:
-    """None."""
+    """Allow None."""
     return Allowed("None", lambda value: value is None)
 
 
 def flag() -> Allowed:
-    """True or False, but not numbers."""
+    """Allow True or False, but not numbers."""
     return Allowed("True or False", lambda value: isinstance(value, bool))
 
 
 def whole(low: int = 0) -> Allowed:
-    """An integer of at most 64 bits; truth values are not integers here."""
+    """Allow an integer of at most 64 bits; truth values are not integers here."""
     return Allowed(
         f"an integer from {low} to 2^63 - 1",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63,
@@ -70,7 +70,7 @@ def whole(low: int = 0) -> Allowed:
 
 
 def number(low: float = -math.inf, unbounded: bool = False) -> Allowed:
-    """A real number; ``unbounded`` ones may be infinite, or NaN for unknown."""
+    """Allow a real number; ``unbounded`` ones may be infinite, or NaN for unknown."""
 
     def allows(value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -82,7 +82,7 @@ def number(low: float = -math.inf, unbounded: bool = False) -> Allowed:
 
 
 def word(*words: str, any_case: bool = False) -> Allowed:
-    """One of some words."""
+    """Allow one of some words."""
     return Allowed(
         f"one of {', '.join(map(repr, words))}",
         lambda value: isinstance(value, str) and (value.upper() if any_case else value) in words,
@@ -90,14 +90,14 @@ def word(*words: str, any_case: bool = False) -> Allowed:
 
 
 def sentence() -> Allowed:
-    """Text that is only printed; without control characters, which a terminal would execute."""
+    """Allow text that is only printed; without control characters, which a terminal would execute."""
     return Allowed(
         "printable text", lambda value: isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
     )
 
 
 def array(kinds: str = "f", dimensions: Sequence[int] = (1,), unbounded: bool = False) -> Allowed:
-    """A dense array of these kinds of dtype; floats are finite unless ``unbounded``."""
+    """Allow a dense array of these kinds of dtype; floats are finite unless ``unbounded``."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds or value.ndim not in dimensions:
@@ -110,7 +110,7 @@ def array(kinds: str = "f", dimensions: Sequence[int] = (1,), unbounded: bool = 
 
 
 def sparse() -> Allowed:
-    """A sparse matrix of finite floats."""
+    """Allow a sparse matrix of finite floats."""
     return Allowed(
         "a sparse matrix of finite numbers",
         lambda value: is_sparse(value) and value.dtype.kind == "f" and bool(np.isfinite(value.data).all()),
@@ -118,7 +118,7 @@ def sparse() -> Allowed:
 
 
 def labels(kinds: str = "fiubUO") -> Allowed:
-    """Names of classes or columns: a 1-D array of text or finite numbers, or of objects that are all text."""
+    """Allow names of classes or columns: a 1-D array of text or finite numbers, or of objects that are all text."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in kinds:
@@ -131,7 +131,7 @@ def labels(kinds: str = "fiubUO") -> Allowed:
 
 
 def kernel(named: bool = False) -> Allowed:
-    """A kernel of this package, not a user's function; where ``named``, also a kernel's name."""
+    """Allow a kernel of this package, not a user's function; where ``named``, also a kernel's name."""
 
     def allows(value: Any) -> bool:
         if named and isinstance(value, str):
@@ -145,7 +145,7 @@ def kernel(named: bool = False) -> Allowed:
 
 
 def certificate() -> Allowed:
-    """A certificate of printable words; its numbers may be infinite, which means unknown."""
+    """Allow a certificate of printable words; its numbers may be infinite, which means unknown."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, Certificate):
@@ -165,7 +165,7 @@ def certificate() -> Allowed:
 
 
 def record_of(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
-    """A record of exactly this class, each field of its kind."""
+    """Allow a record of exactly this class, each field of its kind."""
     return Allowed(
         f"a {record.__name__}",
         lambda value: type(value) is record and all(kind.allows(getattr(value, name)) for name, kind in fields.items()),
@@ -173,7 +173,7 @@ def record_of(record: type[Record], fields: Mapping[str, Allowed]) -> Allowed:
 
 
 def many(kind: Allowed, least: int = 0) -> Allowed:
-    """A list or tuple of one kind."""
+    """Allow a list or tuple of one kind."""
     return Allowed(
         f"a list of {least} or more entries, each {kind.title}",
         lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(kind.allows, value)),
@@ -181,7 +181,7 @@ def many(kind: Allowed, least: int = 0) -> Allowed:
 
 
 def pairs(keys: Allowed, values: Allowed) -> Allowed:
-    """A mapping from one kind to another."""
+    """Allow a mapping from one kind to another."""
     return Allowed(
         f"a mapping from {keys.title} to {values.title}",
         lambda value: (
@@ -191,7 +191,7 @@ def pairs(keys: Allowed, values: Allowed) -> Allowed:
 
 
 def entries(kinds_by_name: Mapping[str, Allowed]) -> Allowed:
-    """A mapping with some of these keys and no others, each with its kind of value; ``#`` stands for a number."""
+    """Allow a mapping with some of these keys and no others, each with its kind of value; ``#`` stands for a number."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -205,5 +205,5 @@ def entries(kinds_by_name: Mapping[str, Allowed]) -> Allowed:
 
 
 def either(*kinds: Allowed) -> Allowed:
-    """Any of some kinds."""
+    """Allow any of some kinds."""
     return Allowed(", or ".join(kind.title for kind in kinds), lambda value: any(kind.allows(value) for kind in kinds))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -31,12 +31,21 @@ from substrate.namespaces import device_points, is_device_array, namespace_of, t
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["Fitted", "KernelEstimator", "Uses", "import_page"]
+__all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
+
+
+class WeightedRows(NamedTuple):
+    """Rows of positive weight with their targets and weights, and their numbers among the rows given."""
+
+    X: Any
+    y: Any
+    weights: Array
+    numbers: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -130,12 +139,12 @@ class KernelEstimator(BaseEstimator):
         return None if self._selector_type is None else self._selector_type(self)
 
     def _own_page(self) -> str:
-        """The page that states the machine with its present parameters."""
+        """Return the page that states the machine with its present parameters."""
         page: str = self._model.own_page()
         return page
 
     def _own_kernel(self) -> Kernel:
-        """The kernel of the machine, made of the one that was given."""
+        """Return the kernel of the machine, made of the one that was given."""
         kernel: Kernel = self._model.own_kernel()
         return kernel
 
@@ -150,7 +159,7 @@ class KernelEstimator(BaseEstimator):
         save(self, path)
 
     def to_numpy(self) -> Self:
-        """A copy of this model with its arrays in numpy, wherever it was fitted."""
+        """Return a copy of this model with its arrays in numpy, wherever it was fitted."""
         copy_on_host = copy.copy(self)
         for name, value in vars(self).items():
             setattr(copy_on_host, name, to_numpy(value))
@@ -214,13 +223,13 @@ class KernelEstimator(BaseEstimator):
         return term_weights(self)
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
-        """Called by :func:`substrate.fuse`: fit the class that chooses ``over`` for this one."""
+        """Fit the class that chooses ``over`` for this one; :func:`substrate.fuse` calls it."""
         if self._fuser is None:
-            raise DeclarationError(f"import {type(self).__name__} from problems, which knows the classes that choose")
+            raise DeclarationError(f"import {type(self).__name__} from problems, which has the classes that choose")
         return self._fuser(self, over, **choices)
 
     def _further_attributes(self) -> dict[str, Any]:
-        """What else a file holds of a fit, found after it."""
+        """Return what else a file holds of a fit, found after it."""
         return {}
 
     def _check_loaded(self) -> None:
@@ -240,19 +249,21 @@ class KernelEstimator(BaseEstimator):
         self.support_values_ = support_values
 
     def _begin_fit(self) -> None:
-        """Before any work: drop attributes of an earlier fit, so that a failed one leaves none, and check ``tol``."""
+        """Drop attributes of an earlier fit, so that a failed one leaves none, and check ``tol``, before any work."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         self._tolerance()
 
     def _tolerance(self) -> float:
-        """The accuracy required of this model's answer, as a share of the spread of y."""
+        """Return the accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
     ) -> tuple[Any, Any, Array]:
-        """Rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few more."""
+        """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
+        more.
+        """
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
@@ -291,7 +302,7 @@ class KernelEstimator(BaseEstimator):
     def _validation(
         self, X_val: Any, y_val: Any, *, numeric: bool = True, outputs: tuple[int, ...] = ()
     ) -> tuple[Any, Any]:
-        """Validation rows and their targets or labels, checked like those of training, with their own names."""
+        """Return validation rows and their targets or labels, checked like those of training, with their own names."""
         refuse_disguised(X_val, "X_val")
         refuse_disguised(y_val, "y_val", text=not numeric)
         targets = real_array(y_val, "y_val", ndim=1 + len(outputs)) if numeric else np.asarray(y_val)
@@ -310,8 +321,8 @@ class KernelEstimator(BaseEstimator):
             )
         return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), targets
 
-    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
-        """The rows of positive weight, their targets and weights, and their row numbers."""
+    def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
+        """Return the rows of positive weight."""
         if self._selector_type is not None:
             weights = self._selector.training_weights(weights)
         (rows,) = np.nonzero(to_numpy(weights))
@@ -321,9 +332,9 @@ class KernelEstimator(BaseEstimator):
                 "give more rows a positive sample_weight"
             )
         if rows.size == weights.shape[0]:
-            return X, y, weights, rows
+            return WeightedRows(X=X, y=y, weights=weights, numbers=rows)
         kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
-        return kept, take_rows(y, rows), take_rows(weights, rows), rows
+        return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
     def _weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
         """The rows of positive weight with their weights, those of classes multiplied in where there are some."""
@@ -353,31 +364,31 @@ class KernelEstimator(BaseEstimator):
             self.primal_bias_ = primal.bias
 
     def _primal(self) -> PrimalWeights | None:
-        """The primal weights, where support values cannot represent the answer."""
+        """Return the primal weights, where support values cannot represent the answer."""
         primal: PrimalWeights | None = self._model.primal()
         return primal
 
     def _coefficients(self) -> Array:
-        """The factors of the kernel values: alpha, with the sign of the model."""
+        """Return the factors of the kernel values: alpha, with the sign of the model."""
         return self.support_values_
 
     def _outputs(self) -> tuple[int, ...]:
-        """The shape of one row's prediction."""
+        """Return the shape of one row's prediction."""
         shape: tuple[int, ...] = self._model.outputs()
         return shape
 
     def _evaluate(self, X: Any) -> Array:
-        """The predictions of rows that were checked."""
+        """Return the predictions of rows that were checked."""
         outputs: Array = self._model.evaluate(X)
         return outputs
 
     def _expansion(self, X: Any) -> Array:
-        """sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
+        """Return sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
         self._model.refuse_to_predict(X)
         return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
-        """Rows to predict, checked; they are where the model is."""
+        """Return rows to predict, checked; they are where the model is."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             refuse_disguised(X, "X")
@@ -389,7 +400,7 @@ class KernelEstimator(BaseEstimator):
         return X
 
     def _fitted_values(self, X: Any) -> Array:
-        """What predict returns for the rows of the fit, which the caller has checked and freed of weight zero."""
+        """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""
         if self.kernel_.pairwise:
             return expansion_values(self.kernel_, None, self._coefficients(), self._model.unpenalised(X), X)
         return self._evaluate(X)
@@ -400,5 +411,7 @@ def _own_rows(X: Any, rows: Any) -> Any:
 
 
 def import_page(name: str) -> Any:
-    """The page of that name, imported only when it is declared: pages import cvxpy, which closed forms do without."""
+    """Return the page of that name, imported only when it is declared: pages import cvxpy, which closed forms do
+    without.
+    """
     return import_module(f"problems.{name}")

@@ -58,7 +58,7 @@ class CalibrationScores(Record):
 
     @classmethod
     def of(cls, scores: Array, classes: Any, weights: Any, source: Any) -> "CalibrationScores":
-        """Of all rows, or of evenly spaced ones where there are very many."""
+        """Return the scores of all rows, or of evenly spaced ones where there are very many."""
         n = len(classes)
         rows = np.arange(n) if n <= MOST_ROWS else np.linspace(0, n - 1, MOST_ROWS).astype(np.intp)
         v = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -81,19 +81,21 @@ class CalibrationScores(Record):
 
 
 def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
-    """Margins, whether a row is of the class, and weights, for each class; for two classes those of the second."""
+    """Return margins, whether a row is of the class, and weights, for each class; for two classes those of the
+    second.
+    """
     ahead = uncertainty.margins(scores.scores)
     wanted = [1] if scores.scores.ndim == 1 else range(scores.n_classes)
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
 def venn_abers(scores: CalibrationScores) -> "list[uncertainty.VennAbers]":
-    """The Venn-Abers predictor of each class; for two classes that of the second."""
+    """Return the Venn-Abers predictor of each class; for two classes that of the second."""
     return [uncertainty.VennAbers.of(*arguments) for arguments in _of_classes(scores)]
 
 
 def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
-    """The map of each class; for two classes that of the second."""
+    """Return the map of each class; for two classes that of the second."""
     if calibration == "venn-abers":
         return [uncertainty.MergedMap(predictor) for predictor in venn_abers(scores)]
     fit = uncertainty.fit_sigmoid if calibration == "sigmoid" else uncertainty.fit_isotonic
@@ -101,7 +103,7 @@ def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
 
 
 def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
-    """Probabilities of the classes, one column each, that agree with the decisions and sum to one."""
+    """Return the probabilities of the classes, one column each, that agree with the decisions and sum to one."""
     ahead = uncertainty.margins(scores)
     if scores.ndim == 1:
         second = maps[0](ahead[:, 1])
@@ -110,7 +112,7 @@ def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
 
 
 def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) -> Array:
-    """The pairs of Venn-Abers: of the second of two classes, or one pair per class."""
+    """Return the pairs of Venn-Abers: of the second of two classes, or one pair per class."""
     ahead = uncertainty.margins(scores)
     if scores.ndim == 1:
         return predictors[0](ahead[:, 1])
@@ -118,7 +120,7 @@ def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) 
 
 
 def _contents(X: Any) -> list[Any]:
-    """The contents of each row, to be compared and sorted."""
+    """Return the contents of each row, to be compared and sorted."""
     if is_sparse(X):
         rows = X.tocsr().sorted_indices()
         cut = list(zip(rows.indptr[:-1], rows.indptr[1:], strict=True))
@@ -127,7 +129,7 @@ def _contents(X: Any) -> list[Any]:
 
 
 def equal_rows(X: Any, classes: Any) -> Any:
-    """The number of each row's group: rows with the same inputs and the same class are one group.
+    """Return the number of each row's group: rows with the same inputs and the same class are one group.
 
     Groups are numbered by their contents, whatever the order of the rows.
     """
@@ -137,7 +139,7 @@ def equal_rows(X: Any, classes: Any) -> Any:
 
 
 def leave_groups_out(errors: Array, residuals: Array, groups: Any) -> Array:
-    r"""The residuals of rows whose equals are left out with them, from those of single rows.
+    r"""Return the residuals of rows whose equals are left out with them, from those of single rows.
 
     With the errors :math:`e` of the fit, :math:`1 - h_i = e_i / r_i` is the spare leverage of a row; equal rows have
     equal errors, and without all of them the residual is :math:`e / (1 - \sum_i h_i)`. A row of weight two is so the
@@ -157,7 +159,7 @@ def leave_groups_out(errors: Array, residuals: Array, groups: Any) -> Array:
 
 
 def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
-    """The fold of each row: the groups of equal rows of each class in turn; -1 for the only group of a class.
+    """Return the fold of each row: the groups of equal rows of each class in turn; -1 for the only group of a class.
 
     Without such rows their class would be unknown, so they are in every fold's training rows and calibrate nothing.
     """
@@ -171,7 +173,7 @@ def fold_numbers(groups: Any, classes: Any, n_folds: int) -> Any:
 
 
 def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, pairwise: bool) -> CalibrationScores:
-    """Decision values of the rows of each fold in the machine fitted to the other rows.
+    """Return the decision values of the rows of each fold in the machine fitted to the other rows.
 
     ``numbers`` are those of the classes of ``labels``; X is a kernel matrix where ``pairwise``. Rows of weight zero are
     absent; equal rows are in one fold, and folds do not depend on the order of the rows, but for a kernel matrix.

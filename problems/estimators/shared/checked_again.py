@@ -36,8 +36,8 @@ from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import ridge_of
 from substrate.namespaces import own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class GivenFit:
     observed: Array | None = None
 
     def target_error(self, column: int) -> float:
-        """Return a bound on the error of the targets of one output, root mean square."""
+        """Bound the error of the targets of one output, root mean square."""
         if self.missing is None:
             return 0.0
         return at_most(root_mean_square(self.missing[:, column], to_numpy(self.weights)))
@@ -185,15 +185,22 @@ class StoredSaddle:
         """Bound the answer, and check the equations of the support values."""
         gram, a = self.gram(), to_numpy(self.a)
         observed = self.y if self.observed is None else self.observed
-        permitted = (Tolerance.of(observed, self.weights, self.tolerance),)
-        data = (self.kernel, self.points, self.y[:, None], (self.gamma,), self.weights, permitted)
         linear = None if self.slopes is None else self.slopes[:, None]
-        question = AnswerProblem(*data, gram.negative, self.border)
+        question = AnswerProblem(
+            kernel=self.kernel,
+            X=self.points,
+            Y=self.y[:, None],
+            gammas=(self.gamma,),
+            weights=self.weights,
+            tolerances=(Tolerance.of(observed, self.weights, self.tolerance),),
+            negative=gram.negative,
+            border=self.border,
+        )
         answer = bound_answer(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
         rows = add_target_error(answer.rows, self.target_error)
         if self.primal is None and self.has_equations:
             system = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
-            stored, ridge = (a, self.b), ridge_of(self.gamma, self.weights)
+            stored, ridge = (a, self.b), Regularization(self.gamma).ridge(self.weights)
             how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
             rows += saddle_rows(*system, ridge, *stored, **how)
         return rows, answer.facts
@@ -270,7 +277,7 @@ def _coefficients(model: Any, fit_data: GivenFit) -> Array:
 
 
 def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
-    """Rows and targets as the fit checked them, one column per machine; for labels, their codes."""
+    """Return rows and targets as the fit checked them, one column per machine; for labels, their codes."""
     X, y, _ = clone(model)._check_data(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
@@ -287,7 +294,7 @@ def refuse_strange_classes(model: Any, labels: Any) -> None:
 
 
 def rows_of_fit(model: Any, n: int) -> Any:
-    """The rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
+    """Return the rows that the machine was fitted to: all of them, unless some were held out to choose a parameter."""
     if model._chooses is None:
         return np.arange(n)
     rows = getattr(model, "training_rows_", model.support_)

@@ -49,7 +49,7 @@ def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
 def checked_on_device(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool
 ) -> tuple[Any, Any, Any]:
-    """Rows, targets or labels, and weights, all of one library and device."""
+    """Return rows, targets or labels, and weights, all of one library and device."""
     if y is None:
         raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
@@ -79,7 +79,7 @@ def checked_on_device(
 
 
 def labels_on_device(y: Any, n: int) -> Any:
-    """One label per row: integers, or floats that are integers."""
+    """Return one label per row: integers, or floats that are integers."""
     xp = namespace_of(y)
     if y.ndim != 1 or y.shape[0] != n:
         raise DataError(f"y must have one label for each of the {n} rows, received shape {tuple(y.shape)}")
@@ -114,7 +114,7 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
 
 
 def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
-    """Whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
+    """Return whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
     xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
     blocks: Iterable[Any] = (X,)
     if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
@@ -131,7 +131,9 @@ def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
 
 
 def over_rows(extreme: Callable[..., Any], X: Any) -> Any:
-    """The extreme of every column; in numpy of many rows side by side first, since a few columns are no long vector."""
+    """Return the extreme of every column; in numpy of many rows side by side first, since a few columns are no long
+    vector.
+    """
     rows_at_once = _LONG_ROW // max(X.shape[1], 1)
     if is_device_array(X) or rows_at_once < 2 or not X.flags.c_contiguous or X.shape[0] < 2 * rows_at_once:
         return extreme(X, axis=0)
@@ -141,7 +143,7 @@ def over_rows(extreme: Callable[..., Any], X: Any) -> Any:
 
 
 def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
-    """As :func:`warn_if_unscaled`, from the ranges and standard deviations of the columns."""
+    """Warn as :func:`warn_if_unscaled`, from the ranges and standard deviations of the columns."""
     (moving,) = np.nonzero(ranges > 0.0)
     if moving.size < 2:
         return
@@ -152,7 +154,7 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
         names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
         warnings.warn(
             f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
-            f"{deviations[large]:.3g}) drowns column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
+            f"{deviations[large]:.3g}) dominates column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
             "the columns first, for instance make_pipeline(StandardScaler(), ...)",
             ScaleWarning,
             stacklevel=5,
@@ -160,7 +162,7 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
 
 
 def _spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """On the host: lowest and highest value of the columns, and their standard deviations."""
+    """Return on the host the lowest and highest value of the columns, and their standard deviations."""
     xp = namespace_of(X)
     columns_of_X = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
     low, high = to_numpy(xp.min(columns_of_X, axis=0)), to_numpy(xp.max(columns_of_X, axis=0))
@@ -172,7 +174,7 @@ def _spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, 
 
 
 def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Lowest and highest value of the columns, and their standard deviations."""
+    """Return the lowest and highest value of the columns, and their standard deviations."""
     low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
     width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
     for first in range(0, len(columns), width):

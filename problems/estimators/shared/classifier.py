@@ -24,7 +24,7 @@ __all__ = ["Classifier"]
 
 
 def _calibrates(model: Any) -> bool:
-    """Whether a model has probabilities: ``calibration=None`` asks for none."""
+    """Return whether a model has probabilities: ``calibration=None`` asks for none."""
     return model.calibration is not None
 
 
@@ -55,14 +55,14 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return self._calibration_type(self)
 
     def decision_function(self, X: Any) -> Array:
-        """f(x) for two classes, one score per class for more; the largest score wins.
+        """Return f(x) for two classes, one score per class for more; the largest score wins.
 
         :equation [Carvalho2006]_ (1): the separating hyperplane, where the decision value is zero
         """
         return scores_of(self._expansion(X), self.coding, self.code_book_)
 
     def predict(self, X: Any) -> Any:
-        """The class of each row.
+        """Return the class of each row.
 
         :equation [Carvalho2006]_ (5): the classifier, a sign of the expansion on the support vectors
         """
@@ -71,7 +71,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return take_rows(on_device_of(numbers, self.classes_), numbers)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is predicted; labels and weights are where X is."""
+        """Return the share of rows whose class is predicted; labels and weights are where X is."""
         if not is_device_array(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import accuracy_score
@@ -81,7 +81,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, *, rows: Any = None) -> Array:
-        """The probability of each class, one column per class in the order of ``classes_``.
+        """Return the probability of each class, one column per class in the order of ``classes_``.
 
         The class with the largest probability is the one that ``predict`` returns.
 
@@ -99,7 +99,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return on_device_of(scores, probabilities(maps, host, winners(host)))  # type: ignore[no-any-return]
 
     def predict_probability_interval(self, X: Any, *, rows: Any = None) -> Array:
-        """Intervals of probabilities by Venn-Abers, whatever ``calibration`` is; the wider, the less is known.
+        """Return intervals of probabilities by Venn-Abers, whatever ``calibration`` is; the wider, the less is known.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return on_device_of(scores, pairs)  # type: ignore[no-any-return]
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None) -> Any:
-        """Which labels belong to a set that holds the right one with probability ``coverage``.
+        """Return which labels belong to a set that holds the right one with probability ``coverage``.
 
         :meth:`set_guarantee` states what is guaranteed for this model. A set may have no label, of a row that is unlike
         all others whatever its label, or all of them, where rows are too few for the coverage.
@@ -140,7 +140,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         return on_device_of(self.support_values_, uncertainty.in_set(less, coverage, n))
 
     def set_guarantee(self, coverage: float = 0.9) -> Guarantee:
-        """What :meth:`predict_set` guarantees for this model, and what breaks it, if anything does."""
+        """Return what :meth:`predict_set` guarantees for this model, and what breaks it, if anything does."""
         check_is_fitted(self)
         self._calibration.rule()
         return self._calibration.guarantee(coverage)
@@ -171,20 +171,20 @@ class Classifier(ClassifierMixin, KernelEstimator):
         self._calibration.state().keep(scores)
 
     def to_numpy(self) -> Self:
-        """A copy of this model with its arrays in numpy, wherever it was fitted."""
-        moved = super().to_numpy()
-        self._calibration.move(moved)
-        return moved
+        """Return a copy of this model with its arrays in numpy, wherever it was fitted."""
+        copied = super().to_numpy()
+        self._calibration.move(copied)
+        return copied
 
     def _begin_fit(self) -> None:
         super()._begin_fit()
         self._calibration.begin()
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        found = super()._check_data(X, y, sample_weight, **rules)
+        checked = super()._check_data(X, y, sample_weight, **rules)
         if self._calibration.keeps_rows() and not self.__sklearn_is_fitted__():
-            self._calibration.state().rows = (found[0], found[1], None if sample_weight is None else found[2])
-        return found
+            self._calibration.state().rows = (checked[0], checked[1], None if sample_weight is None else checked[2])
+        return checked
 
     def _check_coding(self) -> None:
         """Refuse an unknown coding before any work."""
@@ -207,7 +207,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
         """Classes have none."""
 
     def _codes_again(self, labels: Any) -> Any:
-        """The codes of the labels of the fit, given again."""
+        """Return the codes of the labels of the fit, given again."""
         classes = classes_of(labels)
         if not np.array_equal(classes, self.classes_):
             raise DataError(f"the model knows classes {self.classes_}, these data have {classes}")

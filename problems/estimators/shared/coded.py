@@ -25,7 +25,7 @@ __all__ = [
 
 
 def classes_of(labels: Any) -> Any:
-    """The classes of checked labels, at least two, on the host."""
+    """Return the classes of checked labels, at least two, on the host."""
     if is_device_array(labels):
         classes = to_numpy(namespace_of(labels).unique_values(labels))
         classes.sort()  # the standard guarantees no order
@@ -40,7 +40,8 @@ def classes_of(labels: Any) -> Any:
 
 
 def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels: Any = None) -> Array:
-    """The weight of the class of each of the ``others``, or of the labels themselves; 1 for labels of weight zero.
+    """Return the weight of the class of each of the ``others``, or of the labels themselves; 1 for labels of weight
+    zero.
 
     ``"balanced"`` is by the labels and their weights: n / (n_classes n_c), where row i counts ``weights[i]`` times.
     """
@@ -69,16 +70,16 @@ class Classes:
 
     @classmethod
     def of(cls, labels: Any, coding: str) -> "Classes":
-        """The classes of all labels, wherever they are."""
+        """Return the classes of all labels, wherever they are."""
         names = classes_of(labels)
         return cls(names, code_book(coding, names.size))
 
     def numbers(self, labels: Any) -> Any:
-        """The number of each label's class, where the labels are."""
+        """Return the number of each label's class, where the labels are."""
         return namespace_of(labels).searchsorted(on_device_of(labels, self.names), labels)
 
     def codes(self, labels: Any) -> Any:
-        """The targets of the machines, one column per machine, where the labels are."""
+        """Return the targets of the machines, one column per machine, where the labels are."""
         return take_rows(on_device_of(labels, self.book), self.numbers(labels))
 
     def known_codes(self, labels: Any) -> Any:
@@ -118,14 +119,14 @@ class Numbers:
 
 
 def numbers_of_codes(Y: Array, book: Array) -> Any:
-    """The number of the class of each row of code words, where the codes are."""
+    """Return the number of the class of each row of code words, where the codes are."""
     xp = namespace_of(Y)
     is_same = xp.all(Y[:, None, :] == on_device_of(Y, book), axis=2)
     return xp.argmax(xp.astype(is_same, xp.int8), axis=1)
 
 
 def scores_of(outputs: Array, coding: str, book: Array) -> Array:
-    """Decision values from the machines' outputs: f for two classes, one score per class for more."""
+    """Return decision values from the machines' outputs: f for two classes, one score per class for more."""
     if book.shape[0] == 2 or coding == "one_vs_rest":
         return outputs
     if is_device_array(outputs):
@@ -137,13 +138,13 @@ def scores_of(outputs: Array, coding: str, book: Array) -> Array:
 
 
 def winners(scores: Array) -> Any:
-    """The number of the class with the largest score, row by row."""
+    """Return the number of the class with the largest score, row by row."""
     xp = namespace_of(scores)
     return xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
 
 
 def decode_outputs(model: Any, outputs: Array) -> tuple[Any, float]:
-    """The classes decoded from the outputs at the model's own rows, and the share of wrong ones."""
+    """Return the classes decoded from the outputs at the model's own rows, and the share of wrong ones."""
     predicted = winners(scores_of(outputs, model.coding, model.code_book_))
     codes = model.support_codes_[:, None] if model.support_codes_.ndim == 1 else model.support_codes_
     wrong = to_numpy(predicted != numbers_of_codes(codes, model.code_book_))

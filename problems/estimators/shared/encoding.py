@@ -98,7 +98,7 @@ class PruningStep(Record):
 
 
 def row_sizes(support_values: Array) -> Array:
-    """|alpha_i|, or the Euclidean norm over the machines where there are several."""
+    """Return |alpha_i|, or the Euclidean norm over the machines where there are several."""
     if support_values.shape[1] == 1:
         return np.abs(support_values[:, 0])
     return np.asarray(np.linalg.norm(support_values, axis=1))
@@ -129,7 +129,7 @@ _COST, _COST_BY_COLUMN, _LARGEST_COST = 1024, 64, 100_000
 
 
 def encode(value: Any, name: str, arrays: Arrays) -> Any:
-    """JSON for a value; arrays are put into ``arrays`` under a name that begins with ``name``."""
+    """Return JSON for a value; arrays are put into ``arrays`` under a name that begins with ``name``."""
     if value is None or isinstance(value, (bool, str)):
         return str(value) if isinstance(value, str) else value
     value = to_numpy(value)
@@ -181,7 +181,7 @@ def _text(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def bytes_needed(tree: Any, names: set[str], n_features: Any) -> int:
-    """The memory of encoded values besides their arrays; refused unless each array belongs to one of them."""
+    """Return the memory of encoded values besides their arrays; refused unless each array belongs to one of them."""
     used: Counter[str] = Counter()
     classes: set[str] = set()
     order = 1
@@ -240,13 +240,13 @@ def _kernels_in(value: Any) -> Iterator[Kernel]:
 
 
 def _order(fields_of_kernel: Any) -> int:
-    """How many columns a component may have; far fewer than a number that would take long to count with."""
+    """Return how many columns a component may have; far fewer than a number that would take long to count with."""
     order = fields_of_kernel.get("order", 1) if isinstance(fields_of_kernel, dict) else 1
     return min(order, _MOST_COLUMNS) if type(order) is int else 1
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in nested JSON."""
+    """Yield every mapping in nested JSON."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -265,7 +265,7 @@ def _shape(node: dict[str, Any]) -> tuple[int, int]:
 
 
 def decode(value: Any, arrays: Arrays) -> Any:
-    """The value that JSON and arrays encode."""
+    """Return the value that JSON and arrays encode."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if not isinstance(value, dict):
@@ -304,7 +304,7 @@ def _record(value: Any, arrays: Arrays) -> Record:
 
 
 def _written_row(row: Row) -> list[Any]:
-    """The fields of a row; the outputs of an answer only where there are several."""
+    """Return the fields of a row; the outputs of an answer only where there are several."""
     values = [getattr(row, f.name) for f in fields(row)]
     if not isinstance(row, Accuracy):
         return values

@@ -11,7 +11,7 @@ as they were: names that have changed since are replaced, and parameters that ar
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, check_kernels, decode, encode
 from problems.estimators.shared.release_0_1 import content_today
@@ -66,13 +66,13 @@ def save(
 def read_model(
     path: str | os.PathLike[str], classes: Classes, max_bytes: float | None = None
 ) -> tuple[Any, dict[str, Any] | None]:
-    """The estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
+    """Return the estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
     def count_bytes(version: int, content: dict[str, Any], names: set[str]) -> int:
-        """The bytes of a model besides its arrays, before any of it is read."""
-        _, _, parameters, fitted = _parts(version, content, classes, path)
+        """Return the bytes of a model besides its arrays, before any of it is read."""
+        encoded = _parts(version, content, classes, path)
         try:
-            return bytes_needed((parameters, fitted), names, fitted.get("n_features_in_"))
+            return bytes_needed((encoded.parameters, encoded.fitted), names, encoded.fitted.get("n_features_in_"))
         except DataError as error:
             raise DataError(f"{path} is refused: {error}") from error
 
@@ -88,8 +88,8 @@ def read_model(
     elif not archive.as_written:
         _disown(model)
         warnings.warn(
-            f"{path} was changed after it was written (its digest does not fit), so its certificate is not its own and "
-            "does not hold; certify the model on its training data, or save it again from its source",
+            f"{path} was changed after it was written (its digest does not match), so its certificate does not "
+            "hold; certify the model on its training data, or save it again from its source",
             ModelFileWarning,
             stacklevel=3,
         )
@@ -122,10 +122,17 @@ def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -
     return model, notes
 
 
-def _parts(
-    version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]
-) -> tuple[Any, str, dict[str, Any], dict[str, Any]]:
+class _EncodedModel(NamedTuple):
     """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+
+    estimator: Any
+    name: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+def _parts(version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]) -> _EncodedModel:
+    """Return what a file holds of a model, refused where it names what no fit sets."""
     if version == 1:
         try:
             content = content_today(content)
@@ -141,13 +148,15 @@ def _parts(
     attributes = attributes_of(estimator)
     if refused := [key for key in fitted if key not in attributes]:
         raise DataError(f"{path} sets attributes {_short(refused)}, which no fit sets")
-    return estimator, name, parameters, fitted
+    return _EncodedModel(estimator=estimator, name=name, parameters=parameters, fitted=fitted)
 
 
 def _own_parameters(
     name: str, parameters: dict[str, Any], names: set[str], archive: Archive, path: str | os.PathLike[str]
 ) -> dict[str, Any]:
-    """The parameters of the model itself; those that act outside it occur in files of version 1, with defaults only."""
+    """Return the parameters of the model itself; those that act outside it occur in files of version 1, with defaults
+    only.
+    """
     expected = names - set(OUTSIDE)
     if archive.version > 1 and not expected - NEWER <= set(parameters) <= expected:
         raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")
@@ -202,5 +211,5 @@ def _disown(model: Any) -> None:
                 tolerance=0.0,
                 formula="digest of the contents = digest in the file",
             ),
-            record=(("file", "changed after it was written; this certificate is not its own"),),
+            record=(("file", "changed after it was written; its certificate does not hold"),),
         )

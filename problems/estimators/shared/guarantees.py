@@ -53,14 +53,14 @@ class Guarantee:
 
 
 def check_method(method: Any, methods: tuple[str, ...]) -> str:
-    """The name of a method, or an error that lists those there are."""
+    """Return the name of a method, or an error that lists those there are."""
     if not isinstance(method, str) or method not in methods:
         raise DeclarationError(f"method must be one of {', '.join(methods)}, received {method!r}")
     return method
 
 
 def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: tuple[str, ...]) -> Guarantee:
-    """The guarantee of a method; ``broken`` is what a machine did with its training rows."""
+    """Return the guarantee of a method; ``broken`` is what a machine did with its training rows."""
     level = uncertainty.exact_level(coverage)
     level_given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()
@@ -98,6 +98,6 @@ def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) ->
 
 
 def has_unequal_rows(ridge: Any) -> bool:
-    """Whether rows differ in their diagonal 1/(gamma v)."""
+    """Return whether rows differ in their diagonal 1/(gamma v)."""
     values = to_numpy(ridge)
     return bool((values != values[0]).any())

@@ -73,7 +73,7 @@ class Losses:
 
     @classmethod
     def of_model(cls, model: Any, targets: Array, weights: Array | None) -> "Losses":
-        """Those of a regression on the targets, or of the classes that they encode."""
+        """Return the losses of a regression on the targets, or of the classes that they encode."""
         if not model._labels:
             return cls(targets, None, weights)
 
@@ -89,21 +89,21 @@ class Losses:
         return "mean square error" if self.decode is None else "accuracy"
 
     def of(self, outputs: Array, rows: Any) -> Array:
-        """Of some rows: square errors in units of their own, or 0 and 1."""
+        """Return the losses of some rows: square errors in units of their own, or 0 and 1."""
         if self.decode is not None:
             return np.asarray(self.decode(outputs) != self.decode(self.targets[rows]), dtype=np.float64)
         errors = (self.targets[rows] - outputs) / self._units()
         return np.asarray(np.mean(np.square(errors), axis=1))
 
     def mean(self, losses: Array) -> float:
-        """Over the rows, in the units of the score."""
+        """Average the losses over the rows, in the units of the score."""
         unit = self._units()
         scale = float(unit[0]) if self.decode is None and unit.size == 1 else 1.0
         with np.errstate(over="ignore"):  # beyond 1e154 a square is infinite
             return float(np.average(losses, weights=self.weights)) * scale * scale
 
     def _units(self) -> Array:
-        """A unit in which no square overflows; of several outputs the deviation of each."""
+        """Return a unit in which no square overflows; of several outputs the deviation of each."""
         if self.targets.shape[1] == 1:
             return np.array([target_unit(self.targets)])
         sizes = np.ptp(self.targets, axis=0)
@@ -168,9 +168,9 @@ def importance_of(
 def _certify(
     machines: "uncertainty.OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
 ) -> Certificate:
-    """Unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
+    """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])
-    scales = np.array([one.scale for one in tolerances_of(targets, np.ones(n))])
+    scales = np.array([tolerance.scale for tolerance in tolerances_of(targets, np.ones(n))])
     for block in blocks_beside(X, n, n):
         which = np.arange(n)[block]
         distance = np.abs(machines.outputs(which, take_rows(X, which)) - outputs[which])
@@ -187,7 +187,7 @@ def _certify(
 
 
 def weights_of(sample_weight: Any, support: Any) -> Array | None:
-    """The weights of the rows of a model, from one for each row of its fit."""
+    """Return the weights of the rows of a model, from one for each row of its fit."""
     if sample_weight is None:
         return None
     weights = real_array(to_numpy(sample_weight), "sample_weight", ndim=1)
@@ -203,14 +203,14 @@ def weights_of(sample_weight: Any, support: Any) -> Array | None:
 
 
 def _column(X: Any, column: int) -> Array:
-    """One input of all rows, in numpy."""
+    """Return one input of all rows, in numpy."""
     if is_sparse(X):
         return np.asarray(X[:, [column]].toarray()[:, 0])
     return np.asarray(to_numpy(X[:, column]))
 
 
 def _with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
-    """Copies of some rows with other values of one input."""
+    """Return copies of some rows with other values of one input."""
     if is_sparse(X):
         return _sparse_with_column(X, rows, column, values)
     points = own_copy(take_rows(X, rows))

@@ -105,9 +105,9 @@ class LeftOutIntervals(Intervals):
         self.check(coverage, method)
         if method == "split":
             return self.split_ends(X, coverage)
-        points, own = self._at(X, diagonal, method)
+        points, point_diagonal = self._at(X, diagonal, method)
         if method == "gaussian":
-            fitted, deviations = self.estimator._evaluate(points), self._deviations(points, own, rows)
+            fitted, deviations = self.estimator._evaluate(points), self._deviations(points, point_diagonal, rows)
             return uncertainty.gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
         interval = {
             "conformal": uncertainty.conformal_hull,
@@ -115,7 +115,7 @@ class LeftOutIntervals(Intervals):
             "jackknife-minmax": uncertainty.jackknife_minmax,
         }
         ends = [
-            interval[method](machines, fitted, points, own, coverage)
+            interval[method](machines, fitted, points, point_diagonal, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
         ]
         return ends[0] if self.estimator._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)
@@ -124,13 +124,13 @@ class LeftOutIntervals(Intervals):
         """Return the pieces of the full conformal set of every row."""
         uncertainty.exact_level(coverage)
         check_is_fitted(self.estimator)
-        points, own = self._at(X, diagonal, "conformal")
-        found = [
-            uncertainty.conformal_region(machines, fitted, points, own, coverage)
+        points, point_diagonal = self._at(X, diagonal, "conformal")
+        regions = [
+            uncertainty.conformal_region(machines, fitted, points, point_diagonal, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
         ]
-        one = self.estimator._outputs() == ()
-        return list(found[0]) if one else [list(pieces) for pieces in zip(*found, strict=True)]
+        is_single = self.estimator._outputs() == ()
+        return list(regions[0]) if is_single else [list(pieces) for pieces in zip(*regions, strict=True)]
 
     def changes(self, X: Any, rows: Any) -> Array:
         """Return what every row of the fit changes at every new row: f less f without it."""
@@ -142,8 +142,8 @@ class LeftOutIntervals(Intervals):
 
     def predict_deviations(self, X: Any) -> tuple[Array, Array]:
         """Return predictions and their Gaussian standard deviations, noise included."""
-        points, own = self._at(X, None, "return_std")
-        fitted, deviations = self.estimator._evaluate(points), self._deviations(points, own, None)
+        points, point_diagonal = self._at(X, None, "return_std")
+        fitted, deviations = self.estimator._evaluate(points), self._deviations(points, point_diagonal, None)
         return fitted, deviations[:, 0] if fitted.ndim == 1 else deviations
 
     def check_loaded(self) -> None:
@@ -216,7 +216,7 @@ def predict_left_out_interval(
 def predict_left_out_region(
     self: Any, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None
 ) -> list[Any]:
-    """The exact full conformal set of every row: its pieces, ascending, one line (from, to) each.
+    """Return the exact full conformal set of every row: its pieces, ascending, one line (from, to) each.
 
     Ends may be infinite. ``rows`` and ``diagonal`` are those of :meth:`predict_interval`. The arrays are numpy's;
     of several outputs each row has a list of them.
@@ -249,7 +249,7 @@ def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
 
 
 def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, method: str, otherwise: str) -> Array:
-    """k(x, x) of new points: computed, or checked where the kernel is precomputed.
+    """Return k(x, x) of new points: computed, or checked where the kernel is precomputed.
 
     ``asked`` begins the sentence that refuses a missing one, and ``otherwise`` ends it.
     """

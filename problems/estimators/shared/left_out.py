@@ -115,7 +115,7 @@ class LeftOut:
         return self._each(median_absolute)
 
     def trimmed_mean_square(self, share: float = 0.1) -> Any:
-        """Mean square without a share of the largest residuals."""
+        """Return mean square without a share of the largest residuals."""
         return self._each(lambda column: trimmed_mean_square(column, share))
 
 
@@ -134,26 +134,26 @@ class MachinesOnRows(Protocol):
     """Machines on the same rows with the same diagonal 1/(gamma v): all that leaving these rows out needs."""
 
     def diagonal(self) -> Array:
-        """B_ii, in numpy."""
+        """Return B_ii, in numpy."""
 
     def influence(self, entries: bool = False) -> "uncertainty.Influence":
-        """The influence of the rows; ``entries`` where single entries of c are needed."""
+        """Return the influence of the rows; ``entries`` where single entries of c are needed."""
 
     def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
-        """B_ii from this influence, in numpy."""
+        """Return B_ii from this influence, in numpy."""
 
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
-        """The machines without one row by an actual fit, compared with the closed form."""
+        """Return the machines without one row by an actual fit, compared with the closed form."""
 
 
 class LeftOutSystem(Protocol):
     """Machines on the same points, as far as leaving rows out needs them."""
 
     def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """The fitted values of all machines, in numpy; ``bias`` is what they add to their kernel expansions."""
+        """Return the fitted values of all machines, in numpy; ``bias`` is what they add to their kernel expansions."""
 
     def on(self, rows: Any, ridge: Array) -> MachinesOnRows:
-        """The machines on some rows."""
+        """Return the machines on some rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +165,11 @@ class KernelSystem:
     represent: Callable[[Any], Array] | None = None
 
     def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """K alpha plus what the border adds."""
+        """Return K alpha plus what the border adds."""
         return np.asarray(to_numpy(self.gram.product(on_device_of(self.gram.diagonal, alpha))) + bias)
 
     def on(self, rows: Any, ridge: Array) -> "KernelMachines":
-        """Those of a block of the matrix."""
+        """Return the machines of a block of the matrix."""
         gram = self.gram if rows.size == self.gram.n else self.gram.restrict(rows)
         return KernelMachines(gram, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
 
@@ -184,17 +184,17 @@ class KernelMachines:
     represent: Callable[[Any], Array] | None
 
     def diagonal(self) -> Array:
-        """Half the work of the inverse."""
+        """Return the diagonal, at half the work of the inverse."""
         return np.asarray(to_numpy(projected_diagonal(self.gram, self._there(self.ridge), self.border)))
 
     def influence(self, entries: bool = False) -> "uncertainty.Influence":
-        """Of a triangular root of the inverse, or of the inverse where entries are needed."""
+        """Return the influence of a triangular root of the inverse, or of the inverse where entries are needed."""
         if self.represent is None:
             raise TypeError("an influence at new points needs their kernel values")
         return uncertainty.kernel_influence(self.gram, self._there(self.ridge), self.represent, self.border, entries)
 
     def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
-        """As it is: zero, or below, where the other rows determine no machine."""
+        """Return the diagonal as it is: zero, or below, where the other rows determine no machine."""
         return np.asarray(to_numpy(influence.diagonal))
 
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
@@ -226,7 +226,7 @@ class KernelMachines:
         )
 
     def _there(self, values: Array) -> Array:
-        """Values of rows where the matrix is."""
+        """Return values of rows where the matrix is."""
         return on_device_of(self.gram.diagonal, values)  # type: ignore[no-any-return]
 
 
@@ -239,11 +239,11 @@ class PrimalSystem:
     border: Border = ONES
 
     def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """By the weights: support values do not represent such a machine."""
+        """Compute the fitted values by the weights: support values do not represent such a machine."""
         return np.asarray(self.primal(_dense(self.X)))
 
     def on(self, rows: Any, ridge: Array) -> "PrimalMachines":
-        """Those of all rows: there are no others."""
+        """Return the machines of all rows: there are no others."""
         if rows.size != self.X.shape[0]:
             raise TypeError("machines in primal weights are fitted to all rows")
         return PrimalMachines(self.primal, self.X, ridge, self.border.take(rows, 1.0 / ridge))
@@ -259,15 +259,17 @@ class PrimalMachines:
     border: Border = ONES
 
     def diagonal(self) -> Array:
-        """That of the influence."""
+        """Return that of the influence."""
         return self.diagonal_of(self.influence())
 
     def influence(self, entries: bool = False) -> "uncertainty.Influence":
-        """In the features."""
+        """Return the influence in the features."""
         return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge, self.border)
 
     def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
-        """Above zero: a row whose leverage is one up to rounding has a residual that is large, or infinite."""
+        """Return the diagonal, above zero: a row whose leverage is one up to rounding has a residual that is large,
+        or infinite.
+        """
         return np.asarray(np.maximum(influence.diagonal, np.finfo(np.float64).tiny))
 
     def refit(self, Y: Array, residuals: Array, row: int) -> Row:
@@ -323,7 +325,7 @@ def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Arra
 
 
 def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array]]:
-    """Rows, columns and diagonal of the machines that share rows and diagonal, and so an inverse."""
+    """Yield rows, columns and diagonal of the machines that share rows and diagonal, and so an inverse."""
     groups: dict[bytes, list[int]] = {}
     for k in range(ridge.shape[1]):
         groups.setdefault(ridge[:, k].tobytes() + members[:, k].tobytes(), []).append(k)
@@ -333,6 +335,6 @@ def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array
 
 
 def _gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
-    """Generalised cross-validation of one column per machine, in units in which no square overflows."""
+    """Return generalised cross-validation of one column per machine, in units in which no square overflows."""
     unit = target_unit(errors)
     return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))

@@ -15,10 +15,10 @@ from substrate.least_squares.primal_weights import LinearTerm, PrimalWeights
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
-__all__ = ["LinearPart"]
+__all__ = ["LinearColumnsModel"]
 
 
-class LinearPart(Model):
+class LinearColumnsModel(Model):
     """The linear part: its columns, which the kernel does not see, their coefficients, and where they are measured.
 
     The estimator has a parameter ``linear_columns``; the coefficients of a regression have standard errors.
@@ -38,16 +38,18 @@ class LinearPart(Model):
         model = self.estimator
         if hasattr(model, "linear_columns_"):
             return [int(column) for column in model.linear_columns_]
-        given, n = model.linear_columns, int(model.n_features_in_)
-        if isinstance(given, (str, Integral)) or not hasattr(given, "__iter__"):
-            raise DeclarationError(f"linear_columns must be a list of columns, by number or name; received {given!r}")
+        columns, n = model.linear_columns, int(model.n_features_in_)
+        if isinstance(columns, (str, Integral)) or not hasattr(columns, "__iter__"):
+            raise DeclarationError(f"linear_columns must be a list of columns, by number or name; received {columns!r}")
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         numbers: list[int] = []
-        for column in given:
+        for column in columns:
             if isinstance(column, str):
                 if column not in names:
-                    known = f"the columns are {', '.join(names)}" if names else "X has no column names; give numbers"
-                    raise DataError(f"linear_columns names {column!r}, which X does not have; {known}")
+                    columns_in_words = (
+                        f"the columns are {', '.join(names)}" if names else "X has no column names; give numbers"
+                    )
+                    raise DataError(f"linear_columns names {column!r}, which X does not have; {columns_in_words}")
                 numbers.append(names.index(column))
             elif isinstance(column, Integral) and not isinstance(column, bool):
                 if not 0 <= int(column) < n:
@@ -58,7 +60,7 @@ class LinearPart(Model):
             else:
                 raise DeclarationError(f"linear_columns must hold numbers or names of columns, received {column!r}")
         if len(set(numbers)) < len(numbers):
-            raise DeclarationError(f"linear_columns names a column twice: {list(given)!r}")
+            raise DeclarationError(f"linear_columns names a column twice: {list(columns)!r}")
         if len(numbers) == n:
             raise DataError(
                 f"all {n} columns are in linear_columns, which leaves none to the kernel; leave one out, or use linear "
@@ -86,7 +88,7 @@ class LinearPart(Model):
         """Refuse searches that know no linear part."""
         if np.size(self.estimator.linear_columns) and search in ("gradient", "certified"):
             raise DeclarationError(
-                f"search={search!r} knows a bias and no other columns that are not penalised; use a list of kernels, "
+                f"search={search!r} supports a bias, but no other unpenalised columns; use a list of kernels, "
                 "search='nelder-mead', or linear_columns=()"
             )
 
@@ -103,8 +105,8 @@ class LinearPart(Model):
         """Return the linear columns at the rows of X, less their center."""
         if not hasattr(self.estimator, "linear_center_"):
             return None
-        part = self.take_linear(X)
-        centred: Array = part - on_device_of(part, self.estimator.linear_center_)
+        columns = self.take_linear(X)
+        centred: Array = columns - on_device_of(columns, self.estimator.linear_center_)
         return centred
 
     def primal(self) -> PrimalWeights | None:
@@ -138,8 +140,8 @@ class LinearPart(Model):
     def keep_errors(self, deviations: Array | None, scale: Array, one_output: bool) -> None:
         """Keep the standard errors: deviations for noise of size one, a column or one per output, times that size."""
         deviations = np.zeros((0, scale.size)) if deviations is None else deviations
-        known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
-        errors = np.where(known, np.where(known, deviations, 0.0) * scale, np.inf)
+        is_known = np.isfinite(deviations)  # what is unknown is so too where no noise is seen
+        errors = np.where(is_known, np.where(is_known, deviations, 0.0) * scale, np.inf)
         self.estimator.coef_standard_errors_ = np.ascontiguousarray(errors[:, 0] if one_output else errors.T)
 
     def check_loaded(self) -> None:

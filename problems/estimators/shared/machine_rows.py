@@ -22,16 +22,18 @@ class MachineRows:
     whole: bool
 
     def points(self, X: Any, pairwise: bool) -> Any:
-        """The points of its rows, or their square matrix."""
+        """Return the points of its rows, or their square matrix."""
         return X if self.whole else points_of(X, self.rows, pairwise)
 
     def square(self, matrix: Array) -> Array:
-        """Its rows and columns of a square matrix."""
+        """Return its rows and columns of a square matrix."""
         return matrix if self.whole else matrix[np.ix_(self.rows, self.rows)]
 
 
 def each_machine(Y: Array, labels: bool) -> Iterator[MachineRows]:
-    """Each machine in turn; where targets are codes of ``labels``, a row whose code is zero is not in the machine."""
+    """Yield each machine in turn; where targets are codes of ``labels``, a row whose code is zero is not in the
+    machine.
+    """
     codes = to_numpy(Y) if labels else np.ones(Y.shape)
     for column in range(Y.shape[1]):
         rows = np.flatnonzero(codes[:, column])
@@ -39,7 +41,9 @@ def each_machine(Y: Array, labels: bool) -> Iterator[MachineRows]:
 
 
 def in_columns(machines: Sequence[MachineRows], coefficients: Sequence[Array], n: int) -> Array:
-    """The coefficients of all machines on n rows, one column per machine; zero where a row is not in the machine."""
+    """Return the coefficients of all machines on n rows, one column per machine; zero where a row is not in the
+    machine.
+    """
     columns = np.zeros((n, len(machines), *coefficients[0].shape[1:]))
     for machine, coefficients_of_machine in zip(machines, coefficients, strict=True):
         columns[machine.rows, machine.column] = coefficients_of_machine
@@ -47,6 +51,6 @@ def in_columns(machines: Sequence[MachineRows], coefficients: Sequence[Array], n
 
 
 def points_of(X: Any, rows: Any, pairwise: bool) -> Any:
-    """Some of the points; for a precomputed matrix, these rows and columns."""
+    """Return some of the points; for a precomputed matrix, these rows and columns."""
     points = take_rows(X, rows)
     return take_rows(points.T, rows).T if pairwise else points

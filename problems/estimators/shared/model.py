@@ -53,10 +53,12 @@ class Model:
 
     def primal(self) -> PrimalWeights | None:
         """Return the primal weights, where support values cannot represent the answer."""
-        held = self.estimator
-        if not hasattr(held, "primal_weights_"):
+        estimator = self.estimator
+        if not hasattr(estimator, "primal_weights_"):
             return None
-        return PrimalWeights(held.kernel_, held.primal_center_, held.primal_weights_, held.primal_bias_)
+        return PrimalWeights(
+            estimator.kernel_, estimator.primal_center_, estimator.primal_weights_, estimator.primal_bias_
+        )
 
     def border(self, X: Any, weights: Any) -> Border:
         """Return the columns that are not penalised, of some rows with their weights: a bias alone."""
@@ -72,8 +74,12 @@ class Model:
 
     def training_border(self) -> Border:
         """Return the border of the rows of the fit, from what the model keeps of them."""
-        held = self.estimator
-        return ONES if self.linear_slopes() is None else self.border(held.support_vectors_, np.ones(held.support_.size))
+        estimator = self.estimator
+        return (
+            ONES
+            if self.linear_slopes() is None
+            else self.border(estimator.support_vectors_, np.ones(estimator.support_.size))
+        )
 
     def linear(self, X: Any) -> Array | None:
         """Return the columns of the linear part at the rows of X, less their center; None where there is none."""
@@ -128,5 +134,5 @@ def part_types(estimator: type) -> tuple[type, ...]:
 
 
 def has_part(estimator: Any, *kinds: type) -> bool:
-    """Whether an estimator has a part of some kind."""
-    return any(issubclass(part, kinds) for part in part_types(type(estimator)))
+    """Return whether an estimator has a part of some kind."""
+    return any(issubclass(kind, kinds) for kind in part_types(type(estimator)))

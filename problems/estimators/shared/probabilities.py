@@ -90,8 +90,8 @@ class Calibration:
         """Return how many rows are less strange than each new row with each label, and of how many."""
         if diagonal is not None:
             raise DataError("diagonal is k(x, x) for exact sets with a precomputed kernel; leave it out here")
-        scores, known = to_numpy(self.estimator.decision_function(X)), self.scores(rows)
-        return uncertainty.less_strange(known.strangeness, scores), known.n_rows
+        scores, calibration_scores = to_numpy(self.estimator.decision_function(X)), self.scores(rows)
+        return uncertainty.less_strange(calibration_scores.strangeness, scores), calibration_scores.n_rows
 
     def begin(self) -> None:
         """Forget an earlier calibration, before a fit."""
@@ -106,64 +106,64 @@ class Calibration:
 
     def move(self, model: Any) -> None:
         """Give ``model``, a copy in numpy of the estimator, what is held of the calibration."""
-        model._kept_calibration, held = _Held(), self.state()
-        model._kept_calibration.scores = held.scores
-        if held.rows is not None:
-            model._kept_calibration.rows = tuple(to_numpy(part) for part in held.rows)
+        model._kept_calibration, state = _Held(), self.state()
+        model._kept_calibration.scores = state.scores
+        if state.rows is not None:
+            model._kept_calibration.rows = tuple(to_numpy(array) for array in state.rows)
 
     def rule(self, refused: bool = True) -> Any:
         """Return the name of the map, checked."""
-        given = self.estimator.calibration
-        if given is not None or refused:
-            check_choice(given, CALIBRATIONS, "calibration")
-        return given
+        calibration = self.estimator.calibration
+        if calibration is not None or refused:
+            check_choice(calibration, CALIBRATIONS, "calibration")
+        return calibration
 
     def state(self) -> _Held:
         """Return what is held of the calibration."""
         model = self.estimator
         if not hasattr(model, "_kept_calibration"):
             model._kept_calibration = _Held()
-        held: _Held = model._kept_calibration
-        return held
+        kept: _Held = model._kept_calibration
+        return kept
 
     def numbers(self, labels: Any) -> Any:
         """Return the numbers of the classes of labels, each of which the model must know."""
-        known = self.estimator.classes_
-        place = np.minimum(np.searchsorted(known, labels), known.size - 1)
-        if (strange := labels[known[place] != labels]).size:
-            raise DataError(f"y has classes {np.unique(strange)[:5]} that the model does not know; it knows {known}")
+        classes = self.estimator.classes_
+        place = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
+        if (strange := labels[classes[place] != labels]).size:
+            raise DataError(f"y has classes {np.unique(strange)[:5]} that the model does not know; it knows {classes}")
         return place
 
     def scores(self, rows: Any) -> CalibrationScores:
         """Return the scores of rows left out, found once; again where rows are given."""
-        held = self.state()
-        if held.scores is not None and rows is None:
-            return held.scores
-        known = self.rows(rows)
-        scores = held.keep(self.score_left_out(known))
-        held.rows = known if self.sets_need_rows() else None
+        state = self.state()
+        if state.scores is not None and rows is None:
+            return state.scores
+        data = self.rows(rows)
+        scores = state.keep(self.score_left_out(data))
+        state.rows = data if self.sets_need_rows() else None
         return scores
 
     def maps(self, kind: str, rows: Any) -> Any:
         """Return the maps of a calibration, or the predictors of pairs, made once."""
-        scores, found = self.scores(rows), self.state().found
-        if kind not in found:
-            found[kind] = venn_abers(scores) if kind == "pairs" else probability_maps(scores, kind)
-        return found[kind]
+        scores, known_maps = self.scores(rows), self.state().found
+        if kind not in known_maps:
+            known_maps[kind] = venn_abers(scores) if kind == "pairs" else probability_maps(scores, kind)
+        return known_maps[kind]
 
     def rows(self, rows: Any) -> tuple[Any, Any, Any]:
         """Return training rows, labels and weights: those given, or those of the fit."""
-        given = self.state().rows if rows is None else rows
-        if given is None and self.keeps_rows():
+        data = self.state().rows if rows is None else rows
+        if data is None and self.keeps_rows():
             raise DataError(
                 f"this {type(self.estimator).__name__} does not hold its training rows and was not calibrated before "
                 "it was saved; give them once, rows=(X, y), or call calibrate(X, y) with rows that it was not fitted to"
             )
-        if given is None:
+        if data is None:
             return None, None, None
-        if not isinstance(given, tuple) or len(given) not in (2, 3):
-            raise DataError(f"rows must be a pair (X, y) of the training rows and their labels, received {type(given)}")
-        return given if len(given) == 3 else (*given, None)
+        if not isinstance(data, tuple) or len(data) not in (2, 3):
+            raise DataError(f"rows must be a pair (X, y) of the training rows and their labels, received {type(data)}")
+        return data if len(data) == 3 else (*data, None)
 
     def guarantee(self, coverage: float) -> Guarantee:
         """Return what label sets guarantee, and what breaks it, if anything does."""
@@ -178,17 +178,17 @@ class Calibration:
 
     def check_loaded(self) -> None:
         """Refuse scores that no calibration leaves."""
-        known = self.state().scores
-        if known is None:
+        scores = self.state().scores
+        if scores is None:
             return
-        shapes = (known.scores.shape[:1], known.classes.shape, known.weights.shape)
+        shapes = (scores.scores.shape[:1], scores.classes.shape, scores.weights.shape)
         n = self.estimator.classes_.size
         if (
             len(set(shapes)) != 1
-            or not known.n_rows
-            or known.n_classes != n
-            or known.scores.ndim != (1 if n == 2 else 2)
+            or not scores.n_rows
+            or scores.n_classes != n
+            or scores.scores.ndim != (1 if n == 2 else 2)
         ):
             raise DataError("the calibration scores, their classes and their weights do not belong together")
-        if known.classes.min() < 0 or known.classes.max() >= n or not (known.weights > 0.0).all():
+        if scores.classes.min() < 0 or scores.classes.max() >= n or not (scores.weights > 0.0).all():
             raise DataError("calibration scores are of known classes, with positive weights")

@@ -28,11 +28,11 @@ class Regressor(RegressorMixin, KernelEstimator):
         return self._intervals_type(self)
 
     def predict(self, X: Any) -> Any:
-        """f(x) = sum_i alpha_i k(x_i, x) + b."""
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""
         return self._expansion(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2 of the predictions of X against y; targets and weights are where X is."""
+        """Return R^2 of the predictions of X against y; targets and weights are where X is."""
         if not is_device_array(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
@@ -50,13 +50,13 @@ class Regressor(RegressorMixin, KernelEstimator):
         fitted = self.predict(X)
         if is_device_array(fitted):
             same_home(X=X, y=y)
-        known = real_array(to_numpy(y), "y", ndim=fitted.ndim)
-        if known.shape != tuple(fitted.shape):
+        targets = real_array(to_numpy(y), "y", ndim=fitted.ndim)
+        if targets.shape != tuple(fitted.shape):
             raise DataError(
                 f"y must have the targets of the rows of X: expected shape {tuple(fitted.shape)}, received "
-                f"{known.shape}"
+                f"{targets.shape}"
             )
-        self.calibration_scores_ = np.sort(np.abs(known - to_numpy(fitted)), axis=0)
+        self.calibration_scores_ = np.sort(np.abs(targets - to_numpy(fitted)), axis=0)
         return self
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
@@ -82,7 +82,7 @@ class Regressor(RegressorMixin, KernelEstimator):
         return ends
 
     def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
-        """The set of targets that belong to the coverage, one array of pieces (from, to) per row.
+        """Return the set of targets that belong to the coverage, one array of pieces (from, to) per row.
 
         For split conformal intervals there is one piece; of several outputs each has a list of its own.
         """
@@ -92,7 +92,7 @@ class Regressor(RegressorMixin, KernelEstimator):
         return [[line[None, :] for line in lines] for lines in ends]
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "conformal") -> Guarantee:
-        """What :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
+        """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
         guarantee: Guarantee = self._intervals.guarantee(coverage, method)
         return guarantee
 
@@ -108,10 +108,10 @@ class Regressor(RegressorMixin, KernelEstimator):
         self._intervals.keep_noise(Y, fit, gammas, one_output)
 
     def _keep_classes(self, classes: Any, codes: Any = None) -> None:
-        """There are none."""
+        """Do nothing: there are no classes."""
 
     def _check_coding(self) -> None:
-        """There is none to check."""
+        """Do nothing: there is none to check."""
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

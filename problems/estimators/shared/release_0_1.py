@@ -80,12 +80,12 @@ _OF_BASIS = {field.name: {"n": "n_basis", "rule": "basis"}.get(field.name, field
 
 
 def parameters_of_release_0_1(estimator: str) -> set[str]:
-    """The parameters of an estimator in a file of release 0.1."""
+    """Return the parameters of an estimator in a file of release 0.1."""
     return set(_PARAMETERS[estimator].split())
 
 
 def content_today(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The encoded content of a file of release 0.1 under the present names."""
+    """Return the encoded content of a file of release 0.1 under the present names."""
     name, parameters, fitted = (content.get(key) for key in ("estimator", "parameters", "fitted"))
     if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(fitted, dict):
         return dict(content)  # which is refused later like any other that is no model
@@ -110,7 +110,7 @@ def _parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _translate_criterion(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """``cv`` and ``loss`` from the former ``criterion`` and ``cv``, or ``index`` and ``folds``."""
+    """Return ``cv`` and ``loss`` from the former ``criterion`` and ``cv``, or ``index`` and ``folds``."""
     if "index" in parameters:
         translations = {"leave_one_out": "loo", "cross_validation": parameters["folds"], "validation": None}
         return {
@@ -129,7 +129,7 @@ def _translate_criterion(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tolerance(name: str) -> str:
-    """The present name of ``tolerance``."""
+    """Return the present name of ``tolerance``."""
     if "Componentwise" in name or "MaximalVariation" in name:
         return "relevance"
     return {"LS2SVMClassifier": "threshold"}.get(name, "growth" if "Pruned" in name else "reconstruction_tolerance")
@@ -148,5 +148,5 @@ def _translate_attributes(name: str, fitted: Mapping[str, Any]) -> dict[str, Any
 
 
 def _entry(entry: Any) -> Any:
-    """An entry of the path of a fused estimator."""
+    """Return an entry of the path of a fused estimator."""
     return ["criterion", entry[1]] if isinstance(entry, list) and entry[:1] == ["validation_errors"] else entry

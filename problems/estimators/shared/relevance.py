@@ -50,15 +50,15 @@ def _slopes(model: Any, number: int) -> Array:
     terms = model.kernel_.terms(X.shape[1])
     factor, term = terms[number]
     columns = list(getattr(term, "columns", range(X.shape[1])))
-    found = np.zeros(X.shape[1])
+    slopes = np.zeros(X.shape[1])
     primal = model._primal()
     if primal is not None:
         ranks = np.cumsum([0, *(int(term.rank(X.shape[1])) for _, term in terms)])
         weights = np.sqrt(factor) * primal.weights[ranks[number] : ranks[number + 1]]
     else:
         weights = factor * (X[:, columns].T @ _coefficients_in_common(model))
-    found[columns] = np.linalg.norm(np.reshape(weights, (len(columns), -1)), axis=1)
-    return found
+    slopes[columns] = np.linalg.norm(np.reshape(weights, (len(columns), -1)), axis=1)
+    return slopes
 
 
 def _coefficients_in_common(model: Any) -> Array:

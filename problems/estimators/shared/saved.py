@@ -152,7 +152,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "ComponentwiseModel": _NORMS,
-    "LinearPart": {
+    "LinearColumnsModel": {
         "coef_": _EACH,
         "linear_bias_": either(_NUMBER, _VECTOR),
         "linear_center_": _VECTOR,
@@ -266,7 +266,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
-    "LinearPart": {"linear_columns": either(many(_COLUMN), array("iu"))},
+    "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
     "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
@@ -316,14 +316,14 @@ _PLAIN_PARAMETERS: Mapping[Any, Allowed] = {**_PLAIN, float: _AMOUNT}
 
 
 def parameters_of(estimator: type) -> _Kinds:
-    """The parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
+    """Return the parameters that a file may hold of an estimator; one that has no kind is left out, and refused."""
     kinds = _collect_inherited(estimator, PARAMETERS)
     parameters = estimator().get_params(deep=False)
     return {name: kind for name in parameters if name not in OUTSIDE and (kind := kinds.get(name)) is not None}
 
 
 def attributes_of(estimator: type) -> _Kinds:
-    """The fitted attributes that a file may hold of an estimator."""
+    """Return the fitted attributes that a file may hold of an estimator."""
     kinds = _collect_inherited(estimator, FITTED).items()
     return {name: kind for name, kind in kinds if name.endswith("_") and kind is not None}
 
@@ -331,7 +331,7 @@ def attributes_of(estimator: type) -> _Kinds:
 def _collect_inherited(
     estimator: type, listed: Mapping[str, Mapping[str, Allowed | None]]
 ) -> dict[str, Allowed | None]:
-    """What the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
+    """Return what the estimator, the kinds of its parts and its bases list or annotate, the nearest first."""
     kinds: dict[str, Allowed | None] = {}
     for kind in kinds_of(estimator):
         kinds |= _annotations_of(kind)
@@ -342,9 +342,9 @@ def _collect_inherited(
 @cache
 def kinds_of(estimator: type) -> tuple[type, ...]:
     """Return the classes that an estimator is made of: bases that estimators share, its parts, then its own class."""
-    own = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
+    own_bases = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
     shared = [base for base in reversed(estimator.__mro__) if base.__module__.startswith(_SHARED)]
-    return (*shared, *(kind for part in part_types(estimator) for kind in reversed(part.__mro__)), *own)
+    return (*shared, *(kind for part_type in part_types(estimator) for kind in reversed(part_type.__mro__)), *own_bases)
 
 
 @cache
@@ -358,7 +358,7 @@ def _annotations_of(base: type) -> _Kinds:
 
 
 def _kind_of_annotation(annotation: Any, plain: Mapping[Any, Allowed]) -> Allowed | None:
-    """The kind of value that an annotation states, if it does: plain types, words, and unions of those."""
+    """Return the kind of value that an annotation states, if it does: plain types, words, and unions of those."""
     if get_origin(annotation) is Literal:
         return word(*get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):

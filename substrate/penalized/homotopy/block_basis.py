@@ -59,7 +59,7 @@ _PART = 32768
 
 @compiled
 def four_products(a: Array, b: Array, c: Array, d: Array, v: Array, columns: int) -> tuple[float, float, float, float]:
-    """Four rows times v, for each entry of v that is read."""
+    """Return four rows times v, for each entry of v that is read."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     for j in range(columns):
         s0 += a[j] * v[j]
@@ -70,7 +70,7 @@ def four_products(a: Array, b: Array, c: Array, d: Array, v: Array, columns: int
 
 
 def times(A: Array, rows: int, columns: int, v: Array) -> Array:
-    """The first rows and columns of A times v."""
+    """Return the first rows and columns of A times v."""
     return np.asarray(A[:rows, :columns] @ v[:columns])
 
 
@@ -92,7 +92,7 @@ def _times(A, rows, columns, v):  # type: ignore[no-untyped-def]
 
 
 def transposed_times(A: Array, rows: int, columns: int, v: Array) -> Array:
-    """v times the first rows and columns of A."""
+    """Return v times the first rows and columns of A."""
     return np.asarray(v[:rows] @ A[:rows, :columns])
 
 
@@ -241,7 +241,7 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
 
 @compiled
 def exchange(S: Array, C: Array, x: Array, y: Array, m: int, members: NDArray[np.int64], k: int) -> None:
-    r"""The members are differences from one reference; make row k of them the reference, and the old one row k.
+    r"""Make row k the reference of the members, which are differences from it, and the old reference row k.
 
     The subspace stays: :math:`D_i \leftarrow D_i - D_k` and :math:`D_k \leftarrow -D_k`; in S only row k changes, to
     minus the sum over the members. q, the sum of all references, grows by the old :math:`D_k`.
@@ -261,7 +261,7 @@ def exchange(S: Array, C: Array, x: Array, y: Array, m: int, members: NDArray[np
 
 @compiled
 def refine_coefficients(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
-    """One step of refinement of the coefficients."""
+    """Refine the coefficients by one step."""
     inside = x[:m]
     inside += times(S, m, m, y[:m] - transposed_times(C, m, m, inside))
 
@@ -291,7 +291,7 @@ def rebuild(Q: Array, S: Array, C: Array, D: Array) -> bool:
 
 
 def drift(Q: Array, S: Array, C: Array, D: Array, chance: np.random.Generator) -> tuple[float, float, float]:
-    """How far rounding has come, seen by random vectors: of D - CQ and of QQ' - I, relative, and of SC' - I."""
+    """Return how far rounding has come, seen by random vectors: of D - CQ and of QQ' - I, relative, and of SC' - I."""
     m, r = D.shape
     if not m:
         return 0.0, 0.0, 0.0
@@ -301,7 +301,7 @@ def drift(Q: Array, S: Array, C: Array, D: Array, chance: np.random.Generator) -
 
 
 def measure_turn(Q: Array, S: Array, C: Array, m: int, chance: np.random.Generator) -> tuple[float, float]:
-    """The same of QQ' - I and of SC' - I alone, for which the rows themselves are not needed."""
+    """Return the same of QQ' - I and of SC' - I alone, for which the rows themselves are not needed."""
     a = chance.standard_normal(m)
     basis = float(np.abs(Q[:m] @ (a @ Q[:m]) - a).max(initial=0.0))
     return basis, float(np.abs(S[:m, :m] @ (a @ C[:m, :m]) - a).max(initial=0.0))

@@ -125,7 +125,7 @@ class BlockPath:
         return good
 
     def gap(self, exact: bool = False) -> float:
-        """The duality gap here, as a share of that of u = 0; with the levels as updated, or computed again."""
+        """Return the duality gap here, as a share of that of u = 0; with the levels as updated, or computed again."""
         return self._gap(self.problem.levels(self.u) if exact else self.t)
 
     def _gap(self, t: Array) -> float:
@@ -159,7 +159,7 @@ class BlockPath:
         self.q = self.references.sum(axis=0)
 
     def _differences(self) -> Array:
-        """D: the active rows less the references of their blocks."""
+        """Return D: the active rows less the references of their blocks."""
         d, n = self.blocks, self.n_active
         return np.asarray(self.problem.rows(self.active[d:n]) - self.references[self.home[d:n]])
 
@@ -174,7 +174,7 @@ class BlockPath:
         return (self.n_active - self.blocks) * self.u.size <= _FEW
 
     def _needs_factorisation(self) -> bool:
-        """Whether to factor the active rows again at this look already: they are few, or rounding shows."""
+        """Return whether to factor the active rows again at this look already: they are few, or rounding shows."""
         m = self.n_active - self.blocks
         if self._few or self.age < _SELDOM or m * self.u.size > _SOME:
             return self._few and self.age >= _LOOK
@@ -198,7 +198,7 @@ class BlockPath:
         return True
 
     def _aim(self) -> None:
-        """The direction and the slopes, from the factors."""
+        """Compute the direction and the slopes, from the factors."""
         m = self.n_active - self.blocks
         self.x[:], self.y[:], self.du = 0.0, 0.0, -self.q
         for _ in range(2):
@@ -229,7 +229,7 @@ class BlockPath:
             self._see()
 
     def _see(self) -> float:
-        """The point of these multipliers, and its gap."""
+        """Return the point of these multipliers, and its gap."""
         self._place()
         values = self.problem.values(self.u)
         self.t = self.references @ self.u
@@ -238,5 +238,5 @@ class BlockPath:
 
 
 def _is_within(measures: tuple[float, ...], limits: tuple[float, ...]) -> bool:
-    """Whether none exceeds its limit; what is not a number does."""
+    """Return whether none exceeds its limit; what is not a number does."""
     return all(rounding <= most for rounding, most in zip(measures, limits, strict=True))

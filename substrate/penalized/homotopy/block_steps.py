@@ -32,7 +32,7 @@ STALL, END = 1, 2
 
 
 def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, is_known: Array) -> Array:
-    """B x, by the factors if there are any; ``known`` are the products of the active signed rows."""
+    """Return B x, by the factors if there are any; ``known`` are the products of the active signed rows."""
     if F.size == 0:
         return np.asarray(B @ x)
     return np.asarray(np.vecmat((G @ x).reshape(F.shape[:2]), F)).ravel()
@@ -52,7 +52,7 @@ def _rows_times(B, F, G, x, active, is_known):  # type: ignore[no-untyped-def]
 
 @compiled
 def _others_times(B: Array, x: Array, active: Index, is_known: Array) -> Array:
-    """B x, where only the rows that are not active are multiplied, four at a time."""
+    """Return B x, where only the rows that are not active are multiplied, four at a time."""
     p, r = B.shape
     out, taken, places, count = np.zeros(p), np.zeros(p), np.empty(p, dtype=np.int64), 0
     for k in range(active.size):
@@ -76,7 +76,7 @@ def _others_times(B: Array, x: Array, active: Index, is_known: Array) -> Array:
 
 
 def slopes_of(x: Array, home: Index, blocks: int, n: int) -> Array:
-    """How the multipliers of the n active rows change: those of a block add up to rho."""
+    """Return how the multipliers of the n active rows change: those of a block add up to rho."""
     return np.concatenate([1.0 + np.bincount(home[blocks:n], x[: n - blocks], blocks), -x[: n - blocks]])
 
 
@@ -91,7 +91,7 @@ def _slopes_of(x, home, blocks, n):  # type: ignore[no-untyped-def]
 
 @compiled
 def signed_row(B: Array, i: int) -> Array:
-    """Row i of [B; -B]."""
+    """Return row i of [B; -B]."""
     p = B.shape[0]
     row: Array = B[i] * 1.0 if i < p else -B[i - p]
     return row

@@ -69,11 +69,11 @@ class Track:
     floors: Array | None = None
 
     def squares(self) -> Array:
-        """The validation error at the knots, as a sum of squares."""
+        """Return the validation error at the knots, as a sum of squares."""
         return np.asarray(np.einsum("kv,kv->k", self.errors, self.errors))
 
     def quadratics(self) -> tuple[Array, Array]:
-        """Coefficients (1, theta, theta^2) of ||e(theta)||^2 and of the squared radius, one row per interval."""
+        """Return coefficients (1, theta, theta^2) of ||e(theta)||^2 and of the squared radius, one row per interval."""
         e1, step = self.errors[:-1], np.diff(self.errors, axis=0)
         dot = "kv,kv->k"
         errors = np.column_stack([np.einsum(dot, e1, e1), 2.0 * np.einsum(dot, e1, step), np.einsum(dot, step, step)])
@@ -97,11 +97,11 @@ class ChordSource(Protocol):
         """Validation errors at the knots, one row per knot."""
 
     def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
-        """The track of the knots with these numbers, ascending, the first and the last among them; or of all."""
+        """Return the track of the knots with these numbers, ascending, the first and the last among them; or of all."""
 
 
 def lowest_by_chords(paths: Sequence[ChordSource], low: float, high: float, best: float) -> float:
-    """A lower bound of the sum of squared validation errors of all paths together between two values.
+    """Return a lower bound of the sum of squared validation errors of all paths together between two values.
 
     Chords over many knots suffice where their bound is at least ``best``; elsewhere every knot is used.
     """
@@ -119,14 +119,14 @@ def lowest_by_chords(paths: Sequence[ChordSource], low: float, high: float, best
 
 
 def _every_knot(values: Array, chosen: NDArray[np.int64], places: Array) -> NDArray[np.int64]:
-    """The chosen knots, and all under the chords that these places lie on."""
+    """Return the chosen knots, and all under the chords that these places lie on."""
     every = np.arange(values.size)
     on = np.searchsorted(values[chosen], places, side="right")
     return every[np.isin(every, chosen) | np.isin(np.searchsorted(values[chosen], values, side="right"), on)]
 
 
 def merge_tracks(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
-    """The quadratics of all tracks added up, on the intervals of a common list of knots.
+    """Return the quadratics of all tracks added up, on the intervals of a common list of knots.
 
     Each track's own knots are among ``values``; between them it is interpolated: a part of a chord is a chord, and its
     gap is that of the whole chord there. Beyond its last knot a track is constant.
@@ -157,14 +157,16 @@ def merge_tracks(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
 
 
 def _rescale(quadratic: Array, start: Array, stop: Array) -> Array:
-    """The same quadratics in a variable that runs from 0 to 1 between two values of the old one."""
+    """Return the same quadratics in a variable that runs from 0 to 1 between two values of the old one."""
     c, b, a = quadratic.T
     step = stop - start
     return np.column_stack([c + b * start + a * start**2, (b + 2.0 * a * start) * step, a * step**2])
 
 
 def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
-    """For every interval a lower bound of the sum of squared validation errors, and where in [0, 1] it is attained."""
+    """Return for every interval a lower bound of the sum of squared validation errors, and where in [0, 1] it is
+    attained.
+    """
     edges = np.linspace(0.0, 1.0, _PIECES + 1)
     lowest = np.full(errors.shape[0], np.inf)
     place = np.zeros(errors.shape[0])
@@ -178,7 +180,7 @@ def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
 
 
 def find_settled(errors: Array, gaps: Array, best: float) -> NDArray[np.bool_]:
-    """Intervals that a further knot cannot improve: no better error on the chord, and the gap of its ends."""
+    """Return intervals that a further knot cannot improve: no better error on the chord, and the gap of its ends."""
     ends = np.maximum(gaps[:, 0], gaps.sum(axis=1))
     middle = _at(gaps, np.full(gaps.shape[0], 0.5))
     return np.asarray((middle <= ends) & (least(errors, 0.0, 1.0)[0] >= best * (1.0 - _ROUNDING)))
@@ -195,7 +197,7 @@ def _vertex(quadratic: Array, start: float, stop: float) -> Array:
 
 
 def least(quadratic: Array, start: float, stop: float) -> tuple[Array, Array]:
-    """The minimum of convex quadratics on an interval, and where."""
+    """Return the minimum of convex quadratics on an interval, and where."""
     candidates = (
         np.full(quadratic.shape[0], start),
         _vertex(quadratic, start, stop),
@@ -208,6 +210,6 @@ def least(quadratic: Array, start: float, stop: float) -> tuple[Array, Array]:
 
 
 def _greatest(quadratic: Array, start: float, stop: float) -> Array:
-    """The maximum of quadratics on an interval."""
+    """Return the maximum of quadratics on an interval."""
     thetas = (np.full(quadratic.shape[0], start), _vertex(quadratic, start, stop), np.full(quadratic.shape[0], stop))
     return np.asarray(np.max([_at(quadratic, theta) for theta in thetas], axis=0))

@@ -44,7 +44,7 @@ class Trace:
 
 
 def solve_block_qp(problem: SignedRows, rho: float) -> tuple[Array, Array]:
-    """u and xi at one rho, by PIQP's dense interface."""
+    """Return u and xi at one rho, by PIQP's dense interface."""
     import piqp
 
     r, d = problem.target.size, problem.blocks
@@ -73,7 +73,7 @@ def follow(
     resolve: Resolve | None,
     seed: int,
 ) -> Trace:
-    """The whole path from rho = 0, as far as it goes within ``max_steps`` exchanges.
+    """Return the whole path from rho = 0, as far as it goes within ``max_steps`` exchanges.
 
     It ends where the sum of the levels is ``floor``, or u is ``finish`` times the target. All numbers are in the units
     of the given problem, except ``most``, the largest duality gap of a knot as a share of that of u = 0.
@@ -123,14 +123,14 @@ def follow(
 
 
 def knot_gap(problem: SignedRows, knots: Knots, k: int) -> float:
-    """The duality gap at a knot, as a share of that of u = 0."""
+    """Return the duality gap at a knot, as a share of that of u = 0."""
     u, target = knots.u[k], problem.target
     gap = float(knots.rho[k]) * float(problem.levels(u).sum()) + float(u @ (u - target))
     return gap / (0.5 * float(target @ target))
 
 
 def chord_gap(problem: SignedRows, knots: Knots) -> float:
-    """The largest duality gap between the last two knots, as a share of that of u = 0."""
+    """Return the largest duality gap between the last two knots, as a share of that of u = 0."""
     (u1, u2), (r1, r2) = knots.u[-2:], knots.rho[-2:].tolist()
     t1, t2 = (float(problem.levels(u).sum()) for u in (u1, u2))
     target = problem.target
@@ -143,7 +143,7 @@ def chord_gap(problem: SignedRows, knots: Knots) -> float:
 
 
 def _resume(walk: BlockPath, rho: float, resolve: Resolve, most: float) -> bool:
-    """Whether the path could be resumed at rho; if so its point there is a knot."""
+    """Return whether the path could be resumed at rho; if so its point there is a knot."""
     try:
         xi = resolve(rho)[1]
     except SolverError:

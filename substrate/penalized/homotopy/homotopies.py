@@ -69,7 +69,7 @@ def l1_path(
     max_knots: int | None = None,
     random_state: int = 0,
 ) -> Path:
-    """Coefficients, bias and nu for every zeta from ``zeta_min`` up.
+    """Return coefficients, bias and nu for every zeta from ``zeta_min`` up.
 
     :equation [Pelckmans2005]_ (16): its path in zeta
 
@@ -127,7 +127,7 @@ def path_of_columns(
     restarts: int = 0,
     random_state: int = 0,
 ) -> Path:
-    """The path of columns that are centred already; on a stall it is resumed up to ``restarts`` times."""
+    """Return the path of columns that are centred already; on a stall it is resumed up to ``restarts`` times."""
     B, target, p = columns.B, columns.target, columns.B.shape[0]
     limit = _default_limit(p) if max_knots is None else max_knots
     with blas_threads(max(B.shape)):
@@ -150,7 +150,7 @@ def _default_limit(p: int) -> int:
 
 
 def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
-    """The path of a zeta_min at which a = 0 already."""
+    """Return the path of a zeta_min at which a = 0 already."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "a = 0 for every requested zeta"
     return Path(
@@ -168,7 +168,7 @@ def _nothing(p: int, zeta: float, mean: float, nu: float) -> Path:
 
 
 def _in_zeta(trace: Trace, p: int, lowest: float, share: float, column_means: Array, mean: float) -> Path:
-    """From knots in the 1-norm, upward, to knots in zeta, upward."""
+    """Convert knots in the 1-norm, upward, to knots in zeta, upward."""
     knots = trace.knots
     t, lengths = knots.t, np.diff(knots.starts)
     zeta = t.sum(axis=1) / share
@@ -218,7 +218,7 @@ def variation_path(
     resolve: Resolve | None = None,
     random_state: int = 0,
 ) -> Path:
-    """u and xi for every rho from zero up; xi has the parts' rows one after the other.
+    """Return u and xi for every rho from zero up; xi has the parts' rows one after the other.
 
     :equation [Pelckmans2005]_ (25): its path in rho
 
@@ -260,7 +260,7 @@ def variation_path(
 
 
 def _row_space(B: Array) -> Array | None:
-    """An orthonormal basis of the span of the rows, as columns; None where that is the whole space."""
+    """Return an orthonormal basis of the span of the rows, as columns; None where that is the whole space."""
     R = np.linalg.qr(B, mode="r") if B.shape[0] > B.shape[1] else B
     _, s, Vt = np.linalg.svd(R, full_matrices=False)
     keep = s > rank_cutoff(max(B.shape)) * s[0]
@@ -276,7 +276,7 @@ def _inside(resolve: Resolve, row_space: Array | None, rows: NDArray[np.int64]) 
 
 
 def _flat(p: int, target: Array) -> Path:
-    """The target is orthogonal to all components: u is the target for every rho."""
+    """Return the path of a target that is orthogonal to all components: u is the target for every rho."""
     none = SparseRows(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), p)
     stop = "the target is orthogonal to all components"
     return Path(
@@ -321,7 +321,19 @@ def _record(trace: Trace, target: Array, row_space: Array | None, rows: NDArray[
     up, eta = knots.rows < rows.size, knots.eta
     places = rows[np.where(up, knots.rows, knots.rows - rows.size)]
     xi = SparseRows(knots.starts.copy(), places, np.where(up, eta, -eta), p)
-    stop = "all components have vanished" if trace.finished else trace.stop
-    rho, ends, none = knots.rho.copy(), trace.finished, np.zeros(u.shape[0])
-    taken = (trace.steps, trace.restarts, trace.holes)
-    return Path("rho", rho, u, xi, none, ends, False, ends, stop, *taken, rounding=BALL * float(rho[-1]))
+    rho = knots.rho.copy()
+    return Path(
+        parameter="rho",
+        values=rho,
+        primal=u,
+        dual=xi,
+        bias=np.zeros(u.shape[0]),
+        finished=trace.finished,
+        constant_below=False,
+        constant_above=trace.finished,
+        stop="all components have vanished" if trace.finished else trace.stop,
+        steps=trace.steps,
+        restarts=trace.restarts,
+        holes=trace.holes,
+        rounding=BALL * float(rho[-1]),
+    )

@@ -54,13 +54,13 @@ class SparseRows:
         return self.starts.size - 1
 
     def __getitem__(self, k: int) -> Array:
-        """The vector of knot k, in full."""
+        """Return the vector of knot k, in full."""
         k = range(len(self))[k]
         entries = slice(self.starts[k], self.starts[k + 1])
         return np.asarray(np.bincount(self.index[entries], self.value[entries], self.width), dtype=np.float64)
 
     def reverse(self) -> "SparseRows":
-        """The same vectors, last knot first."""
+        """Return the same vectors, last knot first."""
         lengths = np.diff(self.starts)[::-1]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         order = np.repeat(self.starts[:-1][::-1] - starts[:-1], lengths) + np.arange(self.index.size)
@@ -139,12 +139,12 @@ class Path:
         return self.finished and not self.holes
 
     def covers(self, value: float) -> bool:
-        """Whether the path covers this value."""
+        """Return whether the path covers this value."""
         inside = self.lowest <= value <= self.highest
         return inside and not any(low < value < high for low, high in self.holes)
 
     def at(self, value: float) -> Point:
-        """The solution at this value: linear between knots, constant beyond an end that is known to be final."""
+        """Return the solution at this value: linear between knots, constant beyond an end that is known to be final."""
         if not self.covers(value):
             holes = f" except {list(self.holes)}" if self.holes else ""
             raise DeclarationError(
@@ -168,14 +168,16 @@ class Path:
 def describe_coverage(
     parameter: str, coverage: tuple[float, float], holes: tuple[tuple[float, float], ...] = ()
 ) -> str:
-    """The interval that a lower bound covers, in words."""
+    """Return the interval that a lower bound covers, in words."""
     low, high = coverage
     interval = f"{parameter} >= {low:.4g}" if math.isinf(high) else f"{parameter} from {low:.4g} to {high:.4g}"
     return f"lower bound, {interval}" + "".join(f", not {start:.4g} to {stop:.4g}" for start, stop in holes)
 
 
 def knots_and_midpoints(path: Path) -> Array:
-    """The values at which a path is usually checked: its knots and the middles of its segments, without the holes."""
+    """Return the values at which a path is usually checked: its knots and the middles of its segments, without the
+    holes.
+    """
     middles = (path.values[1:] + path.values[:-1]) / 2.0
     values = np.sort(np.concatenate([path.values, middles]))
     return values[[path.covers(float(value)) for value in values]]
@@ -184,7 +186,7 @@ def knots_and_midpoints(path: Path) -> Array:
 def variation_point_rows(
     components: Sequence[Array], target: Array, rho: float, u: Array, xi: Array, tolerance: float = 1e-9
 ) -> tuple[Row, ...]:
-    """Stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi).
+    """Check stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi).
 
     :equation [Pelckmans2005]_ (27a)-(27f): at any point of the path in rho
     """
@@ -239,7 +241,7 @@ def variation_point_rows(
 def l1_point_rows(
     Phi: Array, y: Array, zeta: float, a: Array, b: float, zero_sum: bool = True, tolerance: float = 1e-9
 ) -> tuple[Row, ...]:
-    """The subgradient conditions and the duality gap of the L1 substrate; the gap alone without 1'a = 0."""
+    """Return the subgradient conditions and the duality gap of the L1 substrate; the gap alone without 1'a = 0."""
     centred = y - y.mean()
     e = centred - Phi @ a
     e = e - e.mean()

@@ -23,12 +23,12 @@ _ENDLESS = 1e100
 
 
 def _shortest(slack: Array, rate: Array, margin: float) -> float:
-    """The relaxed step over positive rates."""
+    """Return the relaxed step over positive rates."""
     return float(((np.maximum(slack, 0.0) + margin) / rate).min())
 
 
 def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
-    """The steepest of those that end within the step; with a draw in [0, 1), any of them."""
+    """Return the steepest of those that end within the step; with a draw in [0, 1), any of them."""
     first = (np.maximum(slack, 0.0) <= step * rate).nonzero()[0]
     return one_of(first, rate[first], draw) if first.size else -1
 
@@ -44,7 +44,7 @@ def first_event(
     rho: float,
     draw: float,
 ) -> tuple[bool, int, float]:
-    """Whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
+    """Return whether a row leaves (else one enters), which, and after how far; -1 where nothing ends the segment.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def first_event(
 
 @compiled
 def one_of(places: Index, rates: Array, draw: float) -> int:
-    """The place of the largest rate, the first of equal ones; with a draw in [0, 1), any of them."""
+    """Return the place of the largest rate, the first of equal ones; with a draw in [0, 1), any of them."""
     return int(places[int(draw * places.size)] if draw >= 0.0 else places[np.argmax(rates)])
 
 
@@ -97,7 +97,7 @@ def _first_event(slack, rate, least, eta, slope, speed, level, rho, draw):  # ty
 
 @compiled
 def longest_step(eta: Array, slope: Array, rho: float) -> float:
-    """The relaxed step after which the first multiplier vanishes."""
+    """Return the relaxed step after which the first multiplier vanishes."""
     longest = _ENDLESS
     for i in range(slope.size):
         if slope[i] < -FLAT:
@@ -109,7 +109,9 @@ def longest_step(eta: Array, slope: Array, rho: float) -> float:
 def first_of(
     near: Index, slack: Array, rate: Array, eta: Array, slope: Array, longest: float, level: float, draw: float
 ) -> tuple[bool, int, float]:
-    """What :func:`first_event` returns, once the rows are known that reach their level before a multiplier vanishes."""
+    """Return what :func:`first_event` returns, once the rows are known that reach their level before a multiplier
+    vanishes.
+    """
     step = longest
     for i in near:
         step = min(step, (max(slack[i], 0.0) + _MARGIN * level) / rate[i])
@@ -133,7 +135,7 @@ def first_of(
 
 @compiled
 def _end_segment(leaves: bool, which: int, step: float, t: Array, dt: Array, floor: float) -> tuple[int, float]:
-    """What ends a segment, as :func:`travel` numbers it, and its step: the levels may reach the floor first."""
+    """Return what ends a segment, as :func:`travel` numbers it, and its step: the levels may reach the floor first."""
     fall, height = -dt.sum(), t.sum() - floor
     if fall > 0.0 and height <= step * fall * (1.0 + 1e-9):
         return 3, height / fall

@@ -115,13 +115,25 @@ def read_off(
     top = np.inf if all(path.constant_above for path in paths) else high
     inner = int(np.count_nonzero((places > 0.0) & (places < 1.0)))
     value = float(values[k] + places[k] * (values[k + 1] - values[k]))
-    best, knots = float(squares[k]) / rows, at_knots / rows
-    further = (beyond / rows, least_squares_seen / rows)
-    return ReadOff(value, best, lower / rows, values, knots, (low, top), holes, inner, low > lowest, *further)
+    return ReadOff(
+        value=value,
+        error=float(squares[k]) / rows,
+        lower_bound=lower / rows,
+        values=values,
+        errors=at_knots / rows,
+        coverage=(low, top),
+        holes=holes,
+        minima=inner,
+        ended=low > lowest,
+        beyond=beyond / rows,
+        least_squares_seen=least_squares_seen / rows,
+    )
 
 
 def _estimate_beyond(values: Array, errors: Array, least: float) -> float:
-    """The least sum of squares to expect, of all segments and below them; ``errors`` are quadratics on the segments."""
+    """Return the least sum of squares to expect, of all segments and below them; ``errors`` are quadratics on the
+    segments.
+    """
     if values[0] <= 0.0 or STEP * values[0] > values[-1]:
         return least
     number = int(np.clip(np.searchsorted(values, STEP * values[0], side="right") - 1, 0, values.size - 2))
@@ -132,13 +144,15 @@ def _estimate_beyond(values: Array, errors: Array, least: float) -> float:
 
 
 def _without_gaps(source: ChordSource) -> Track:
-    """The errors alone, as those of a path that is exact."""
+    """Return the errors alone, as those of a path that is exact."""
     none = np.zeros(source.values.size)
     return Track(values=source.values, errors=source.errors, gaps=none, crosses=none[1:], sigma=0.0)
 
 
 def _find_first_within(bounds: Array, squares: Array, gap: float) -> int:
-    """The first interval from which on the bound is within the gap of the best error; zero where there is none."""
+    """Return the first interval from which on the bound is within the gap of the best error; zero where there is
+    none.
+    """
     lowest = np.minimum.accumulate(bounds[::-1])[::-1]
     best = np.minimum.accumulate(squares[::-1])[::-1]
     within = np.flatnonzero(lowest >= (1.0 - gap) * best)

@@ -65,30 +65,30 @@ class SignedRows:
         return self._starts.size
 
     def values(self, u: Array) -> Array:
-        """M u."""
+        """Return M u."""
         v = self.B @ u
         return np.concatenate([v, -v])
 
     def levels(self, u: Array) -> Array:
-        """The maximum of M u over each block."""
+        """Return the maximum of M u over each block."""
         return self.levels_of(self.values(u))
 
     def levels_of(self, values: Array) -> Array:
-        """The maximum over each block; every block has a row."""
+        """Return the maximum over each block; every block has a row."""
         return np.asarray(np.maximum.reduceat(values[self._order], self._starts))
 
     def row(self, i: int) -> Array:
-        """The row of M with this number."""
+        """Return the row of M with this number."""
         p = self.B.shape[0]
         return np.asarray(self.B[i] if i < p else -self.B[i - p])
 
     def rows(self, chosen: Index) -> Array:
-        """The rows of M with these numbers."""
+        """Return the rows of M with these numbers."""
         p = self.B.shape[0]
         return np.asarray(np.where(chosen < p, 1.0, -1.0)[:, None] * self.B[chosen % p])
 
     def combine(self, chosen: Index, weights: Array) -> Array:
-        """The sum of these rows of M, weighted; all rows are read where picking out a few would cost more."""
+        """Return the sum of these rows of M, weighted; all rows are read where picking out a few would cost more."""
         p, signed = self.B.shape[0], np.where(chosen < self.B.shape[0], weights, -weights)
         if 8 * chosen.size < p:
             return np.asarray(signed @ self.B[chosen % p])
@@ -134,7 +134,9 @@ class Knots:
         return self._eta[: self._starts[self.size]]
 
     def room(self, knots: int, each: int) -> tuple[tuple[Array, Array, Array, Array], tuple[Index, Index]]:
-        """Where to write further knots with at most so many multipliers ``each``: rho, u, t, eta; starts, rows."""
+        """Return where to write further knots with at most so many multipliers ``each``: rho, u, t, eta; starts,
+        rows.
+        """
         if self.size + knots > self._rho.size:
             more = knots + self.size
             self._rho, self._u, self._t, self._starts = (
@@ -153,7 +155,7 @@ class Knots:
         )
 
     def append(self, rho: float, u: Array, t: Array, rows: Index, eta: Array) -> None:
-        """One more."""
+        """Append one more knot."""
         (at, points, levels, multipliers), (starts, places) = self.room(1, rows.size)
         place = slice(starts[0], starts[0] + rows.size)
         at[0], points[0], levels[0], starts[1] = rho, u, t, place.stop
@@ -194,13 +196,13 @@ def loops_of(plain: Callable[..., Any]) -> Callable[[Function], Function]:
 
 @cache
 def has_compiler() -> bool:
-    """Whether numba is installed."""
+    """Return whether numba is installed."""
     return find_spec("numba") is not None
 
 
 @contextmanager
 def run_interpreted() -> Iterator[None]:
-    """Plain numpy inside the block, whatever is installed."""
+    """Run plain numpy inside the block, whatever is installed."""
     token = _interpreted.set(True)
     try:
         yield
@@ -209,7 +211,7 @@ def run_interpreted() -> Iterator[None]:
 
 
 def choose_twin(function: Function) -> Function:
-    """The compiled twin of a marked function if numba is installed, else the function itself."""
+    """Return the compiled twin of a marked function if numba is installed, else the function itself."""
     if _interpreted.get() or not has_compiler():
         return function
     return cast(Function, _twin(function.__name__))
@@ -217,7 +219,9 @@ def choose_twin(function: Function) -> Function:
 
 @cache
 def _digest() -> str:
-    """The source of all marked functions: the compiler's own cache would not notice a change in one that is called."""
+    """Return the source of all marked functions: the compiler's own cache would not notice a change in one that is
+    called.
+    """
     words = [f"{name}{code.co_code!r}{code.co_consts!r}{code.co_names!r}" for name, code in sorted(_codes().items())]
     return hashlib.sha256("".join(words).encode()).hexdigest()[:12]
 

@@ -49,7 +49,7 @@ class VariationFold:
 
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
-        """``below`` takes v to the validation values without bias: kernel rows times coefficients."""
+        """Build the fold; ``below`` takes v to the validation values without bias: kernel rows times coefficients."""
         B = divide_from_right(coordinates.parts, coordinates.metric)
         target = coordinates.targets(y)
         path = variation_path(list(B), target)
@@ -60,7 +60,7 @@ class VariationFold:
 
 
 def _rows(rows: Array | SparseRows, width: int) -> Any:
-    """Vectors of a path as one sparse matrix."""
+    """Return vectors of a path as one sparse matrix."""
     if isinstance(rows, SparseRows):
         return csr_array((rows.value, rows.index, rows.starts), shape=(len(rows), width))
     return csr_array(rows)
@@ -86,7 +86,9 @@ class VariationKnots:
 
     @classmethod
     def of(cls, B: Array, target: Array, path: Path, M: Array, offsets: Array) -> "VariationKnots":
-        """From the multipliers of a path alone; ``M`` takes u to the validation values, up to their offsets."""
+        """Build the knots from the multipliers of a path alone; ``M`` takes u to the validation values, up to their
+        offsets.
+        """
         d, n, r = B.shape
         xi, rho = _rows(path.dual, d * n), path.values
         # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
@@ -100,7 +102,7 @@ class VariationKnots:
         return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma)
 
     def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
-        """The maximal variation of each component, one row per knot: of those with these numbers, or of all."""
+        """Return the maximal variation of each component, one row per knot: of those with these numbers, or of all."""
         d, n, r = self.B.shape
         chosen = np.arange(self.values.size) if chosen is None else chosen
         flat, missing = self.B.reshape(d * n, r), chosen[np.isnan(self._levels[chosen]).any(axis=1)]
@@ -111,7 +113,7 @@ class VariationKnots:
         return self._levels[chosen]
 
     def track(self, chosen: NDArray[np.int64] | None = None) -> Track:
-        """The track of the knots with these numbers, ascending, or of all."""
+        """Return the track of the knots with these numbers, ascending, or of all."""
         knots = np.arange(self.values.size) if chosen is None else chosen
         rho, u, total = self.values[knots], self.u[knots], self.variations(knots).sum(axis=1)
         along, inner = u @ self.target, np.einsum("kr,kr->k", u, u)
@@ -130,7 +132,7 @@ class L1Fold:
 
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
-        """``below`` are the kernel rows of the validation points."""
+        """Build the fold; ``below`` are the kernel rows of the validation points."""
         centre = Phi - Phi.mean(axis=0)
         if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
             # a kernel that is constant but for rounding: nothing but the bias
@@ -171,7 +173,9 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
 
 
 def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, lengths: Array) -> tuple[Array, Array]:
-    """Gaps and cross terms with what the 1-norm of the optimum adds: r^2 <= c + b r, so r^2 <= c + b sqrt(c) + b^2."""
+    """Return gaps and cross terms with what the 1-norm of the optimum adds: r^2 <= c + b r, so r^2 <= c + b sqrt(c) +
+    b^2.
+    """
 
     def extra(c: Array, x: Array, length: Array, low: Array) -> Array:
         b = np.divide(x * length, low, out=np.zeros_like(low), where=low > 0.0)  # floors cover the unknown at zero
@@ -188,12 +192,12 @@ def _with_excess(zeta: Array, gaps: Array, crosses: Array, excess: Array, length
 
 
 def _pair_products(a: Any, c: Array) -> Array:
-    """a_k'c_k for every knot."""
+    """Return a_k'c_k for every knot."""
     return np.asarray(a.multiply(c).sum(axis=1)).ravel()
 
 
 def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array) -> tuple[Array, Array]:
-    """sigma and floors, one each per interval, from the W of the family that gives the best bound."""
+    """Return sigma and floors, one each per interval, from the W of the family that gives the best bound."""
     # both a and a* sum to zero, so that only what is orthogonal to 1 counts on either side
     centre = Phi - Phi.mean(axis=0)
     _, s, Vt = np.linalg.svd(centre - centre.mean(axis=1, keepdims=True), full_matrices=False)

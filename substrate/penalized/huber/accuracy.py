@@ -269,9 +269,9 @@ def primal_huber_accuracy(
 def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Array, fitted: Array) -> Any:
     """Bound the norm of the distance of the fitted values about their mean from those of the exact optimum."""
     n, rows, pulls = y.size, Double(R), Double(gamma_v)
-    own = rows @ w
-    b = _balancing_bias(y - own.middle, gamma_v, delta)
-    errors = y - own - b
+    values = rows @ w
+    b = _balancing_bias(y - values.middle, gamma_v, delta)
+    errors = y - values - b
     clipped = np.clip(errors.middle, -delta, delta)
     alpha = pulls * clipped
     total = alpha.total()
@@ -285,7 +285,7 @@ def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Arr
     slope = w - rows.T @ alpha
     energy = (slope * slope).sum() + (pulls * off * off).sum()
     centred = rows - (Double(np.ones((1, n))) @ rows) / float(n)
-    beside = fitted - own
+    beside = fitted - values
     beside = beside - beside.total() / float(n)
     return energy.bound_root() * float(np.linalg.norm(centred.sizes)) + (beside * beside).sum().bound_root()
 

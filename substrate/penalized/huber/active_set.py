@@ -96,7 +96,7 @@ class HuberSolution:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class _HuberPoint:
     """Coefficients, bias and K times the coefficients."""
 
     a: Array
@@ -110,8 +110,8 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
     shift = float(np.median(y)) / unit  # the bias absorbs a constant, and an offset then costs no digits
     t, d = y / unit - shift, delta / unit
 
-    def misfit(point: _Point) -> float:
-        """The largest ratio of a row of the certificate to its tolerance; at most 1 where it holds."""
+    def misfit(point: _HuberPoint) -> float:
+        """Return the largest ratio of a row of the certificate to its tolerance; at most 1 where it holds."""
         a, b, products = unit * point.a, unit * (point.b + shift), unit * point.products
         rows = huber_solution_rows(products, gram.diagonal, y, ridge, delta, a, b)
         return max(row.relative / row.tolerance for row in rows)
@@ -137,8 +137,8 @@ def solve_huber(gram: Gram, y: Array, ridge: Array, delta: float) -> HuberSoluti
     )
 
 
-def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Point], int]:
-    """Points that may solve the problem, from the interior-point method and the rows it finds linear."""
+def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_HuberPoint], int]:
+    """Return points that may solve the problem, from the interior-point method and the rows it finds linear."""
     inner, signs, systems = _inner_point(gram, t, ridge, d)
     candidates, visited = [inner, _best_bias(inner, t, ridge, d)], set()
     for step in range(_LAST_STEPS):
@@ -154,8 +154,10 @@ def _from_inside(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[list[_Po
     return candidates, systems + _LAST_STEPS
 
 
-def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, NDArray[np.int8], int]:
-    """A point of the interior-point method, the sign of every row at a bound, and the number of systems solved."""
+def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_HuberPoint, NDArray[np.int8], int]:
+    """Return a point of the interior-point method, the sign of every row at a bound, and the number of systems
+    solved.
+    """
     u = d / ridge
     a, b, p, q = np.zeros(t.size), 0.0, u.copy(), u.copy()
     even = float((u * np.abs(t)).max()) or float(u.max())
@@ -185,22 +187,24 @@ def _inner_point(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, 
     size = float(np.abs(t).max()) + d
     signs = np.where(p / u < z / size, 1, np.where(q / u < w / size, -1, 0)).astype(np.int8)
     a = np.clip(a, -u, u)
-    return _Point(a, b, gram.product(a)), signs, steps
+    return _HuberPoint(a, b, gram.product(a)), signs, steps
 
 
 def _mean_product(p: Array, z: Array, q: Array, w: Array) -> float:
     return float(p @ z + q @ w) / (2 * p.size)
 
 
-def _plain(gram: Gram, t: Array, ridge: Array) -> _Point:
-    """The LS-SVM: no row is linear."""
+def _plain(gram: Gram, t: Array, ridge: Array) -> _HuberPoint:
+    """Return the LS-SVM: no row is linear."""
     solved = solve_saddle_system(gram, t, ridge)
     gram.release()
-    return _Point(solved.support_values, float(solved.bias), solved.products)
+    return _HuberPoint(solved.support_values, float(solved.bias), solved.products)
 
 
-def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool, int]:
-    """The minimum or the last point, whether it is the minimum, and the number of systems including the LS-SVM's."""
+def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_HuberPoint, bool, int]:
+    """Return the minimum or the last point, whether it is the minimum, and the number of systems including the
+    LS-SVM's.
+    """
     plain = point = _plain(gram, t, ridge)
     noise = roundoff(t.size) * (float(np.abs(t).max(initial=0.0)) + float(np.abs(point.products).max()) + d)
     systems = 1
@@ -220,8 +224,10 @@ def _descend(gram: Gram, t: Array, ridge: Array, d: float) -> tuple[_Point, bool
     return point, False, systems
 
 
-def _errors(point: _Point, t: Array, ridge: Array, signs: NDArray[np.int8]) -> Array:
-    """Those of linear rows by definition; the others by alpha, more accurate than a difference of large numbers."""
+def _errors(point: _HuberPoint, t: Array, ridge: Array, signs: NDArray[np.int8]) -> Array:
+    """Return the errors, those of linear rows by definition; the others by alpha, more accurate than a difference of
+    large numbers.
+    """
     return np.where(signs == 0, ridge * point.a, t - point.products - point.b)
 
 
@@ -229,39 +235,42 @@ def _linear_rows(errors: Array, d: float) -> NDArray[np.int8]:
     return np.where(np.abs(errors) > d, np.sign(errors), 0.0).astype(np.int8)
 
 
-def _given_linear_rows(gram: Gram, t: Array, ridge: Array, d: float, signs: NDArray[np.int8], bias: float) -> _Point:
-    """The minimum of the objective as a quadratic, where these rows are linear with these signs.
+def _given_linear_rows(
+    gram: Gram, t: Array, ridge: Array, d: float, signs: NDArray[np.int8], bias: float
+) -> _HuberPoint:
+    """Return the minimum of the objective as a quadratic, where these rows are linear with these signs.
 
     Where all are, it is linear in b, which is then left unchanged.
     """
     a = signs * d / ridge
     (rows,) = np.nonzero(signs == 0)
     if rows.size == 0:
-        return _Point(a, bias, gram.product(a))
+        return _HuberPoint(a, bias, gram.product(a))
     if rows.size == t.size:
         return _plain(gram, t, ridge)
     pull = gram.product(a)[rows]
     solved = solve_saddle_system(gram.restrict(rows), t[rows] - pull, ridge[rows], -float(a.sum()))
     a[rows] = solved.support_values
-    return _Point(a, float(solved.bias), gram.product(a))
+    return _HuberPoint(a, float(solved.bias), gram.product(a))
 
 
-def _best_bias(point: _Point, t: Array, ridge: Array, d: float) -> _Point:
-    """The same coefficients with the bias of the smallest cost."""
+def _best_bias(point: _HuberPoint, t: Array, ridge: Array, d: float) -> _HuberPoint:
+    """Return the same coefficients with the bias of the smallest cost."""
     e = t - point.products - point.b
-    return _Point(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
+    return _HuberPoint(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
 
 
-def _search_line(start: _Point, end: _Point, t: Array, ridge: Array, d: float) -> _Point:
-    """The minimum of the objective on the line through both points."""
+def _search_line(start: _HuberPoint, end: _HuberPoint, t: Array, ridge: Array, d: float) -> _HuberPoint:
+    """Return the minimum of the objective on the line through both points."""
     a, b, products = end.a - start.a, end.b - start.b, end.products - start.products
     e = t - start.products - start.b
     share = _root(e, products + b, 1.0 / ridge, d, float(start.a @ products), float(a @ products))
-    return _Point(start.a + share * a, start.b + share * b, start.products + share * products)
+    return _HuberPoint(start.a + share * a, start.b + share * b, start.products + share * products)
 
 
 def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature: float) -> float:
-    """Where slope + curvature s - sum pulls clip(e - s move) move is zero; the middle where it is zero on a stretch.
+    """Return where slope + curvature s - sum pulls clip(e - s move) move is zero; the middle where it is zero on a
+    stretch.
 
     It never falls with s, and is linear between the values of s at which a row becomes linear or ceases to be.
     """
@@ -286,7 +295,7 @@ def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature
 def huber_solution_rows(
     products: Array, diagonal: Array, y: Array, ridge: Array, delta: float, support_values: Array, bias: float
 ) -> tuple[Row, ...]:
-    """The conditions for optimality and the duality gap, in units of the target; ``products`` is K alpha."""
+    """Return the conditions for optimality and the duality gap, in units of the target; ``products`` is K alpha."""
     unit = target_unit(y)
     p, t, alpha, b, d = products / unit, y / unit, support_values / unit, bias / unit, delta / unit
     tolerance, e = roundoff(y.size), t - p - b

@@ -98,12 +98,18 @@ class SparseAnswer:
     @property
     def finite(self) -> bool:
         """Whether all stored numbers are finite."""
-        return all(bool(np.isfinite(part).all()) for part in (self.a, self.fitted, self.b))
+        return all(bool(np.isfinite(numbers).all()) for numbers in (self.a, self.fitted, self.b))
 
     def divide(self, unit: float) -> "SparseAnswer":
         """Return the machine in another unit of y, in which the ridge is the same number."""
-        inside = (self.zeta / unit, self.a / unit, self.b / unit, self.fitted / unit)
-        return SparseAnswer(self.y / unit, *inside, self.ridge, self.weights, self.zero_sum)
+        return replace(
+            self,
+            y=self.y / unit,
+            zeta=self.zeta / unit,
+            a=self.a / unit,
+            b=self.b / unit,
+            fitted=self.fitted / unit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,8 @@ class StepColumns(Protocol):
 def bound_by_duality(point: DualPoint, columns: StepColumns) -> Any:
     """Bound sqrt(2 (P - Q)) at the nearest of the dual points: shrunk, or after a step with or without columns near."""
     bound = _bound_shrunk(point)
-    for some, signs in _columns_at_limit(point):
-        stepped = _bound_stepped(point, columns, some, signs)
+    for chosen, signs in _columns_at_limit(point):
+        stepped = _bound_stepped(point, columns, chosen, signs)
         if stepped is not None and math.isfinite(stepped.upper()):
             bound = bound.minimum(stepped)
     return bound
@@ -151,7 +157,7 @@ def _bound_shrunk(point: DualPoint) -> Any:
     """Bound the root at t (theta, z)."""
     nu: Any = 0.0
     if point.zero_sum:
-        top, bottom = (one.upper_ends().largest() for one in (point.g, -point.g))
+        top, bottom = (correlations.upper_ends().largest() for correlations in (point.g, -point.g))
         nu = ((top - bottom) * 0.5).without_radius()
     c = point.g - nu
     lost = _shrink(abs(c) - point.zeta, point.zeta)
@@ -175,7 +181,7 @@ def _columns_at_limit(point: DualPoint) -> list[tuple[Any, Array]]:
     center = float((g - point.zeta * np.sign(a))[used].mean()) if point.zero_sum else 0.0
     near = used | (np.abs(np.abs(g - center) - point.zeta) <= _NEAR * point.zeta)
     signs = np.where(used, np.sign(a), np.sign(g - center))
-    return [(some, signs) for some in ([used] if np.array_equal(used, near) else [used, near])]
+    return [(chosen, signs) for chosen in ([used] if np.array_equal(used, near) else [used, near])]
 
 
 def _bound_stepped(point: DualPoint, columns: StepColumns, some: Any, signs: Array) -> Any:
@@ -235,11 +241,11 @@ def bound_l1(machine: SparseAnswer, numbers: type[N], columns: L1Columns) -> Any
     def center(errors: Any) -> Any:
         return errors - (errors if machine.weights is None else errors * v).total() / mass
 
-    others = []
+    errors_before = []
     if machine.zero_sum and machine.a.any():
         largest, total = np.array([int(np.abs(machine.a).argmax())]), float(a.total().midpoint)
         if abs(total) > sum_rounding(4) * float(np.abs(machine.a).sum()):
-            others.append(center(y - columns.products(a) - machine.b))
+            errors_before.append(center(y - columns.products(a) - machine.b))
         feasible = machine.a.copy()
         feasible[largest] -= total
         a = numbers.exact(feasible)
@@ -249,15 +255,15 @@ def bound_l1(machine: SparseAnswer, numbers: type[N], columns: L1Columns) -> Any
     energy = (a * f).total() * tau if tau > 0.0 else None
     bounds = []
     # coefficients that did not sum to zero may have had errors that are nearer to those of a dual point
-    for known in (errors, *others):
-        theta = center(known.round().without_radius().careful())
+    for candidate in (errors, *errors_before):
+        theta = center(candidate.round().without_radius().careful())
         pulled, length = theta if machine.weights is None else theta * v, theta.bound_norm(v) * root
         if energy is not None:
             pulled, length = pulled - a * tau, (length * length + energy).bound_root()
-        moved = (errors - theta).bound_norm(v) * root
+        distance = (errors - theta).bound_norm(v) * root
         g = columns.adjoint(pulled).round()
         point = DualPoint(
-            a=a.round(), g=g, length=length, moved=moved, zeta=machine.zeta, ridge=tau, zero_sum=machine.zero_sum
+            a=a.round(), g=g, length=length, moved=distance, zeta=machine.zeta, ridge=tau, zero_sum=machine.zero_sum
         )
         bounds.append(bound_by_duality(point, columns))
     returned = (numbers.exact(machine.fitted) - (y - errors)).bound_norm(v)
@@ -284,11 +290,11 @@ class ComputedColumns(ComputedKernel):
         Where nu is free and M alone is not known to be regular, as with as many columns as rows, the differences of its
         columns to the first one may be: w = M x has the given products with these, and nu is what the first leaves.
         """
-        lengths = self._known("lengths", self._lengths)
+        lengths = self._recall("lengths", self._lengths)
         if point.ridge > 0.0:
             diagonal = Double(self._diagonal, self.plain.rounding * self._diagonal)
             lengths = (lengths * lengths + diagonal * point.ridge).bound_root()
-        factor = self._known((some.tobytes(), point.ridge), lambda: self._factor(some, point.ridge))
+        factor = self._recall((some.tobytes(), point.ridge), lambda: self._factor(some, point.ridge))
         nu: Any = 0.0
         if factor is not None:
             pulls = factor.T.T @ np.column_stack([left.middle, np.ones(some.size)])
@@ -296,14 +302,14 @@ class ComputedColumns(ComputedKernel):
                 nu = float(pulls[:, 0] @ pulls[:, 1]) / float(pulls[:, 1] @ pulls[:, 1])
             size = factor.bound_inverse_norm(left - nu)
         else:
-            factor = self._known(some.tobytes(), lambda: self._factor_of_differences(some, point))
+            factor = self._recall(some.tobytes(), lambda: self._factor_of_differences(some, point))
             if factor is None:
                 return None
             size = factor.bound_inverse_norm(left.take(slice(1, None)) - left.take(0))
             nu = left.take(0) + _about_zero(lengths.take(some[0]) * size)
         return nu, size, _about_zero(lengths * size)
 
-    def _known(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _recall(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self.cache:
             self.cache[key] = make()
         return self.cache[key]
@@ -312,7 +318,7 @@ class ComputedColumns(ComputedKernel):
         """Return that of M = [C; sqrt(tau) R], K_AA = R'R up to a matrix whose norm is counted."""
         if some.size >= self._diagonal.size and tau == 0.0:  # centred columns, as many as rows
             return None
-        K, C = self._centred(some)
+        K, C = self._center_columns(some)
         if tau == 0.0:
             return GramFactor.of(C)
         inner = K.take(some)
@@ -328,10 +334,10 @@ class ComputedColumns(ComputedKernel):
         """Return that of the differences of centred columns to the first one."""
         if not 1 < some.size <= self._diagonal.size or point.ridge > 0.0 or not point.zero_sum:
             return None
-        _, C = self._centred(some)
+        _, C = self._center_columns(some)
         return GramFactor.of((C.T.take(slice(1, None)) - C.T.take(slice(0, 1))).T)
 
-    def _centred(self, some: Any) -> tuple[Double, Double]:
+    def _center_columns(self, some: Any) -> tuple[Double, Double]:
         """Return some columns, and without their means."""
         roots, n = np.sqrt(self._diagonal), self._diagonal.size
         radius = 0.0 if self.plain.rounding == 0.0 else self.plain.rounding * roots[:, None] * roots[some]
@@ -405,8 +411,8 @@ class SummedColumns:
         """Bound the step by the curvature of these columns."""
         m = self.sizes.size
         chosen = EigenFeatures(np.eye(m)[:, some], np.ones(some.size))
-        known = (self.gram[np.ix_(some, some)], self.means[some], self.offsets[some], self.mass, self.sizes, self.terms)
-        reach = Curvature(chosen, *known, accumulated=False).at(0.0, self.rounding, self.spread)
+        sums = (self.gram[np.ix_(some, some)], self.means[some], self.offsets[some], self.mass, self.sizes, self.terms)
+        reach = Curvature(chosen, *sums, accumulated=False).at(0.0, self.rounding, self.spread)
         # the product with the inverse root rounds k terms of these sizes
         radius = left.place(some, m).error().sizes
         radius[some] += sum_rounding(some.size) * np.abs(left.middle)
@@ -448,18 +454,18 @@ def l1_accuracy_of_sums(
     kernel values and of sums, relative to the norms of the columns and of :math:`\hat e`.
     """
     root = math.sqrt(residuals.mass)
-    made = []
+    rows = []
     for k in range(coefficients.shape[1]):
         beta, total = coefficients[:, k], float(residuals.total[k])
         length = at_most(math.sqrt(float(residuals.squares[k])))
         # of kernel values in the sums and in the means, and of the sums themselves, of which the total is one
         radius = columns.rounded * (length + 4.0 * abs(total) / root) + columns.summed_lengths * rounded.slopes * length
         g = Double(residuals.slope[:, k], radius) - Double(columns.means) * total
-        moved = Double(float(rounded.errors[k]))
-        point = DualPoint(a=Double(beta), g=g, length=Double(length), moved=moved, zeta=zeta, zero_sum=False)
+        radius_of_errors = Double(float(rounded.errors[k]))
+        point = DualPoint(a=Double(beta), g=g, length=Double(length), moved=radius_of_errors, zeta=zeta, zero_sum=False)
         with np.errstate(over="ignore", invalid="ignore"):
             distance = bound_by_duality(point, columns).upper()
         # predict has another mean, known to the rounding of its sum
         distance += at_most(abs(total) / root + rounded.slopes * length + float(rounded.distance[k]))
-        made.append(tolerances[k].row(unit * distance / root, SUMS_FORMULA))
-    return made
+        rows.append(tolerances[k].row(unit * distance / root, SUMS_FORMULA))
+    return rows

@@ -54,13 +54,13 @@ class ActiveSetSolution:
 
 
 def zeta_max(Phi: Array, y: Array) -> float:
-    """The smallest zeta at which a = 0 is optimal."""
+    """Return the smallest zeta at which a = 0 is optimal."""
     c = Phi.T @ (y - y.mean())
     return float(c.max() - c.min()) / 2.0
 
 
 def correlation_noise(Phi: Array, target: Array) -> float:
-    """A bound on the rounding of a correlation of a column of ``Phi`` with the centred target.
+    """Bound the rounding of a correlation of a column of ``Phi`` with the centred target.
 
     A sum of n products has an error of at most n eps times the sum of their sizes, typically the root of n; that sum
     is at most the root of n times the largest entry of ``Phi`` and the length of the target.
@@ -134,7 +134,7 @@ class _Problem:
 
     @classmethod
     def with_ridge(cls, K: Array, y: Array, zeta: float, ridge: float) -> "_Problem":
-        """The same on stacked rows; c0 is that without a ridge."""
+        """Return the same on stacked rows; c0 is that without a ridge."""
         target, mean = y - y.mean(), K.mean(axis=0)
         stacked = np.vstack([K - mean, np.sqrt(ridge) * root_of(K)])
         noise, zeros = correlation_noise(K, target), np.zeros(y.size)
@@ -155,7 +155,7 @@ class _Problem:
         return float(self.c0.max() + self.c0.min()) / 2.0
 
     def correlations(self, a: Array) -> Array:
-        """c = Phi'P(y - Phi a)."""
+        """Return c = Phi'P(y - Phi a)."""
         (used,) = np.nonzero(a)
         e = self.target - self.Phi[:, used] @ a[used]
         if e.size > self.rows:
@@ -163,7 +163,9 @@ class _Problem:
         return np.asarray(self.Phi.T @ (e - e.mean()))
 
     def violators(self, c: Array, nu: float, signs: Array, refused: NDArray[np.bool_]) -> list[tuple[int, float]]:
-        """The atom that exceeds its bound most, with its sign; initially one from each end, since they must balance."""
+        """Return the atom that exceeds its bound most, with its sign; initially one from each end, since they must
+        balance.
+        """
         bound = self.zeta + VIOLATION * max(float(np.abs(self.c0).max()), self.zeta)
         if not signs.any():
             bound = max(bound, self.zeta + self.noise)
@@ -196,7 +198,7 @@ class _Problem:
         return np.zeros_like(a), signs, self.start
 
     def _step(self, active: Any, coefficients: Array, s: Array) -> tuple[Array, float | None]:
-        """To the solution on the active atoms, and its nu; or, for dependent columns, descent along a null vector."""
+        """Return the solution on the active atoms and its nu; for dependent columns, a descent along a null vector."""
         from scipy.linalg import solve_triangular
 
         m = active.size
@@ -219,7 +221,7 @@ class _Problem:
 
 
 def root_of(K: Array) -> Array:
-    """R with R'R = K, of a symmetric matrix without its negative eigenvalues."""
+    """Return R with R'R = K, of a symmetric matrix without its negative eigenvalues."""
     values, vectors = np.linalg.eigh(K)
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
@@ -227,7 +229,7 @@ def root_of(K: Array) -> Array:
 def l1_rows(
     Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8, *, ridge: float = 0.0
 ) -> tuple[Row, ...]:
-    """The subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
+    """Return the subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
     e = y - Phi @ a - b
     centred = y - y.mean() - Phi @ a  # without b, which may be large relative to the rest
     c = Phi.T @ (centred - centred.mean())

@@ -83,7 +83,7 @@ class L1Sums:
         return np.asarray(np.abs(self.cross).max(axis=0, initial=0.0))
 
     def columns(self) -> tuple[Array, Array]:
-        """B, one row per column, and the targets' coordinates, one column per output, above rounding."""
+        """Return B, one row per column, and the targets' coordinates, one column per output, above rounding."""
         with blas_threads(self.gram.shape[0]):
             g, U = np.linalg.eigh(self.gram)
         kept = g > rank_cutoff(1) * max(float(g[-1]), 0.0)  # a small eigenvalue does no harm; one left out is missing
@@ -91,22 +91,30 @@ class L1Sums:
         return np.ascontiguousarray(U[:, kept] * root), np.asarray((U[:, kept] / root).T @ self.cross)
 
     def noise(self) -> Array:
-        """Bounds on correlations that may be rounding, one per output."""
+        """Bound correlations that may be rounding, one per output."""
         largest = float(np.sqrt(self.mass) * np.abs(self.means).max() + np.sqrt(self.gram.diagonal().max()))
         return np.asarray(relative_rounding(np.sqrt(self.count)) * largest * np.sqrt(self.squares))
 
 
 def l1_sums(rows: KernelRows, origin: Origin) -> L1Sums:
-    """One pass over all rows."""
+    """Make one pass over all rows."""
     total, _ = rows.sums(MomentsOfLeaf(rows.values, origin), "sums of kernel values").moments()
     mean, target = total.first / total.mass, total.targets / total.mass
     centred = total.shift_to(mean, target)
     # a constant target minus its mean is rounding: it has no correlations
     rounding = (relative_rounding(total.count)) ** 2 * (total.mass / total.count)
     cross = np.where(centred.squares > rounding, centred.cross, 0.0)
-    means, target_means = mean + origin.kernel_values, target + origin.targets
-    sums = (centred.second, cross, means, target_means, centred.squares)
-    return L1Sums(total.count, total.mass, *sums, origin.unit, mean)
+    return L1Sums(
+        count=total.count,
+        mass=total.mass,
+        gram=centred.second,
+        cross=cross,
+        means=mean + origin.kernel_values,
+        target_means=target + origin.targets,
+        squares=centred.squares,
+        unit=origin.unit,
+        offsets=mean,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +185,7 @@ class L1Check:
     share: float = ACCURATE
 
     def __call__(self, beta: Array, bias: Array, careful: bool) -> tuple[Residuals, tuple[tuple[Row, ...], ...]]:
-        """The check in one pass over the rows, plain or accurate."""
+        """Return the check in one pass over the rows, plain or accurate."""
         unit, centre = self.sums.unit, self.targets.means_in(self.sums.unit)
         if careful:
             residuals, rounded = careful_pass(self.rows, unit, beta, bias, self.sizes, centre)
@@ -185,9 +193,9 @@ class L1Check:
             residuals = residual_pass(self.rows, unit, beta, bias, centre=centre)
             rounded = rounded_errors(residuals, self.sizes, beta, bias, self.rows.terms)
         sums = self.sums
-        known = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
+        column_sums = (sums.gram, sums.means, sums.offsets, self.sizes, self.rows.terms)
         spread = float(np.sqrt(residuals.diagonal))
-        columns = SummedColumns(*known, residuals.mass, rounded.kernel, spread)
+        columns = SummedColumns(*column_sums, residuals.mass, rounded.kernel, spread)
         tolerances = residuals.tolerances(unit, self.targets, self.share)
         answers = l1_accuracy_of_sums(residuals, rounded, columns, self.zeta, beta, unit, tolerances)
         further_rows = reduced_l1_rows(residuals, self.sums, self.zeta, beta, bias)
@@ -201,7 +209,7 @@ def _worst(checks: tuple[tuple[Row, ...], ...]) -> float:
 
 
 def _step(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias: Array) -> tuple[Array, Array]:
-    """A Newton step of each output among its coefficients that are, or should be, nonzero; no sign changes."""
+    """Return a Newton step of each output among its coefficients that are, or should be, nonzero; no sign changes."""
     after, shift = beta.copy(), np.zeros(bias.size)
     for k in range(bias.size):
         total = float(residuals.total[k])
@@ -220,7 +228,7 @@ def _step(residuals: Residuals, sums: L1Sums, zeta: float, beta: Array, bias: Ar
 def reduced_l1_rows(
     residuals: Residuals, sums: L1Sums, zeta: float, coefficients: Array, bias: Array, tolerance: float = _TOLERANCE
 ) -> list[tuple[Row, ...]]:
-    """The optimality conditions of every output on all rows; correlations are those of the centred errors."""
+    """Return the optimality conditions of every output on all rows; correlations are those of the centred errors."""
     checks: list[tuple[Row, ...]] = []
     for k in range(bias.size):
         beta, total = coefficients[:, k], float(residuals.total[k])
@@ -275,7 +283,7 @@ _ROUNDING = 1e-12
 
 
 def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
-    """One path per output, down to ``zeta_min`` (None: a small share of its zeta_max), targets in their unit."""
+    """Return one path per output, down to ``zeta_min`` (None: a small share of its zeta_max), targets in their unit."""
     B, targets = sums.columns()
     # the effect of rounding and of directions left out on the correlations: below it they count as zero
     noise = np.maximum(sums.noise(), np.abs(B @ targets - sums.cross).max(axis=0, initial=0.0))
@@ -291,7 +299,7 @@ def reduced_l1_paths(sums: L1Sums, zeta_min: float | None) -> tuple[Path, ...]:
 
 
 def point_at(path: Path, zeta: float) -> Point:
-    """The solution at zeta; refused outside the path."""
+    """Return the solution at zeta; refused outside the path."""
     # the last knot is at the given zeta, up to rounding of correlations
     near = path.lowest - _ROUNDING * (zeta + float(path.values[-1]))
     zeta_there = path.lowest if near <= zeta < path.lowest else zeta
@@ -304,5 +312,5 @@ def point_at(path: Path, zeta: float) -> Point:
 
 
 def coefficients_at(paths: tuple[Path, ...], zeta: float) -> Array:
-    """Beta, one column per output."""
+    """Return beta, one column per output."""
     return np.column_stack([point_at(path, zeta).primal for path in paths])

@@ -293,8 +293,8 @@ def _spare(numbers: type[N], xi: Array, rho: float) -> Any:
 
 def _bound_behind(values: Any, xi: Array, rows: Any, largest: Any, drift: Any) -> Any:
     """Bound the sum over some rows of what each is behind the largest value, times its multiplier."""
-    some = values.take(rows)
-    behind = (largest - some.select(xi[rows] > 0.0, -some)).round() + drift
+    chosen = values.take(rows)
+    behind = (largest - chosen.select(xi[rows] > 0.0, -chosen)).round() + drift
     return (behind.positive_part() * np.abs(xi[rows])).sum()
 
 
@@ -416,12 +416,12 @@ def variation_accuracy(
 
 
 def trivial_cost(y: Array, bias: bool) -> float:
-    """Half the squared errors of the machine without components, or a millionth of those of zero."""
+    """Return half the squared errors of the machine without components, or a millionth of those of zero."""
     return 0.5 * float(np.sum(center(y, bias) ** 2)) + 0.5e-6 * float(y @ y)
 
 
 def variation_unit(y: Array) -> float:
-    """The size of the targets about their mean, or, where they are constant, of the targets."""
+    """Return the size of the targets about their mean, or, where they are constant, of the targets."""
     deviation, largest = float(np.abs(y - y.mean()).max()), float(np.abs(y).max())
     return deviation if deviation > 1e-6 * largest else (largest or 1.0)
 
@@ -429,7 +429,7 @@ def variation_unit(y: Array) -> float:
 def stationarity_row(
     components: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
 ) -> Row:
-    """(27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
+    """Return the row of (27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
 
     :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
     """
@@ -452,7 +452,7 @@ def stationarity_row(
 def solution_rows(
     coordinates: ComponentCoordinates, y: Array, rho: Weights, solved: VariationSolution, tolerance: float
 ) -> tuple[Row, ...]:
-    """All conditions for a point of the fast path."""
+    """Return all conditions for a point of the fast path."""
     values = coordinates.parts @ solved.v
     e = y - values.sum(axis=0) - coordinates.bias_of(y, solved.v)
     difference = solved.xi_minus - solved.xi_plus
@@ -470,7 +470,7 @@ _DEPENDENT = 1e-12
 
 
 def refined_witness(coordinates: ComponentCoordinates, witness: VariationWitness, rho: Weights) -> VariationWitness:
-    """The same multipliers with a point whose active rows agree more closely."""
+    """Return the same multipliers with a point whose active rows agree more closely."""
     components, R, xi = coordinates.parts, coordinates.metric, witness.xi
     sizable = np.abs(xi) > _ACTIVE * per_row(rho)
     rows: list[Array] = []

@@ -83,7 +83,7 @@ class VariationErrorsOfLeaf:
     careful: bool
 
     def __call__(self, blocks: Iterable[Block]) -> VariationErrors:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         m, d = self.coefficients.shape
         none = np.zeros(d)
         total = VariationErrors(
@@ -114,7 +114,7 @@ class VariationErrorsOfLeaf:
         return self._values(self._tiles(X), X, self._rounding(X))[0]
 
     def pull(self, X: Any, multipliers: Array) -> Array:
-        """K_l'xi_l of given rows, one column per component."""
+        """Return K_l'xi_l of given rows, one column per component."""
         return np.column_stack([tile.T @ xi for tile, xi in zip(self._tiles(X), multipliers, strict=True)])
 
     def _of_rows(self, X: Any, targets: Array, light: Array | None, p: Array) -> VariationErrors:
@@ -155,15 +155,15 @@ class VariationErrorsOfLeaf:
         A kernel value is known to p of the lengths of its points, and a sum of m products in working precision to m u
         of their sizes, with a few more for the sizes themselves.
         """
-        found, lengths = [], np.empty((tiles[0].shape[0], len(tiles)))
+        components, lengths = [], np.empty((tiles[0].shape[0], len(tiles)))
         for k, (component, tile, beta) in enumerate(zip(self.components, tiles, self.coefficients.T, strict=True)):
             lengths[:, k] = component.sizes(X)
             size = lengths[:, k] * float(self.sizes[:, k] @ np.abs(beta))
             if self.careful:
-                found.append((Doubled.exact(tile) @ beta).absorb(Double(p[k] * size)))
+                components.append((Doubled.exact(tile) @ beta).absorb(Double(p[k] * size)))
             else:
-                found.append(Doubled(tile @ beta, None, (p[k] + sum_rounding(beta.size + 4)) * size))
-        return found, lengths
+                components.append(Doubled(tile @ beta, None, (p[k] + sum_rounding(beta.size + 4)) * size))
+        return components, lengths
 
     def _slope(self, tile: Array, e: Array) -> Array:
         if not self.careful:
@@ -215,7 +215,7 @@ class VariationBound:
     share: float
 
     def best(self, coefficients: Array, bias: float) -> Accuracy:
-        """The row for stored coefficients, one column per component; in doubled precision where needed."""
+        """Return the row for stored coefficients, one column per component; in doubled precision where needed."""
         row = self.of(coefficients, bias, False)
         if not row.passes and not coefficients.any():
             # a constant target needs no multiplier, and those of a solver are rounding
@@ -224,7 +224,7 @@ class VariationBound:
         return row if self.values.complete else in_kept_directions(row)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
-        """The row from one pass over the rows."""
+        """Return the row from one pass over the rows."""
         components = self.values.components
         sizes = np.column_stack([component.sizes(components[0].points) for component in components])
         centre = float(self.targets.means_in(self.unit)[0])
@@ -240,9 +240,9 @@ class VariationBound:
         errors: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, errors, coefficients, sizes).upper() * self.unit / math.sqrt(errors.mass)
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
-        return self._permitted(errors).row(bound, formula)
+        return self._tolerance_of(errors).row(bound, formula)
 
-    def _permitted(self, found: VariationErrors) -> Tolerance:
+    def _tolerance_of(self, found: VariationErrors) -> Tolerance:
         """Return the absolute error that is permitted, from the sums over the user's targets."""
         largest = float(np.abs(self.targets.extremes).max())
         sums = (found.count, found.mass, found.shifts, found.spreads)
@@ -255,18 +255,18 @@ class VariationBound:
         their rounding and by what the coefficients are from T v, at every row by at most
         :math:`\sqrt{k^l(x, x)} \sum_j |\beta^l_j - (T v)_j|\, k^l(z_j, z_j)^{1/2}`.
         """
-        root, unsure = math.sqrt(found.mass), math.sqrt(found.radius_squares)
+        root, radius = math.sqrt(found.mass), math.sqrt(found.radius_squares)
         length, total = math.sqrt(found.squares), abs(found.total)
         spreads, longest = np.sqrt(found.diagonal), np.sqrt(found.longest)
         summed = sum_rounding(_terms(found.count, leaf.careful))
         xi = shrink(self.xi, self.rho)
         values = leaf.values(self.bounded) if xi.shape[1] else None
         pulls = leaf.pull(self.bounded, xi) if xi.shape[1] else np.zeros_like(beta)
-        gradient, radii, slack, apart = [], [], Double(0.0), 0.0
+        gradient, radii, slack, distance_of_weights = [], [], Double(0.0), 0.0
         for k, (T, place) in enumerate(zip(self.values.transforms, self.values.slices, strict=True)):
-            weights, left = _weights(T, beta[:, k])
-            lost = float(sizes[:, k] @ left)
-            apart += float(spreads[k]) * lost
+            weights, remainder = _weights(T, beta[:, k])
+            lost = float(sizes[:, k] @ remainder)
+            distance_of_weights += float(spreads[k]) * lost
             beside = Double(float(longest[k]) * lost)
             top = (beside + float(found.largest[k])).upper_ends()
             near = Doubled.exact(np.zeros(0)) if values is None else values[k].absorb(beside)
@@ -281,8 +281,8 @@ class VariationBound:
         reach = self._curvature(found, sizes).at(self.ridge, float(found.rounding.max()), 1.0)
         if not reach.is_known:
             return Double(math.inf)
-        whole = np.concatenate([part.middle for part in gradient])
-        off = np.concatenate([np.broadcast_to(part.radius, part.middle.shape) for part in gradient])
+        whole = np.concatenate([enclosed.middle for enclosed in gradient])
+        off = np.concatenate([np.broadcast_to(enclosed.radius, enclosed.middle.shape) for enclosed in gradient])
         # leaves of exact sums add up in a tree, in the direction of the mean
         total_off = root * sum_rounding(found.count.bit_length() + LEAF // _ROWS) * length
         energy = float(np.linalg.norm(reach.root @ whole))
@@ -290,11 +290,11 @@ class VariationBound:
         energy += float(np.linalg.norm(reach.root @ self.mean)) * total_off
         energy = energy / math.sqrt(1.0 - reach.eta) + float(reach.of_rounding(off[:, None], self.ridge)[0])
         energy += float(reach.of_radius(np.concatenate(radii)[:, None], sharp=False)[0])
-        missed = Double(at_most(energy)) + unsure + apart
-        distance = (missed * missed + slack * 2.0).bound_root() + apart
+        missed = Double(at_most(energy)) + radius + distance_of_weights
+        distance = (missed * missed + slack * 2.0).bound_root() + distance_of_weights
         # predict has another mean, and may add its components in another order
         outputs = math.sqrt(found.spreads) + root * abs(leaf.centre) + length
-        distance = distance + (total + total_off) / root + unsure + math.sqrt(found.distance_squares)
+        distance = distance + (total + total_off) / root + radius + math.sqrt(found.distance_squares)
         return distance + sum_rounding(2 * len(xi) + 4) * outputs
 
     def _curvature(self, found: VariationErrors, sizes: Array) -> Curvature:
@@ -303,8 +303,8 @@ class VariationBound:
         terms = terms_in_parts(min(found.count, LEAF), min(self.values.step, CHUNK)) + found.count.bit_length()
         scaled = (sizes * np.sqrt(found.diagonal)).T.ravel()
         features = EigenFeatures(T, np.ones(T.shape[1]))
-        known = (self.scatter, self.mean, self.mean, found.mass, scaled, terms)
-        return Curvature(features, *known, accumulated=False)
+        sums = (self.scatter, self.mean, self.mean, found.mass, scaled, terms)
+        return Curvature(features, *sums, accumulated=False)
 
 
 def _terms(count: int, careful: bool) -> int:
@@ -316,7 +316,7 @@ def _terms(count: int, careful: bool) -> int:
 
 
 def _weights(T: Array, beta: Array) -> tuple[Array, Array]:
-    """Weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
+    """Return weights v of an expansion, and a bound on ``abs(beta - T v)``, entry by entry."""
     squares = np.square(T).sum(axis=0)
     weights = np.where(squares > 0.0, (T.T @ beta) / np.where(squares > 0.0, squares, 1.0), 0.0)
     remainder: Doubled = beta - Doubled.exact(np.ascontiguousarray(T)) @ weights

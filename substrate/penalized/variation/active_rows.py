@@ -105,30 +105,33 @@ class PointOnRows(NamedTuple):
 
 
 def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
-    """The solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not zero."""
+    """Return the solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not
+    zero.
+    """
     unit = float(np.linalg.norm(target))
     B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
     H, c = _fitting(R, goal, weight, components.shape[0])
     guess = components @ solve_triangular(R, target)
-    x, xi, rounds, rows = _generate_rows(components, H, c, guess)
-    point = VariationPoint(R @ x[: target.size], xi)
+    minimum = _generate_rows(components, H, c, guess)
+    point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
     exact = _accept_polished(B, goal, weight, point)
     if exact is None:
         try:
-            x, xi, rounds, rows = _generate_rows(components, H, c, guess, tolerance=_REFINED)
+            minimum = _generate_rows(components, H, c, guess, tolerance=_REFINED)
         except SolverError:  # the solver cannot reach this tolerance; its best point is kept
             pass
         else:
-            point = VariationPoint(R @ x[: target.size], xi)
+            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
             exact = _accept_polished(B, goal, weight, point)
     if exact is None or exact.u.any():
         exact = _zero_if_optimal(components, R, goal, weight, point, exact) or exact
     chosen = point if exact is None else exact
-    return PointOnRows(VariationPoint(unit * chosen.u, unit * chosen.xi), rounds, rows, exact is not None)
+    scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
+    return PointOnRows(scaled, minimum.rounds, minimum.n_rows, exact is not None)
 
 
 def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
-    """The polished point, unless its duality gap exceeds that of the point by more than rounding."""
+    """Return the polished point, unless its duality gap exceeds that of the point by more than rounding."""
     exact = polish(B, goal, rho, point)
     larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
     return None if larger else exact
@@ -137,7 +140,7 @@ def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint)
 def _zero_if_optimal(
     components: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
 ) -> VariationPoint | None:
-    """u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
+    """Return u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
     lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
     if min(lengths) > _NEARLY_ZERO:
         return None
@@ -153,17 +156,26 @@ def _zero_if_optimal(
 
 
 def divide_from_right(components: Array, R: Array) -> Array:
-    """B^l = C^l R^{-1}."""
+    """Return B^l = C^l R^{-1}."""
     d, n, r = components.shape
     return np.asarray(solve_triangular(R, components.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
 
 
 def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
-    """Quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
+    """Return the quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
     r = target.size
     H = np.zeros((r + d, r + d))
     H[:r, :r] = R.T @ R
     return H, np.append(-(R.T @ target), np.full(d, rho))
+
+
+class _MinimumOnRows(NamedTuple):
+    """x = (v, t), the net multipliers of the bounds, the rounds taken and the number of rows in the last one."""
+
+    x: Array
+    multipliers: Array
+    rounds: int
+    n_rows: int
 
 
 def _generate_rows(
@@ -174,11 +186,10 @@ def _generate_rows(
     extra: Array | None = None,
     limit: float = 0.0,
     tolerance: float = _TOLERANCE,
-) -> tuple[Array, Array, int, int]:
+) -> _MinimumOnRows:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
-    Returns x, the net multipliers of the bounds, the rounds taken and the rows of the last one. ``guess`` holds
-    component values whose largest and smallest entries give the first rows.
+    ``guess`` holds component values whose largest and smallest entries give the first rows.
     """
     d, n, r = components.shape
     order = np.argsort(guess, axis=1)
@@ -208,7 +219,7 @@ def _generate_rows(
         if not joining.any():
             xi = np.zeros((d, n))
             np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
-            return x, xi, rounds, int(at_part.size)
+            return _MinimumOnRows(x=x, multipliers=xi, rounds=rounds, n_rows=int(at_part.size))
         which, column = np.nonzero(joining)
         rows = worst[which, column]
         positive = values[which, rows] > 0.0
@@ -246,11 +257,20 @@ def _solution(
     t = np.abs(values).max(axis=1)
     if exact:
         t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
-    return VariationSolution(v, t, *sides_of(point.xi, rho), rounds, rows, exact)
+    xi_minus, xi_plus = sides_of(point.xi, rho)
+    return VariationSolution(
+        v=v,
+        maximal_variation=t,
+        xi_minus=xi_minus,
+        xi_plus=xi_plus,
+        rounds=rounds,
+        rows=rows,
+        polished=exact,
+    )
 
 
 def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
-    """xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
+    """Return xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
 
     The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
     rounding, and the products show its cost.
@@ -260,12 +280,13 @@ def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
 
 
 def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
-    """A cheap upper bound of :func:`rho_max`."""
+    """Return a cheap upper bound of :func:`rho_max`."""
     return float(np.abs(center(y, coordinates.bias)).sum())
 
 
 def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
-    """The smallest rho at which every component vanishes, from above: a linear program in v and t, by the same rows.
+    """Return the smallest rho at which every component vanishes, from above: a linear program in v and t, by the same
+    rows.
 
     With ``ratios``, one for each component, the smallest common factor of these weights.
     """
@@ -280,16 +301,18 @@ def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = 
 
 
 def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
-    """rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is one."""
+    """Return rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is
+    one.
+    """
     d, n, r = components.shape
-    _, xi, _, _ = _generate_rows(
+    xi = _generate_rows(
         components,
         np.zeros((r + d, r + d)),
         np.append(-(R.T @ target), np.zeros(d)),
         components @ solve_triangular(R, target),
         np.append(np.zeros(r), ratios),
         1.0,
-    )
+    ).multipliers
     B = divide_from_right(components, R).reshape(d * n, r)
     for _ in range(2):  # the residuals of the solver, then of the factorisation
         missing = target - B.T @ xi.ravel()

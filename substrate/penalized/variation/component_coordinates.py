@@ -97,32 +97,34 @@ class ComponentCoordinates:
         return center(self.parts.sum(axis=0), self.bias)
 
     def targets(self, y: Array) -> Array:
-        """The fitted values of least squares alone, in u."""
+        """Return the fitted values of least squares alone, in u."""
         right = self.features.T @ center(y, self.bias)
         return np.asarray(solve_triangular(self.metric, right, trans="T"))
 
     def expand(self, v: Array) -> Array:
-        """a from v: of shape (N,), or (N, d) with one column per component."""
+        """Return a from v: of shape (N,), or (N, d) with one column per component."""
         if self.is_decoupled:
             return np.ascontiguousarray((self.coefficients @ v).T)
         return np.asarray(self.coefficients @ v)
 
     def rows_at(self, rows: Sequence[Array]) -> Array:
-        """The matrix from v to the machine's values, without bias, at points with these kernel rows per component."""
+        """Return the matrix from v to the machine's values, without bias, at points with these kernel rows per
+        component.
+        """
         if self.is_decoupled:
             return np.asarray(sum(component @ a for component, a in zip(rows, self.coefficients, strict=True)))
         return np.asarray(np.sum(rows, axis=0) @ self.coefficients)
 
     def bias_of(self, y: Array, v: Array) -> float:
-        """b: with it the errors sum to zero."""
+        """Return b: with it the errors sum to zero."""
         return float(np.mean(y) - np.mean(self.parts.sum(axis=0) @ v)) if self.bias else 0.0
 
     def ridge_gradient(self, v: Array) -> Array:
-        """The gradient of the ridge term."""
+        """Return the gradient of the ridge term."""
         return self.ridge * (self.weights.T @ (self.weights @ v)) if self.ridge > 0.0 else np.zeros(v.size)
 
     def record(self) -> tuple[tuple[str, str], ...]:
-        """Coordinates, cut-off and ridge, for a certificate."""
+        """Return coordinates, cut-off and ridge, for a certificate."""
         if not self.is_balanced:
             return (("coordinates", "alpha, uncut"),)
         kept = f"{sum(self.ranks)} kept at cut-off {self.cutoff:.1e}"
@@ -134,12 +136,12 @@ class ComponentCoordinates:
 
 
 def center(V: Array, bias: bool) -> Array:
-    """V off the direction 1, where there is a bias."""
+    """Return V off the direction 1, where there is a bias."""
     return V - V.mean(axis=0) if bias else V
 
 
 def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -> tuple[Array, int]:
-    """A with a = A v, for which the values of all components together are orthonormal in v; and the rank kept.
+    """Return A with a = A v, for which the values of all components together are orthonormal in v; and the rank kept.
 
     The sum to zero is built in by a reflection that removes the direction 1 before the decomposition.
     """
@@ -163,7 +165,7 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
 def shared_coordinates(
     components: Sequence[Array], bias: bool = True, cutoff: float = CUTOFF, ridge: float = 0.0
 ) -> ComponentCoordinates:
-    """One expansion for all components."""
+    """Return one expansion for all components."""
     A, rank = stacked_directions(components, bias, cutoff)
     values = np.array([component @ A for component in components])
     for number, component in enumerate(components):
@@ -185,7 +187,7 @@ def shared_coordinates(
 
 
 def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: float = 0.0) -> ComponentCoordinates:
-    """The support values themselves, without a cut-off: for teaching, and to show where solvers fail."""
+    """Return the support values themselves, without a cut-off: for teaching, and to show where solvers fail."""
     values = np.array(components)
     n = values.shape[1]
     return ComponentCoordinates(
@@ -203,7 +205,7 @@ def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: floa
 def decoupled_coordinates(
     components: Sequence[Array], bias: bool = True, cutoff: float = CUTOFF, ridge: float = 0.0
 ) -> ComponentCoordinates:
-    """One expansion per component; refused where its fitted values would not depend on the inputs."""
+    """Return one expansion per component; refused where its fitted values would not depend on the inputs."""
     n = components[0].shape[0]
     factors, expansions = [], []
     for component in components:
@@ -230,7 +232,7 @@ def decoupled_coordinates(
 def coordinates_of_parts(
     components: Array, coefficients: Array, bias: bool, cutoff: float, ridge: float, ranks: tuple[int, ...]
 ) -> ComponentCoordinates:
-    """From matrices of component values in features whose norm is that of the weights."""
+    """Build the coordinates from matrices of component values in features whose norm is that of the weights."""
     W = np.eye(components.shape[2])
     metric = _metric(center(components.sum(axis=0), bias), W, ridge)
     return ComponentCoordinates(
@@ -246,7 +248,7 @@ def coordinates_of_parts(
 
 
 def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: int) -> None:
-    """Components whose sum does not determine them can take any values at all at the training points.
+    """Refuse components whose sum does not determine them: they can take any values at all at the training points.
 
     ``sizes`` are the lengths before the direction 1 was removed: the rest of a constant is rounding error.
     """
@@ -264,13 +266,13 @@ def _refuse_undetermined(F: Array, sizes: Array, ranks: tuple[int, ...], rows: i
 
 
 def _root(gram: Array) -> Array:
-    """W with W'W = gram, which is symmetric and positive semi-definite up to rounding."""
+    """Return W with W'W = gram, which is symmetric and positive semi-definite up to rounding."""
     values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 def _metric(F: Array, W: Array, ridge: float) -> Array:
-    """The triangular factor of F'F + ridge W'W, without squaring F."""
+    """Return the triangular factor of F'F + ridge W'W, without squaring F."""
     rows = [F, np.sqrt(ridge) * W]
     if not F.any():  # nothing is fitted; any regular metric suffices
         rows.append(np.eye(F.shape[1]))

@@ -33,7 +33,7 @@ class ComponentFeatures(RowValues):
 
     @classmethod
     def of(cls, components: Sequence[BasisValues], matrices: Sequence[Array], cutoff: float) -> Self:
-        """Features of the components' kernel matrices at the basis."""
+        """Return features of the components' kernel matrices at the basis."""
         transforms = []
         for matrix in matrices:
             with blas_threads(matrix.shape[0]):
@@ -66,25 +66,27 @@ class ComponentFeatures(RowValues):
         return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(ends, self.ranks, strict=True))
 
     def fill(self, X: Any, out: Array) -> None:
-        """Component by component."""
+        """Fill in component by component."""
         for values, transform, place in zip(self.components, self.transforms, self.slices, strict=True):
             out[:, place] = values.matrix(X) @ transform
 
     def split(self, features: Array) -> Array:
-        """Rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
+        """Return rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
         components = np.zeros((len(self.ranks), *features.shape))
         for component, place in zip(components, self.slices, strict=True):
             component[:, place] = features[:, place]
         return components
 
     def coefficients(self, v: Array) -> Array:
-        """beta^l of stacked u^l, one column per component."""
+        """Return beta^l of stacked u^l, one column per component."""
         expanded = [T @ v[place] for T, place in zip(self.transforms, self.slices, strict=True)]
         return np.ascontiguousarray(np.column_stack(expanded))
 
 
 def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Array) -> ComponentFeatures:
-    """f^l as the only feature of rows; ``coefficients`` has one column per component, or one entry per basis vector."""
+    """Return f^l as the only feature of rows; ``coefficients`` has one column per component, or one entry per basis
+    vector.
+    """
     columns = coefficients.T if coefficients.ndim == 2 else [coefficients] * len(kernels)
     components = tuple(KernelValues(kernel, points) for kernel in kernels)
     return ComponentFeatures(components, tuple(np.ascontiguousarray(column)[:, None] for column in columns))
@@ -104,7 +106,7 @@ class VariationOfLeaf:
     functions: ComponentFeatures
 
     def __call__(self, blocks: Iterable[Block]) -> LargestValues:
-        """Over its micro-blocks."""
+        """Accumulate over its micro-blocks."""
         largest = np.zeros(self.functions.n_basis)
         for _, _, tile in self.functions.walk(blocks):
             np.maximum(largest, np.abs(tile).max(axis=0), out=largest)

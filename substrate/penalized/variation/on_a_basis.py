@@ -23,7 +23,7 @@ bounds the distance from the minimum.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,7 @@ class VariationSweep:
     most: int
 
     def __call__(self, blocks: Iterable[Block]) -> Swept:
-        """Over the micro-blocks of a leaf."""
+        """Accumulate over the micro-blocks of a leaf."""
         swept = self._nothing()
         for block, rows, tile in self.values.walk(blocks):
             light = None if block.weights is None else block.weights[rows]
@@ -174,8 +174,8 @@ class VariationRows:
     unit: float
     anchor: Any
 
-    def sums(self) -> tuple[Array, Array, Array, float, float]:
-        """Scatter and correlation of the features, their means, and the mean and squares of the centred targets."""
+    def sums(self) -> "FeatureSums":
+        """Return the sums over all rows, of one pass."""
         near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
         origin = Origin(near, self.targets.means_in(self.unit), self.unit)
         function = MomentsOfLeaf(self.values, origin)
@@ -183,19 +183,35 @@ class VariationRows:
         mean, target = total.first / total.mass, total.targets / total.mass
         centred = total.shift_to(mean, target)
         target_mean = float(target[0] + origin.targets[0])
-        return centred.second, centred.cross[:, 0], mean + near, target_mean, float(centred.squares[0])
+        return FeatureSums(
+            scatter=centred.second,
+            correlation=centred.cross[:, 0],
+            mean=mean + near,
+            target_mean=target_mean,
+            target_squares=float(centred.squares[0]),
+        )
 
     def spread(self) -> dict[int, Array]:
-        """Numbers of rows spread over all of them, enough for every direction of a component."""
+        """Return numbers of rows spread over all of them, enough for every direction of a component."""
         wanted = min(2 * max(self.values.ranks), self.source.n_rows)
         numbers = np.unique(np.linspace(0, self.source.n_rows - 1, wanted).astype(np.intp))
         return dict(zip(numbers.tolist(), self.values.matrix(self.source.take_rows(numbers)), strict=True))
 
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
-        """One pass with the machine v, b."""
+        """Make one pass with the machine v, b."""
         sweep = VariationSweep(values=self.values, unit=self.unit, v=v, bias=bias, bounds=bounds, most=_JOIN)
         swept: Swept = self.passes.sums(self.source, sweep, "rows above their bounds")
         return swept
+
+
+class FeatureSums(NamedTuple):
+    """Sums over all rows: scatter and correlation of the centred features, their mean, and those of the targets."""
+
+    scatter: Array
+    correlation: Array
+    mean: Array
+    target_mean: float
+    target_squares: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +231,7 @@ class ReducedVariation:
     mean: Array
 
     def judge(self, rows: VariationRows, rho: float, ridge: float, share: float = ACCURATE) -> VariationBound:
-        """The judge of any coefficients, with the multipliers found here as the dual point.
+        """Return the judge of any coefficients, with the multipliers found here as the dual point.
 
         ``share`` is what is permitted of a polished point, relative to the spread of the user's y.
         """
@@ -240,7 +256,9 @@ class ReducedVariation:
 def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, tolerance: float) -> ReducedVariation:
     """Solve for one rho and ridge, both positive, in the units of y."""
     inside = rho / rows.unit
-    scatter, cross, mean, target_mean, squares = rows.sums()
+    totals = rows.sums()
+    scatter, cross, mean = totals.scatter, totals.correlation, totals.mean
+    target_mean, squares = totals.target_mean, totals.target_squares
     try:
         R: Array = np.asarray(np.linalg.cholesky(scatter + ridge * np.eye(cross.size)).T, dtype=np.float64)
     except np.linalg.LinAlgError as error:
@@ -269,7 +287,7 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
         joining = _join_rows(bounded, swept)  # a bounded row that exceeds its bound does so by rounding
         rounds += 1
     components = rows.values.split(np.array(list(bounded.values())).reshape(len(bounded), cross.size))
-    state = _State(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
+    state = _OptimalityData(R=R, goal=goal, mean=mean, cross=cross, squares=squares, rho=inside, ridge=ridge)
     checks = state.checks(components, v, t, solution.point.xi, swept, tolerance)
     unit, bias = rows.unit, target_mean - float(mean @ v)
     return ReducedVariation(
@@ -288,13 +306,13 @@ def solve_reduced_variation(rows: VariationRows, rho: float, ridge: float, toler
 
 
 def _join_rows(bounded: dict[int, Array], swept: Swept) -> dict[int, Array]:
-    """Rows above their bounds that are not bounded yet, by number."""
+    """Return rows above their bounds that are not bounded yet, by number."""
     above = swept.above
     return {k: row for k, row in zip(above.number.tolist(), above.features, strict=True) if k not in bounded}
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _OptimalityData:
     """The data of the optimality conditions."""
 
     R: Array
@@ -308,7 +326,7 @@ class _State:
     def checks(
         self, components: Array, v: Array, t: Array, xi: Array, swept: Swept, tolerance: float
     ) -> tuple[Row, ...]:
-        """The conditions (27) and the duality gap, with errors and bounds of all rows."""
+        """Return the conditions (27) and the duality gap, with errors and bounds of all rows."""
         pull, rho = np.tensordot(xi, components, 2), self.rho
         gradient = self.ridge * v - (swept.slope - self.mean * swept.total) + pull
         size = float(np.linalg.norm(self.cross) + np.linalg.norm(pull) + self.ridge * np.linalg.norm(v))

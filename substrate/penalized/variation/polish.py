@@ -46,14 +46,14 @@ class VariationPoint:
 
 
 def gap_of(B: Array, target: Array, rho: Weights, point: VariationPoint) -> float:
-    """The duality gap of the dual point, with the primal point that it implies."""
+    """Return the duality gap of the dual point, with the primal point that it implies."""
     implied = target - np.tensordot(point.xi, B, 2)
     values = B @ implied
     return float(penalty(rho, np.abs(values).max(axis=1)) - np.sum(point.xi * values))
 
 
 def polish(B: Array, target: Array, rho: Weights, point: VariationPoint, small: float = 1e-6) -> VariationPoint | None:
-    """The exact point of the same active set, or None where the guess cannot be corrected."""
+    """Return the exact point of the same active set, or None where the guess cannot be corrected."""
     values = B @ point.u
     t = np.abs(values).max(axis=1)
     vanishing = t <= max(small * float(t.max()), _NOUGHT * float(np.linalg.norm(target)))
@@ -74,7 +74,7 @@ def polish(B: Array, target: Array, rho: Weights, point: VariationPoint, small: 
 
 
 def _null_space(B: Array) -> Array | None:
-    """An orthonormal basis of {u: B u = 0}; None is the whole space."""
+    """Return an orthonormal basis of {u: B u = 0}; None is the whole space."""
     if B.shape[0] == 0:
         return None
     rows = np.linalg.qr(B.reshape(-1, B.shape[2]), mode="r")
@@ -84,7 +84,7 @@ def _null_space(B: Array) -> Array | None:
 
 
 def _settle(B: Array, target: Array, rho: Weights, values: Array, xi: Array) -> tuple[Array, Array] | None:
-    """Exact u and multipliers where no component vanishes, correcting the active set a few times.
+    """Return exact u and multipliers where no component vanishes, correcting the active set a few times.
 
     Where a row is about to become active, several sets are right to rounding, and the best of them is returned.
     """
@@ -219,7 +219,7 @@ def _with_duals_of_zeros(
 
 
 def _least_multipliers(rows: Array, needed: Array, rho: Weights) -> Array:
-    """min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: the smallest ball of a vanishing component.
+    """Return min over xi of max_l ||xi^l||_1 with sum_l B^l' xi^l = needed: the smallest ball of a vanishing component.
 
     With a weight for each component, of max_l ||xi^l||_1 / rho_l: the smallest share of every ball.
     """

@@ -520,7 +520,7 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     # how far down zeta is proved depends on the last digits of the path
     assert main([*line, "--model", "l1"]) == (0 if problems.load(kept).certificate_.holds else 1)
     assert main(["predict", str(kept), str(path), "--coverage", "0.9"]) == 2
-    assert "fit with --no-refit, and where the held-out rows chose the weight, with that" in capsys.readouterr().err
+    assert "fit with --no-refit, and where the held-out rows chose the weight, give that" in capsys.readouterr().err
     assert main([*line, "--model", "l1", "--zeta", "0.1"]) == 0
     assert "intervals by method split: covers" in _intervals(tmp_path, capsys, kept, path)[1]
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2

@@ -248,7 +248,7 @@ def test_the_script_is_short_plain_and_named_by_its_digest():
         (problems.RobustLSSVMRegressor(), "a RobustLSSVMRegressor has no path in closed form"),
         (problems.L1SubstrateRegressor(zeta=0.5, ridge=0.1), "has a ridge beside zeta"),
         (problems.MaximalVariationRegressor(rho=0.5, refit=True), "refits its components"),
-        (problems.LSSVMRegressor(gamma=1.0), "have weights, and a page that moves knows none"),
+        (problems.LSSVMRegressor(gamma=1.0), "have weights, which an interactive page does not support"),
     ],
 )
 def test_a_model_without_a_path_says_so(model, message):

@@ -207,7 +207,7 @@ def test_an_edited_model_predicts_and_says_so_once(table, model, capsys):
     said = capsys.readouterr()
     assert said.out.startswith("prediction\n")
     assert said.err.startswith("substrate: ModelFileWarning: ")
-    assert said.err.count("its certificate is not its own") == 1
+    assert said.err.count("so its certificate does not hold") == 1
 
 
 def test_the_memory_of_a_model_can_be_limited(table, model, capsys):

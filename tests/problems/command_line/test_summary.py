@@ -136,7 +136,7 @@ def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
     judged = len(found.cv_results_["params"])
     assert judged > 5, "every family and what the search ended with"
     families = "Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
-    assert re.match(rf"tried: {families}, along slopes \({judged} judged, \d+ more tried on the way\)", line)
+    assert re.match(rf"tried: {families}, along slopes \({judged} evaluated, \d+ more tried on the way\)", line)
     without = fit_prepared(prepare(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
     assert len(without.model.estimator.cv_results_["params"]) == 21
     assert "along slopes" not in "\n".join(summary(without, None, verbose=False))

@@ -80,7 +80,7 @@ def test_only_kernels_are_added(other):
 
 @pytest.mark.parametrize("node", [Sum, Product])
 def test_a_node_joins_two_kernels(node):
-    with pytest.raises(DeclarationError, match=f"{node.__name__} joins two kernels, received"):
+    with pytest.raises(DeclarationError, match=f"{node.__name__} needs two kernels, received"):
         node(K1, 2.0)
 
 

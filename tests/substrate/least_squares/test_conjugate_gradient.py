@@ -19,7 +19,8 @@ from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Pol
 from substrate.kernels.base import row_blocks
 from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.preconditioner import LowRankInverse, preconditioner_rank, random_pivots
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.stored_kernel import KernelBlocks, kernel_product
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(1.5), Matern(2.0), 0.5 * RBF(0.5) + Linear()]
@@ -48,7 +49,7 @@ def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, rank=None):
 
 
 def both(kernel, X, Y, gamma, weights=None, **options):
-    ridge = ridge_of(gamma, np.ones(len(Y)) if weights is None else weights)
+    ridge = Regularization(gamma).ridge(np.ones(len(Y)) if weights is None else weights)
     direct = solve_saddle_system(Gram.of(kernel, X), Y, ridge)
     return direct, iterated_by(kernel, X, Y, ridge, **options)
 

@@ -22,7 +22,8 @@ from substrate.least_squares.conjugate_gradient import (
     solve_by_conjugate_gradients,
 )
 from substrate.least_squares.preconditioner import KernelSample, LowRankInverse, random_pivots
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.solver_choice import plan, sample_size
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 
@@ -129,7 +130,7 @@ def test_equal_rows_in_the_sample():
 @pytest.mark.some_cases(9)
 def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     X, Y = make()
-    ridge = ridge_of(10.0, np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
+    ridge = Regularization(10.0).ridge(np.random.default_rng(1).uniform(0.01, 10.0, len(Y)))
     found = solved(kernel, X, Y, ridge, tolerance)
     assert found.is_converged
     assert (found.reached <= radii_of(Y, ridge, tolerance)).all()
@@ -142,7 +143,7 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
 def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, inverse):
     """One method on one protocol: a Gram matrix, its triangle, or its blocks, preconditioned in any way or in none."""
     X, Y = make(outputs=2)
-    ridge, kernel = ridge_of(5.0, np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
+    ridge, kernel = Regularization(5.0).ridge(np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
     inverses = {
         "none": None,
         "sample": KernelSample.of(kernel, X, 30).inverse(ridge),
@@ -167,7 +168,7 @@ def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
 def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
     X, Y = make()
     Y = 1e6 + Y
-    ridge, kernel = ridge_of(10.0, 10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
+    ridge, kernel = Regularization(10.0).ridge(10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
     found = solve_by_conjugate_gradients(
         KernelBlocks(kernel, X),
         None,

@@ -88,7 +88,7 @@ def test_a_row_leaves_once_and_a_singular_machine_is_refused():
     K, Y, ridge, _ = problem()
     engine = started(K, Y, ridge)
     engine.remove([3])
-    with pytest.raises(SolverError, match="row 3 has left already"):
+    with pytest.raises(SolverError, match="row 3 was removed before"):
         engine.remove([3])
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     indefinite = (Q * [-1.0, 1.0, 1.0, 2.0, 3.0, -4.0]) @ Q.T

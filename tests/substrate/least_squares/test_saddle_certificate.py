@@ -8,8 +8,9 @@ from substrate.certificates import Row
 from substrate.datasets import motorcycle
 from substrate.gram import Gram
 from substrate.kernels import RBF
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, target_unit, worst_rows
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 X, Y = motorcycle()
 NAMES = ["fit equalities", "stationarity in e", "1'alpha = 0", "duality gap", "backward error"]
@@ -18,7 +19,7 @@ NAMES = ["fit equalities", "stationarity in e", "1'alpha = 0", "duality gap", "b
 @pytest.fixture(scope="module")
 def fitted():
     gram = Gram.of(RBF(6.6), X)
-    ridge = ridge_of(2.0, np.ones(len(Y)))
+    ridge = Regularization(2.0).ridge(np.ones(len(Y)))
     return gram.matrix.copy(), ridge, solve_saddle_system(gram, Y, ridge)
 
 

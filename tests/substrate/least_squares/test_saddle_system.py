@@ -11,8 +11,9 @@ from substrate.datasets import motorcycle
 from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 KERNELS = [RBF(1.0), Linear(), Polynomial(2, 0.5), Laplacian(0.7)]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -25,7 +26,7 @@ def _data(n, seed=0, d=2):
 
 def _fit(kernel, X, y, gamma=1.0, weights=None):
     gram = Gram.of(kernel, X)
-    ridge = ridge_of(gamma, np.ones(len(X)) if weights is None else weights)
+    ridge = Regularization(gamma).ridge(np.ones(len(X)) if weights is None else weights)
     return gram, ridge, solve_saddle_system(gram, y, ridge)
 
 
@@ -301,7 +302,7 @@ def test_motorcycle_against_the_dense_system():
 @pytest.mark.parametrize(("gamma", "weight"), [(1e-308, 1e-10), (1e308, 1e10)])
 def test_a_ridge_out_of_range_is_refused_with_both_causes(gamma, weight):
     with pytest.raises(DataError, match=r"1/\(gamma v\) leaves the range of floating point: gamma = 1e.308, weights"):
-        ridge_of(gamma, np.array([1.0, weight]))
+        Regularization(gamma).ridge(np.array([1.0, weight]))
 
 
 def test_refinement_recovers_what_a_sloppy_factor_lost(monkeypatch):

@@ -7,7 +7,7 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.kernel_products import CarefulProducts, PlainProducts
-from substrate.least_squares.saddle_system import ridge_of
+from substrate.least_squares.regularization import Regularization
 from substrate.penalized.huber.accuracy import ABOUT_MEAN, HuberMachine, huber_accuracy
 from substrate.penalized.huber.active_set import solve_huber
 
@@ -20,7 +20,7 @@ def test_the_bound_is_not_below_the_distance_from_the_solution(seed, size):
     X, v = rng.normal(size=(n, 2)), 10.0 ** rng.uniform(-1.0, 1.0, size=n)
     y = np.sin(X[:, 0]) + 0.3 * rng.standard_t(1.5, size=n)
     K = kernel(X)
-    solved = solve_huber(Gram.of(kernel, X), y, ridge_of(gamma, v), 0.4)
+    solved = solve_huber(Gram.of(kernel, X), y, Regularization(gamma).ridge(v), 0.4)
     products = CarefulProducts(kernel, X, PlainProducts(K, kernel.rounding(X), True))
 
     def row(a, b, tolerance):

@@ -10,7 +10,8 @@ from substrate.errors import SolverError
 from substrate.gram import Gram
 from substrate.ingredients import huber_loss
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.penalized.huber import active_set
 from substrate.penalized.huber.active_set import MOST_SYSTEMS, _root, huber_solution_rows, solve_huber
 
@@ -43,7 +44,11 @@ def test_any_instance_is_certified(seed, n, log_gamma, log_delta, kernel, kind):
     if kind == "tied":
         X[1::2] = X[: n // 2]
     y = {"constant": np.full(n, 3.7), "far": y + 1e6}.get(kind, y)
-    gram, ridge, delta = Gram.of(kernel, X), ridge_of(10.0**log_gamma, rng.uniform(0.1, 3.0, n)), 10.0**log_delta
+    gram, ridge, delta = (
+        Gram.of(kernel, X),
+        Regularization(10.0**log_gamma).ridge(rng.uniform(0.1, 3.0, n)),
+        10.0**log_delta,
+    )
     solved = solve_huber(gram, y, ridge, delta)
     assert solved.settled
     assert not [row for row in rows(gram, y, ridge, delta, solved) if not row.passes]
@@ -145,7 +150,7 @@ EIGHT_WEIGHTS = np.array([240.0, 0.17, 2800.0, 2390.0, 117.0, 0.59, 0.001, 0.21]
 
 
 def test_eight_rows_at_a_vanishing_delta_take_few_systems():
-    gram, ridge = Gram.of(RBF(50.0), EIGHT), ridge_of(2.55e193, EIGHT_WEIGHTS)
+    gram, ridge = Gram.of(RBF(50.0), EIGHT), Regularization(2.55e193).ridge(EIGHT_WEIGHTS)
     solved = solve_huber(gram, EIGHT_Y, ridge, 4.83e-192)
     assert solved.settled
     assert solved.steps <= MOST_SYSTEMS
@@ -166,7 +171,7 @@ def hostile(seed):
         *[(-3.0, 1.0), (-12.0, 0.0), (-200.0, -12.0)][rng.integers(3)]
     )
     gamma = 10.0 ** rng.uniform(-3.0, 3.0) / (delta if rng.random() < 0.3 else 1.0)
-    return Gram.of(kernel, X), y, ridge_of(gamma, 10.0 ** rng.uniform(-3.0, 3.0, n)), delta
+    return Gram.of(kernel, X), y, Regularization(gamma).ridge(10.0 ** rng.uniform(-3.0, 3.0, n)), delta
 
 
 @pytest.mark.filterwarnings("ignore::substrate.errors.DegenerateKernelWarning")
