@@ -32,7 +32,7 @@ from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.bound_variables import BoundVariables
-from substrate.fusion.eliminated import Eliminated
+from substrate.fusion.eliminated import EliminatedProgram
 from substrate.fusion.parametric_qp import FAR, Knot
 
 __all__ = ["AffineProgram", "Corner"]
@@ -86,8 +86,8 @@ class AffineProgram:
         self._sizes1 = abs(self.P1)
 
     @cached_property
-    def _eliminated(self) -> Eliminated:
-        return Eliminated.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
+    def _elimination(self) -> EliminatedProgram:
+        return EliminatedProgram.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
 
     @cached_property
     def _ties(self) -> CoordinateBounds:
@@ -118,10 +118,10 @@ class AffineProgram:
         best: Knot | None = None
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
         for accuracy in _ACCURACIES:
-            found = self._eliminated.solve(q, tau, accuracy)
-            if found is None:
+            solution = self._elimination.solve(q, tau, accuracy)
+            if solution is None:
                 continue
-            for point in chain([found], self._eliminated.polished(q, tau, *found)):
+            for point in chain([solution], self._elimination.polish(q, tau, *solution)):
                 knot = self.knot(theta, *point)
                 best = knot if best is None or knot.gap < best.gap else best
                 if best.gap <= _EXACT:
@@ -132,22 +132,22 @@ class AffineProgram:
 
     def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
         """The knot at a feasible point next to x, with multipliers that fit theta."""
-        x = self.bounds.lowered(x, MARGIN)
-        dual = self.bounds.balanced(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
-        dual = self._eliminated.balanced(self.linear(theta), self.tau(theta), x, dual)
-        found = self.feasible.near(x, self.bounds.step)
-        if isinstance(found, str):
+        x = self.bounds.lower(x, MARGIN)
+        dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
+        dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
+        feasible_point = self.feasible.near(x, self.bounds.step)
+        if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
             return Knot(0.0, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
-        return self.at(theta, found, dual)
+        return self.at(theta, feasible_point, dual)
 
     def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
         """The knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
-        left = self.residual(theta, point, dual)
-        a, untied = self._ties.split(left, self.radius(point.x))
+        residual_radius = self.residual(theta, point, dual)
+        a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
         gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
         return Knot(0.0, point.x, dual, above, gap, allowance, point.radius)
@@ -156,20 +156,20 @@ class AffineProgram:
         """A bound on the sizes of the residual of stationarity at the exactly feasible point."""
         m, extra = self.b.size, self.tau(theta) - self.lowest
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(theta))
-        left = np.abs(r) + error
+        radius = np.abs(r) + error
         if self.ridge >= 0:
             more = extra * (self.P1 @ point.x)
             size = extra * (self._sizes1 @ np.abs(point.x))
-            left = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
-            left += extra * (self._sizes1 @ point.radius)
-        left = left + self.program.sizes[0] @ point.radius + self._rounding(theta)
-        return np.asarray(left + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
+            radius = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
+            radius += extra * (self._sizes1 @ point.radius)
+        radius = radius + self.program.sizes[0] @ point.radius + self._rounding(theta)
+        return np.asarray(radius + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
 
     def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
         """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
         added = (np.array(theta) / self.unit) @ np.abs(self.q)
         added[self.bounds.columns] = 0.0
-        added += self.bounds.shifted(dual, self.b.size)
+        added += self.bounds.shift_sizes(dual, self.b.size)
         return np.asarray(added + self.tau(theta) * (self._sizes1 @ np.abs(x)))
 
     @cached_property
@@ -190,19 +190,19 @@ class AffineProgram:
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
-    def cross(self, one: Knot, other: Knot) -> float:
+    def cross(self, first: Knot, second: Knot) -> float:
         """Q_ij: half of the slacks of one knot times the multipliers of the other, both ways, and their allowances."""
         m = self.b.size
-        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
-        return 0.5 * ((1.0 + YOUNG) * products + one.allowance + other.allowance)
+        products = float(first.dual[m:] @ second.slack + second.dual[m:] @ first.slack)
+        return 0.5 * ((1.0 + YOUNG) * products + first.allowance + second.allowance)
 
-    def unsure(self, one: Knot, other: Knot) -> tuple[float, float]:
+    def cross_radius(self, first: Knot, second: Knot) -> tuple[float, float]:
         """How far P1 times the difference of two knots is from that of exactly feasible points.
 
         In the norm that the quadratic term determines, and times the assumed radius elsewhere.
         """
-        rounding = relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
-        sizes = self._sizes1 @ (one.apart + other.apart + self._depth.max(initial=1.0) * rounding)
-        radius = np.maximum(self.radius(one.x), self.radius(other.x))
+        rounding = relative_rounding(4.0) * (np.abs(first.x) + np.abs(second.x))
+        sizes = self._sizes1 @ (first.radius + second.radius + self._depth.max(initial=1.0) * rounding)
+        radius = np.maximum(self.radius(first.x), self.radius(second.x))
         a, untied = self._ties.split(sizes, radius)
         return a, float(untied @ radius)

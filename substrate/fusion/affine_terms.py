@@ -71,8 +71,8 @@ def _affine(names: list[str], at_one: Numbers, bumped: list[Numbers]) -> AffineT
 
 def _refuse_constraints(names: list[str], at_one: Numbers, bumped: Iterable[Numbers]) -> None:
     for name, numbers in zip(names, bumped, strict=True):
-        same = equal_matrices(numbers[2], at_one[2]) and np.allclose(numbers[3], at_one[3], rtol=1e-12, atol=0.0)
-        if not same:
+        is_same = equal_matrices(numbers[2], at_one[2]) and np.allclose(numbers[3], at_one[3], rtol=1e-12, atol=0.0)
+        if not is_same:
             raise DeclarationError(
                 f"{name!r} enters a constraint; fuse needs weights in the objective: put "
                 f"what it bounds into the objective as a penalty, {name} * ..., or give it a value"
@@ -83,9 +83,9 @@ def _refuse_other_dependence(names: list[str], terms: AffineTerms, elsewhere: Nu
     values = np.array(_ELSEWHERE[: len(names)])
     tau = values[terms.ridge] if terms.ridge >= 0 else 0.0
     P, q, A, b = elsewhere[:4]
-    same = equal_matrices(sp.csr_array(P), sp.csr_array(terms.P0 + tau * terms.P1)) and equal_matrices(A, terms.A)
-    same = same and bool(np.allclose(b, terms.b, rtol=1e-12, atol=0.0))
-    if not same or not np.allclose(q, terms.q0 + values @ terms.q, rtol=1e-9, atol=1e-12):
+    is_same = equal_matrices(sp.csr_array(P), sp.csr_array(terms.P0 + tau * terms.P1)) and equal_matrices(A, terms.A)
+    is_same = is_same and bool(np.allclose(b, terms.b, rtol=1e-12, atol=0.0))
+    if not is_same or not np.allclose(q, terms.q0 + values @ terms.q, rtol=1e-9, atol=1e-12):
         raise DeclarationError(
             f"the objective is not affine in {names} together: they are multiplied with each other or enter a "
             "constraint; write a product as a parameter of its own, or give all but one a value"

@@ -211,33 +211,33 @@ class CellSearch:
     def _vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
         if len(places) == 1:
             return self.knots[self._join.join(theta, places[0])][fold]
-        known = self._columns_at[fold]
-        if (theta, places) not in known:
-            known[theta, places] = FusedColumn(
+        columns = self._columns_at[fold]
+        if (theta, places) not in columns:
+            columns[theta, places] = FusedColumn(
                 tuple(self.knots[self._join.join(theta, place)][fold] for place in places)
             )
-        return known[theta, places]
+        return columns[theta, places]
 
     def refine(self, cell: Cell, target: float) -> list[Cell]:
         """Bound a cell by fused solves at its vertices where that is likely to settle it; cut it elsewhere."""
         best = self.best
         for family in self.families:
             family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
-        cell.bound = max(cell.bound, self._known(cell))
+        cell.bound = max(cell.bound, self._bound_from_vertices(cell))
         if cell.bound < target and self._shrinks(cell):
-            return self._cut(cell, 0)
+            return self._cut_cell(cell, 0)
         hopeful = self.priority(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
+                for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
                     if s not in knot.fused:
                         self._check()
-                        before = knot.known
+                        before = knot.is_known
                         if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
                             self._fused[fold].append(knot)
             target = self.target()
-            cell.bound = max(cell.bound, self._known(cell))
-        return [cell] if cell.bound >= target else self._cut(cell, 0 if hopeful else cell.blind + 1)
+            cell.bound = max(cell.bound, self._bound_from_vertices(cell))
+        return [cell] if cell.bound >= target else self._cut_cell(cell, 0 if hopeful else cell.blind + 1)
 
     def _shrinks(self, cell: Cell) -> bool:
         """Whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are next.
@@ -266,40 +266,40 @@ class CellSearch:
     def confirm(self, cells: Sequence[Cell]) -> None:
         """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
         for cell in cells:
-            if self._known(cell) >= self.lower_bound:
+            if self._bound_from_vertices(cell) >= self.lower_bound:
                 continue
             for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
+                for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
                     self.families[fold].fuse(knot, s, look=False)
 
-    def _cut(self, cell: Cell, blind: int) -> list[Cell]:
+    def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
         """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
         lengths: dict[tuple[bool, int, int], float] = {}
         for number, vertices in enumerate(self._columns(cell)):
-            wanted = self._wanted(number, vertices)
+            wanted = self._choose_multipliers(number, vertices)
             for i, j in combinations(range(len(cell.corners)), 2):
                 D = excesses([vertices[i], vertices[j]])
                 rise = wanted[j] * max(D[0, 1], 0.0) + wanted[i] * max(D[1, 0], 0.0)
                 lengths[True, i, j] = lengths.get((True, i, j), 0.0) + rise
             for i, j in combinations(range(len(cell.places)), 2):
-                bends = [one.bend(i, j) for one in vertices if isinstance(one, FusedColumn)]
+                bends = [vertex.bend(i, j) for vertex in vertices if isinstance(vertex, FusedColumn)]
                 rise = 2.0 * max(s * bend for s, bend in zip(wanted, bends, strict=True))
                 lengths[False, i, j] = lengths.get((False, i, j), 0.0) + rise
         for weighing, i, j in sorted(lengths, key=lambda edge: -lengths[edge]):
             ends = cell.corners if weighing else cell.places
             theta = between(ends[i], ends[j])
             if theta is not None and theta not in (ends[i], ends[j]):
-                for other in cell.places if weighing else cell.corners:
-                    self._solve(*((theta, other) if weighing else (other, theta)))
+                for place in cell.places if weighing else cell.corners:
+                    self._solve(*((theta, place) if weighing else (place, theta)))
                 halves = []
                 for out in (i, j):
-                    moved = tuple(theta if k == out else corner for k, corner in enumerate(ends))
-                    corners, places = (moved, cell.places) if weighing else (cell.corners, moved)
+                    corners_of_half = tuple(theta if k == out else corner for k, corner in enumerate(ends))
+                    corners, places = (corners_of_half, cell.places) if weighing else (cell.corners, corners_of_half)
                     halves.append(Cell(corners, cell.bound, blind, places, cell.loss))
                 return halves
         return []
 
-    def _known(self, cell: Cell) -> float:
+    def _bound_from_vertices(self, cell: Cell) -> float:
         """The bound of a cell by what is known at its vertices."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
@@ -326,7 +326,7 @@ class CellSearch:
         """What the bound of a cell would be with the best s, by the model of h."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
-            D, s = excesses(knots), np.array(self._wanted(number, knots))
+            D, s = excesses(knots), np.array(self._choose_multipliers(number, knots))
             losses = np.array(
                 [
                     self._loss(number, knot, value) + 0.5 * value * knot.steep
@@ -337,26 +337,26 @@ class CellSearch:
             total += float(v.min()) if np.isnan(losses).any() else bound_game(v - losses - s * D)
         return max(total, cell.bound)
 
-    def _wanted(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
+    def _choose_multipliers(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
         """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
         D = excesses(knots)
         target = self.target()
-        found = []
+        multipliers = []
         for k, knot in enumerate(knots):
             size = abs(knot.validation) + self.smallest
             # what the bound may lose at this vertex
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
-            blur = 4.0 * (knot if model is None else model).blur
+            radius = 4.0 * (knot if model is None else model).blur
             rounding = relative_rounding(4.0) * abs(knot.value) + np.finfo(float).tiny
-            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + rounding
+            steep = max(float(D[:, k].max()), 0.0) + knot.steep + radius + rounding
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)
             ladder = {} if model is None else {2.0**k: model.loss(2.0**k) for k in range(first, last + 1)}
             losses = {s: loss + 0.5 * s * steep for s, loss in ladder.items() if not math.isnan(loss)}
-            found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
-        return found
+            multipliers.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
+        return multipliers
 
     def _error(self, vertex: FusedVertex) -> float:
         """The smallest sum of the folds' validation errors at a vertex."""
@@ -365,13 +365,13 @@ class CellSearch:
 
     def _model(self, number: int, vertex: FusedVertex) -> FusedVertex | None:
         """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
-        known = self._fused[number]
-        if vertex.known or not known:
-            return vertex if vertex.known else None
-        if self._positions[number].shape[0] < len(known):
-            new = [_position(other) for other in known[self._positions[number].shape[0] :]]
+        positions = self._fused[number]
+        if vertex.is_known or not positions:
+            return vertex if vertex.is_known else None
+        if self._positions[number].shape[0] < len(positions):
+            new = [_position(knot) for knot in positions[self._positions[number].shape[0] :]]
             self._positions[number] = np.vstack([*self._positions[number], *new])
-        return known[int(np.abs(self._positions[number] - _position(vertex)).sum(axis=1).argmin())]
+        return positions[int(np.abs(self._positions[number] - _position(vertex)).sum(axis=1).argmin())]
 
     def _loss(self, number: int, knot: FusedVertex, s: float) -> float:
         model = self._model(number, knot)

@@ -75,7 +75,7 @@ def solve_complementarity_program(
     limit = positive(time_limit, "time_limit")
     scip = _scip()
     unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
-    program = _Program(scip, fit.scale(unit), M, y_val / unit, omega)
+    program = _ComplementarityModel(scip, fit.scale(unit), M, y_val / unit, omega)
     start = time.perf_counter()
     status = program.run(limit)
     seconds = time.perf_counter() - start
@@ -107,7 +107,7 @@ def _scip() -> Any:
     return pyscipopt
 
 
-class _Program:
+class _ComplementarityModel:
     """The model in the units of the targets, and its variables."""
 
     def __init__(self, scip: Any, fit: PenalizedFit, M: Array, y_val: Array, weight: float | None) -> None:
@@ -166,17 +166,17 @@ class _Program:
         """Multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
         model, (d, m, _) = self.model, self.fit.parts.shape
         self.xi: dict[tuple[int, int, int], Any] = {}
-        for part in range(d):
+        for component in range(d):
             for row in range(m):
-                value = self._linear(self.fit.parts[part, row])
+                value = self._linear(self.fit.parts[component, row])
                 for side, sign in enumerate((1.0, -1.0)):
-                    xi = self.xi[side, part, row] = model.addVar(lb=0.0, ub=self.rho_bound)
+                    xi = self.xi[side, component, row] = model.addVar(lb=0.0, ub=self.rho_bound)
                     slack = model.addVar(lb=0.0)
-                    model.addCons(slack == self.t[part] + sign * value)
+                    model.addCons(slack == self.t[component] + sign * value)
                     if self.weight is None:
                         model.addConsSOS1([xi, slack])
-            own = [self.xi[side, part, row] for side in (0, 1) for row in range(m)]
-            model.addCons(self.sum(own) == self.rho)
+            multipliers = [self.xi[side, component, row] for side in (0, 1) for row in range(m)]
+            model.addCons(self.sum(multipliers) == self.rho)
 
     def _stationarity(self) -> None:
         fit, (d, m, r) = self.fit, self.fit.parts.shape
@@ -184,10 +184,10 @@ class _Program:
         H, c = L.T @ L, L.T @ fit.centred_target
         for k in range(r):
             net = self.sum(
-                float(fit.parts[part, row, k]) * (self.xi[0, part, row] - self.xi[1, part, row])
-                for part in range(d)
+                float(fit.parts[component, row, k]) * (self.xi[0, component, row] - self.xi[1, component, row])
+                for component in range(d)
                 for row in range(m)
-                if fit.parts[part, row, k] != 0.0
+                if fit.parts[component, row, k] != 0.0
             )
             # b is inserted from 1'e = 0
             self.model.addCons(self._linear(H[k]) - float(c[k]) + self.nu == net)
@@ -196,9 +196,9 @@ class _Program:
         fit, model = self.fit, self.model
         mean, level = (fit.features.mean(axis=0), float(fit.target.mean())) if fit.bias else (0.0, 0.0)
         errors = []
-        for row, known in zip(M - mean, y_val - level, strict=True):
+        for row, target in zip(M - mean, y_val - level, strict=True):
             errors.append(model.addVar(lb=None))
-            model.addCons(errors[-1] == float(known) - self._linear(row))
+            model.addCons(errors[-1] == float(target) - self._linear(row))
         L, Py = fit.centred_features, fit.centred_target
         fitted = []
         for row in np.linalg.qr(L, mode="r"):
@@ -210,11 +210,11 @@ class _Program:
         if self.weight is None:
             model.addCons(convex <= 0.0)  # implied: the products vanish and rho sum(t) is not negative
         else:
-            rest, penalty = model.addVar(lb=None), model.addVar(lb=0.0)
-            model.addCons(convex <= rest)
+            remainder, penalty = model.addVar(lb=None), model.addVar(lb=0.0)
+            model.addCons(convex <= remainder)
             model.addCons(self.rho * self.sum(self.t) <= penalty)
-            model.addCons(rest + penalty >= 0.0)  # implied: no product is negative
-            total = self.weight * (rest + penalty)
+            model.addCons(remainder + penalty >= 0.0)  # implied: no product is negative
+            total = self.weight * (remainder + penalty)
         model.setObjective(squares + total)
 
     def _linear(self, row: Array) -> Any:
@@ -235,10 +235,12 @@ class _Program:
         """The best point, in the units of the data."""
         value = self.model.getVal
         d, m, _ = self.fit.parts.shape
-        v = np.array([value(one) for one in self.v])
-        xi = np.array([[[value(self.xi[s, part, row]) for row in range(m)] for part in range(d)] for s in (0, 1)])
+        v = np.array([value(variable) for variable in self.v])
+        xi = np.array(
+            [[[value(self.xi[s, component, row]) for row in range(m)] for component in range(d)] for s in (0, 1)]
+        )
         nu = float(value(self.nu)) if self.fit.balanced else 0.0
-        t = np.array([value(one) for one in self.t])
+        t = np.array([value(variable) for variable in self.t])
         bias = self.fit.bias_of(v)
         rho = max(float(value(self.rho)), 0.0)
         return TrainedPoint(unit * rho, unit * v, unit * bias, unit * t, unit * xi[0], unit * xi[1], unit * nu)

@@ -216,16 +216,16 @@ class ConicFamily:
     def at(self, place: tuple[float, ...]) -> "ConicFamily":
         """The family at values of the parameters in constraints."""
         if place not in self._at:
-            for other in self._at.values():  # one factor is kept
-                other._solver = None
-            found = copy.copy(self)
+            for family in self._at.values():  # one factor is kept
+                family._solver = None
+            copy_at = copy.copy(self)
             values = np.array(place)
-            found.b = self._b0 + values @ self._b_places
-            found._b_rounding = self._rounding_of(values)
-            found.d = self.d.copy()
-            found.d[0] += float(values @ self._d_places)
-            found._arrange()
-            self._at[place] = found
+            copy_at.b = self._b0 + values @ self._b_places
+            copy_at._b_rounding = self._rounding_of(values)
+            copy_at.d = self.d.copy()
+            copy_at.d[0] += float(values @ self._d_places)
+            copy_at._arrange()
+            self._at[place] = copy_at
         return self._at[place]
 
     def _rounding_of(self, place: Array) -> Array:
@@ -240,40 +240,40 @@ class ConicFamily:
         """The slope of the optimal value in the parameters of constraints, by the multipliers of a solved point."""
         return np.asarray(self._d_places - self._b_places @ point.z[: self._b_places.shape[1]])
 
-    def over(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
+    def over_simplex(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
         """The family with the parameters in constraints free in a simplex, less a function of them.
 
         ``offsets`` are its values at the corners; it is affine between them, and weighs 1 like the first part.
         """
         first, more = np.array(corners[0]), len(corners) - 1
         steps = np.array(corners[1:]) - first
-        found = copy.copy(self.at(corners[0]))
+        copy_over = copy.copy(self.at(corners[0]))
         n, m = self.q.shape[1], self.b.size
         rises = steps @ self._b_places
         moved = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
-        found._b_rounding = np.append(found._b_rounding + relative_rounding(4.0) * moved, np.zeros(more + 1))
+        copy_over._b_rounding = np.append(copy_over._b_rounding + relative_rounding(4.0) * moved, np.zeros(more + 1))
         shares = sp.vstack([sp.eye_array(more), sp.csr_array(np.full((1, more), -1.0))])
-        found.A = sp.csr_array(
+        copy_over.A = sp.csr_array(
             sp.vstack([sp.hstack([self.A, sp.csr_array(rises.T)]), sp.hstack([sp.csr_array((more + 1, n)), shares])])
         )
-        found.b = np.concatenate([found.b, np.zeros(more), [1.0]])
+        copy_over.b = np.concatenate([copy_over.b, np.zeros(more), [1.0]])
         levels = np.array([float(np.array(corner) @ self._d_places) for corner in corners]) - offsets
         added = np.concatenate([np.zeros(n), levels[1:] - levels[0]])
-        found.q = np.vstack([np.hstack([self.q, np.zeros((len(self.q), more))]), added])
-        found.d = np.append(self.d, levels[0])
-        parts, filled = self._P.shape
-        found._P = np.vstack([np.hstack([self._P, np.zeros((parts, more))]), np.zeros(filled + more)])
-        found._indices = np.append(self._indices, np.arange(n, n + more))
-        found._indptr = np.append(self._indptr, filled + 1 + np.arange(more))
-        found._upper = np.append(self._upper, np.ones(more, dtype=bool))
-        found._diagonal = np.append(self._diagonal, filled + np.arange(more))
-        found._single = np.append(self._single, np.ones(more, dtype=bool))
-        found._blocks = np.append(self._blocks, np.full(more, self.reach.size))
-        found.reach = np.append(self.reach, 1.0)
-        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
-        found._free = True
-        found._arrange()
-        return found
+        copy_over.q = np.vstack([np.hstack([self.q, np.zeros((len(self.q), more))]), added])
+        copy_over.d = np.append(self.d, levels[0])
+        n_parts, filled = self._P.shape
+        copy_over._P = np.vstack([np.hstack([self._P, np.zeros((n_parts, more))]), np.zeros(filled + more)])
+        copy_over._indices = np.append(self._indices, np.arange(n, n + more))
+        copy_over._indptr = np.append(self._indptr, filled + 1 + np.arange(more))
+        copy_over._upper = np.append(self._upper, np.ones(more, dtype=bool))
+        copy_over._diagonal = np.append(self._diagonal, filled + np.arange(more))
+        copy_over._single = np.append(self._single, np.ones(more, dtype=bool))
+        copy_over._blocks = np.append(self._blocks, np.full(more, self.reach.size))
+        copy_over.reach = np.append(self.reach, 1.0)
+        copy_over.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
+        copy_over._free = True
+        copy_over._arrange()
+        return copy_over
 
     def extent(self, values: Sequence[float]) -> tuple[float, float]:
         """The smallest and the largest value of the one parameter in constraints at which the problem has a point."""
@@ -312,9 +312,9 @@ class ConicFamily:
             for key, parameter in program.id_to_param.items()
         }
         terms = [_numbers(program, values, form.height, False)]
-        nothing = {key: np.zeros(program.param_id_to_size[key]) for key in values}
+        zeros = {key: np.zeros(program.param_id_to_size[key]) for key in values}
         for key in ids:
-            terms.append(_numbers(program, nothing | {key: np.ones(1)}, form.height, True))
+            terms.append(_numbers(program, zeros | {key: np.ones(1)}, form.height, True))
         return terms
 
     #: Whether parameters in constraints are variables here, and a function of them is the last part.
@@ -419,10 +419,10 @@ class ConicFamily:
             for share in (0.0, *(self._share * 8.0**k for k in range(-1, 8))):
                 if share > _LARGEST_SHARE:
                     break
-                found = self._feasibility.at(x + share * (self._inside - x))
-                if found is not None:
+                point = self._feasibility.at(x + share * (self._inside - x))
+                if point is not None:
                     self._share = max(share, _SMALLEST_SHARE)
-                    return found.x, found.radius
+                    return point.x, point.radius
         near = self._feasibility.near(x)
         return None if isinstance(near, str) else (near.x, near.radius)
 
@@ -433,11 +433,11 @@ class ConicFamily:
         n, m = x.size, self.b.size
         room = np.zeros(m)
         room[self.program.linear] = 1.0
-        for part in self.program.cone_blocks:
-            if part.kind == "SOC":
-                room[part.rows.start] = 1.0
+        for cone in self.program.cone_blocks:
+            if cone.kind == "SOC":
+                room[cone.rows.start] = 1.0
             else:
-                room[part.rows] = (-1.0, 1.0, 1.0)
+                room[cone.rows] = (-1.0, 1.0, 1.0)
         size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
         A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
         P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
@@ -446,10 +446,10 @@ class ConicFamily:
         solver = clarabel.DefaultSolver(
             sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(self.b, size), cones, _settings()
         )
-        found = np.array(solver.solve().x)
-        return found[:n] if np.isfinite(found).all() and found[n] > 1e-9 * size else None
+        point = np.array(solver.solve().x)
+        return point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
 
-    def terms(self, x: Array, apart: Array) -> tuple[Array, Array]:
+    def terms(self, x: Array, radius: Array) -> tuple[Array, Array]:
         """Return what each part of the objective is at x, and how far that may be from a feasible point's."""
         values, errors = np.zeros(len(self.d)), np.zeros(len(self.d))
         size = np.abs(x)
@@ -459,8 +459,8 @@ class ConicFamily:
             values[i] = 0.5 * float(x @ Px) + float(q @ x) + d
             products = float((self._depths + x.size) @ (size * (0.5 * sizes + np.abs(q))))
             rounding = relative_rounding(1.0) * products + relative_rounding(4.0) * abs(d)
-            moved = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ apart)) @ apart)
-            errors[i] = 1.01 * (rounding + moved) + relative_rounding(4.0) * abs(values[i])
+            change = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ radius)) @ radius)
+            errors[i] = 1.01 * (rounding + change) + relative_rounding(4.0) * abs(values[i])
         return values, errors
 
     def lower_bound(self, theta: Sequence[float], point: ConicPoint, enough: float = 0.0) -> float:
@@ -475,13 +475,13 @@ class ConicFamily:
         for correction in range(_CORRECTIONS + 1):
             z = in_dual_cone(self.program, z)
             r = P @ w + q - self.A.T @ z
-            value, rest = self._dual_value(weights, P, q, w, z, r)
+            value, loss = self._dual_value(weights, P, q, w, z, r)
             if value > best:
                 best, self.witnesses[tuple(theta)] = value, ConicPoint(w, z)
-            if correction == _CORRECTIONS or rest <= max(_SETTLED * abs(value), enough) or rest > 0.5 * before:
+            if correction == _CORRECTIONS or loss <= max(_SETTLED * abs(value), enough) or loss > 0.5 * before:
                 break
-            before = rest
-            step = self._corrected(P, w, z, r)
+            before = loss
+            step = self._correct(P, w, z, r)
             if step is None:
                 break
             w, z = w + step[0], z + step[1]
@@ -508,19 +508,19 @@ class ConicFamily:
         error = relative_rounding(1.0) * self._depths * (sizes + linear + self._sizes.T @ np.abs(z))
         diagonal = P.data[self._diagonal]
         alone = self._single & (diagonal > 0.0)
-        left = np.abs(r) + error
+        radius = np.abs(r) + error
         room = 2.0 * (1.0 - kept) * np.where(alone, diagonal, 1.0)
-        lost = np.where(alone, left**2 / room, left * self.radius())
+        lost = np.where(alone, radius**2 / room, radius * self.radius())
         d = float(weights @ self.d)
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)
         lengths = w.size + z.size + int(self._heights.max(initial=0)) + int(self._depths.max(initial=0))
         rounding = relative_rounding(lengths) * size + relative_rounding(8.0) * float(np.abs(weights) @ np.abs(self.d))
         rounding += float(np.abs(z) @ self._b_rounding)
-        rest = 1.001 * float(lost.sum())
-        return value - rest - 1.01 * rounding, rest
+        loss = 1.001 * float(lost.sum())
+        return value - loss - 1.01 * rounding, loss
 
-    def _corrected(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
+    def _correct(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
         """A change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
 
         Multipliers of inequalities move in proportion to their size, so that they stay positive.
@@ -593,11 +593,11 @@ def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
     return np.asarray(full[rows, columns]).ravel()
 
 
-def _clarabel_cones(known: Sequence[Any]) -> list[Any]:
+def _clarabel_cones(cone_list: Sequence[Any]) -> list[Any]:
     import clarabel
 
     cones: list[Any] = []
-    for kind, rows, sizes in known:
+    for kind, rows, sizes in cone_list:
         if kind == "Zero":
             cones.append(clarabel.ZeroConeT(rows.stop - rows.start))
         elif kind == "NonNeg":

@@ -43,15 +43,15 @@ class ProgramNumbers:
                 if not np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
                     raise DeclarationError("the rows of a kind of cone are not one block; this proof cannot be saved")
                 cones.append((kind, int(rows[0]), (int(rows.size),)))
-        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.cone_blocks]
+        cones += [(cone.kind, cone.rows.start, (cone.rows.stop - cone.rows.start,)) for cone in program.cone_blocks]
         return cls(
             P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
         )
 
     def rows(self, kind: str) -> Iterator[slice]:
         """The rows of every cone of a kind."""
-        for one, start, sizes in self.cones:
-            if one == kind:
+        for cone, start, sizes in self.cones:
+            if cone == kind:
                 for size in sizes:
                     yield slice(start, start + size)
                     start += size
@@ -63,12 +63,12 @@ class ProgramNumbers:
 
     def equals(self, other: "ProgramNumbers") -> bool:
         """Whether two programs have the same numbers, whatever is assumed of the radius."""
-        same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
+        is_same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
         if (
-            not same
+            not is_same
             or abs(self.A - other.A).sum()
             or any(abs(a - b).sum() for a, b in zip(self.P, other.P, strict=True))
         ):
             return False
         pairs = ((self.q, other.q), (self.d, other.d), (self.b, other.b))
-        return all(np.array_equal(one, two) for one, two in pairs)
+        return all(np.array_equal(first, second) for first, second in pairs)

@@ -71,7 +71,7 @@ def _unit(C: Array) -> NDArray[np.bool_]:
 
 def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The test by determinant and adjugate, with a margin for their rounding; entries are between minus one and one."""
-    found = np.zeros(C.shape[0], dtype=bool)
+    is_copositive = np.zeros(C.shape[0], dtype=bool)
     M = C[among].copy()
     M[:, range(4), range(4)] = 1.0
     adjugate = np.empty_like(M)
@@ -80,8 +80,8 @@ def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
             adjugate[:, i, j] = adjugate[:, j, i] = _minor(M, i, j)
     determinant = np.einsum("kj,kj->k", M[:, 0], adjugate[:, 0])
     negative = (adjugate < -1e2 * _ROUNDING).any(axis=(1, 2))
-    found[among] = (M >= 0.0).all(axis=(1, 2)) | (determinant >= 1e3 * _ROUNDING) | negative
-    return found
+    is_copositive[among] = (M >= 0.0).all(axis=(1, 2)) | (determinant >= 1e3 * _ROUNDING) | negative
+    return is_copositive
 
 
 def _minor(M: Array, i: int, j: int) -> Array:
@@ -99,8 +99,8 @@ def _minor(M: Array, i: int, j: int) -> Array:
 def pairwise_difference(a: Array, Q: Array) -> float:
     r"""The largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a test."""
     positive = np.maximum(Q, 0.0) * (1.0 + _ROUNDING)
-    apart = a[:, None] - a[None, :]
-    beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(apart * apart + 4.0 * positive))
+    differences = a[:, None] - a[None, :]
+    beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(differences * differences + 4.0 * positive))
     low = float(beta.min())
     return low - _ROUNDING * (abs(low) + float(np.abs(a).max()) + float(np.sqrt(positive.max())))
 
@@ -116,7 +116,7 @@ def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
         if low >= enough or high - low <= 1e-9 * (abs(low) + abs(high)):
             break
         betas = np.linspace(low, high, _CANDIDATES)[1:]
-        passed = copositive(_lowered(a, Q, betas))
+        passed = copositive(_round_down(a, Q, betas))
         if passed.any():
             last = int(np.flatnonzero(passed)[-1])
             low = float(betas[last])
@@ -126,9 +126,9 @@ def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
     return low
 
 
-def _lowered(a: Array, Q: Array, betas: Array) -> Array:
+def _round_down(a: Array, Q: Array, betas: Array) -> Array:
     """(a - beta)(a - beta)' - Q for every beta, rounded down."""
-    left = a[None, :] - betas[:, None]
-    left = np.maximum(left - _ROUNDING * (np.abs(a)[None, :] + np.abs(betas)[:, None]), 0.0)
-    squares = left[:, :, None] * left[:, None, :]
+    differences = a[None, :] - betas[:, None]
+    differences = np.maximum(differences - _ROUNDING * (np.abs(a)[None, :] + np.abs(betas)[:, None]), 0.0)
+    squares = differences[:, :, None] * differences[:, None, :]
     return np.asarray(squares * (1.0 - _ROUNDING) - Q - _ROUNDING * np.abs(Q))

@@ -65,7 +65,8 @@ def _triangles(path: Any, places: list[int], shades: dict[str, Any]) -> Any:
     corners = path.values[:, places][path.simplices]
     shares = np.linspace(0.0, 1.0, _STEPS, endpoint=False)[:, None]
     outlines = [
-        np.concatenate([(1.0 - shares) * one[k] + shares * one[(k + 1) % 3] for k in range(3)]) for one in corners
+        np.concatenate([(1.0 - shares) * coordinate[k] + shares * coordinate[(k + 1) % 3] for k in range(3)])
+        for coordinate in corners
     ]
     drawn = PolyCollection(
         outlines, cmap=shades["cmap"], norm=Normalize(shades["vmin"], shades["vmax"]), edgecolors="0.6", linewidths=0.2

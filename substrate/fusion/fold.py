@@ -53,8 +53,8 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
     if point is None or point.x[weighed].any() or point.radius[weighed].any():
         return None
     vanished = program.at(last.value, point, last.dual)
-    doubt = float(np.abs(program.q1) @ (before.apart + relative_rounding(before.x.size) * np.abs(before.x)))
-    penalty = max(float(program.q1 @ before.x), 0.0) + doubt
+    radius = float(np.abs(program.q1) @ (before.radius + relative_rounding(before.x.size) * np.abs(before.x)))
+    penalty = max(float(program.q1 @ before.x), 0.0) + radius
     penalty += before.gap / ((last.value - before.value) / program.unit)
     beyond = vanished.gap + last.value / program.unit * penalty
     return math.sqrt(2.0 * beyond) + math.sqrt(last.gap)
@@ -72,28 +72,28 @@ def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
         return False
     rows = sp.csr_array(G)
     rows.sum_duplicates()
-    return all(_bounded(rows, h, int(column)) for column in weighed)
+    return all(_implies_bound(rows, h, int(column)) for column in weighed)
 
 
-def _bounded(rows: Any, h: Array, column: int) -> bool:
+def _implies_bound(rows: Any, h: Array, column: int) -> bool:
     """Whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
     at = rows[:, [column]].tocoo()
-    seen: dict[tuple[tuple[int, ...], bytes], float] = {}
+    single_rows: dict[tuple[tuple[int, ...], bytes], float] = {}
     for row, value in zip(at.coords[0], at.data, strict=True):
         if value >= 0.0:
             continue
         start, stop = rows.indptr[row], rows.indptr[row + 1]
         entries = zip(rows.indices[start:stop], rows.data[start:stop], strict=True)
-        others = [(int(j), float(v / -value)) for j, v in entries if j != column and v != 0.0]
+        other_entries = [(int(j), float(v / -value)) for j, v in entries if j != column and v != 0.0]
         limit = float(h[row] / -value)
-        if not others and limit <= 0.0:
+        if not other_entries and limit <= 0.0:
             return True
-        others.sort()
-        key = tuple(j for j, _ in others)
-        mirrored = np.array([-v for _, v in others]).tobytes()
-        if (key, mirrored) in seen and seen[key, mirrored] + limit <= 0.0:
+        other_entries.sort()
+        key = tuple(j for j, _ in other_entries)
+        mirrored = np.array([-v for _, v in other_entries]).tobytes()
+        if (key, mirrored) in single_rows and single_rows[key, mirrored] + limit <= 0.0:
             return True
-        seen[key, np.array([v for _, v in others]).tobytes()] = limit
+        single_rows[key, np.array([v for _, v in other_entries]).tobytes()] = limit
     return False
 
 
@@ -111,7 +111,7 @@ class Fold:
     sigma: float
     knots: dict[float, Knot]
     #: Further errors of the validation errors, in units of the program.
-    rest: float = 0.0
+    remainder: float = 0.0
     #: The size of the targets, which sets the first knots; that of the program unless given.
     size: float | None = None
     #: How far validation errors move in single directions; None bounds them by sigma alone.
@@ -131,7 +131,7 @@ class Fold:
         """The path through the common knots, as the bound needs it."""
         knots = [self.knots[float(value)] for value in values]
         unit = self.program.unit
-        crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
+        crosses = [self.program.cross(first, second) for first, second in pairwise(knots)]
         errors = np.array([self.errors(knot) for knot in knots])
         gaps = np.array([knot.gap for knot in knots])
         floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
@@ -140,26 +140,26 @@ class Fold:
 
     def forms(self, low: float, high: float) -> tuple[Array, Array]:
         """Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, which is zero without a ridge weight."""
-        one, other = self.knots[low], self.knots[high]
-        cross = 0.5 * max(self.program.cross(one, other), 0.0)
-        return np.array([[one.gap, cross], [cross, other.gap]]), np.zeros((2, 2))
+        first, second = self.knots[low], self.knots[high]
+        cross = 0.5 * max(self.program.cross(first, second), 0.0)
+        return np.array([[first.gap, cross], [cross, second.gap]]), np.zeros((2, 2))
 
     def along(self, u: Array, values: Sequence[float]) -> tuple[float, float]:
         """sigma_u, and what the quadratic term leaves open, in the units of y."""
         if self.directions is None:
-            return self.program.unit * self.sigma * float(np.linalg.norm(u)), self.program.unit * self.rest
-        sigma, left = self.directions.along(u)
-        rest = max(float(left @ self.program.radius(self.knots[value].x)) for value in values)
-        return self.program.unit * sigma, self.program.unit * rest
+            return self.program.unit * self.sigma * float(np.linalg.norm(u)), self.program.unit * self.remainder
+        sigma, remainder = self.directions.along(u)
+        loss = max(float(remainder @ self.program.radius(self.knots[value].x)) for value in values)
+        return self.program.unit * sigma, self.program.unit * loss
 
     def beside(self, knots: Sequence[Knot]) -> float:
         """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""
-        blurs = [0.0]
+        radii = [0.0]
         for knot in knots:
-            products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
+            products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
             targets = relative_rounding(2.0) * np.abs(self.errors_at_zero) / self.program.unit
-            blurs.append(float(np.linalg.norm(products + targets)))
-        return self.program.unit * (self.rest + max(blurs))
+            radii.append(float(np.linalg.norm(products + targets)))
+        return self.program.unit * (self.remainder + max(radii))
 
     def tail(self, values: Array) -> float | None:
         """How far validation errors are from those of the last knot at any larger value; None where it is unknown.

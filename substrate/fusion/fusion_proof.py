@@ -188,9 +188,9 @@ class FusionProof:
         with precision(bits):
             return self._certificate(_lower_bound(self, Balls), f"proved in balls of {bits} bits")
 
-    def _certificate(self, found: "float | str", how: str) -> Certificate:
-        reason = found if isinstance(found, str) else ""
-        bound = -np.inf if isinstance(found, str) else found / self.divisor
+    def _certificate(self, outcome: "float | str", how: str) -> Certificate:
+        reason = outcome if isinstance(outcome, str) else ""
+        bound = -np.inf if isinstance(outcome, str) else outcome / self.divisor
         scale = abs(self.validation_error)
         rows = (
             Row(
@@ -228,11 +228,11 @@ class FusionProof:
         """Whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
         from substrate.fusion.fused_family import FusedFamily
 
-        known = {parameter.name(): parameter for parameter in problem.parameters()}
-        missing = [name for name in self.names if name not in known]
+        by_name = {parameter.name(): parameter for parameter in problem.parameters()}
+        missing = [name for name in self.names if name not in by_name]
         if missing or len(self.folds) != 1:
             return False
-        family = FusedFamily(problem, [known[name] for name in self.names], validation)
+        family = FusedFamily(problem, [by_name[name] for name in self.names], validation)
         fold = self.folds[0]
         return fold.base.equals(ProgramNumbers.of(family.base)) and fold.both.equals(ProgramNumbers.of(family.both))
 
@@ -299,13 +299,16 @@ class _Fold:
     """The bounds of one fold, computed from its record."""
 
     def __init__(self, fold: FoldProof, thetas: Array, numbers: type[Enclosed]) -> None:
-        base, both = _Program(fold.base, numbers), _Program(fold.both, numbers)
+        base, both = _ProgramInBalls(fold.base, numbers), _ProgramInBalls(fold.both, numbers)
         n, m = fold.base.q.shape[1], fold.both.q.shape[1]
         self.weights = [np.append(1.0, theta) for theta in thetas]
-        parts = [base.parts_at(x) for x in fold.points]
+        values_at_points = [base.parts_at(x) for x in fold.points]
         #: p_k is any number; D the upper end of phi_k(x_j) - p_k.
-        self.p = [float(_midpoint(_dot(numbers, w, part))) for w, part in zip(self.weights, parts, strict=True)]
-        self._numbers, self._parts = numbers, parts
+        self.p = [
+            float(_midpoint(_dot(numbers, w, values_at_point)))
+            for w, values_at_point in zip(self.weights, values_at_points, strict=True)
+        ]
+        self._numbers, self._parts = numbers, values_at_points
         self.epsilons = []
         self.chord = BiasChord.of(fold.base, fold.both)
         self.ends: list[ChordEnd] = []
@@ -314,7 +317,7 @@ class _Fold:
                 strong = base.lower_bound(self.weights[k], dual[:n], dual[n:], KEPT)
                 self.ends.append(ChordEnd(self.weights[k], fold.points[k], dual[:n], strong))
             lowest = base.lower_bound(self.weights[k], dual[:n], dual[n:])
-            self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], parts[k]) - lowest), 0.0))
+            self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], values_at_points[k]) - lowest), 0.0))
         self.pairs: list[list[tuple[float, float]]] = [[] for _ in thetas]
         for (vertex, s), dual in zip(fold.places, fold.fused, strict=True):
             k = int(vertex)
@@ -351,15 +354,15 @@ class _Fold:
         return bound_game(subtract_below(h, s * D))
 
 
-class _Program:
+class _ProgramInBalls:
     """A program with its matrices as enclosed numbers."""
 
     def __init__(self, program: ProgramNumbers, numbers: type[Enclosed]) -> None:
         self.given, self.numbers = program, numbers
         self.P = [P.toarray() for P in program.P]
         self.A = program.A.toarray()
-        others = sum(np.abs(P) for P in self.P)
-        self.single = np.count_nonzero(others - np.diag(np.diag(others)), axis=1) == 0
+        sizes_of_all = sum(np.abs(P) for P in self.P)
+        self.single = np.count_nonzero(sizes_of_all - np.diag(np.diag(sizes_of_all)), axis=1) == 0
         self.equal = np.concatenate([np.zeros(0, int), *(np.arange(r.start, r.stop) for r in program.rows("Zero"))])
         if self.equal.size:
             rows = self.A[self.equal]
@@ -382,12 +385,12 @@ class _Program:
             residual = (self._exact(self.A[self.equal]) @ point + b[self.equal]).round()
             point = point + square.solve(-residual).place(self.pivots, x.size)
         self._check_slack((self._exact(self.A) @ point + b).round())
-        found = []
+        values = []
         for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
             linear = (point * q).total()
             quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
-            found.append((linear + quadratic + float(d)).round())
-        return found
+            values.append((linear + quadratic + float(d)).round())
+        return values
 
     def _check_slack(self, slack: Any) -> None:
         program = self.given
@@ -427,7 +430,7 @@ class _Program:
             lost = (r * r / (safe * (2.0 * (1.0 - kept)))).select(positive, lost)
         slack = self._exact(self.A) @ x + self.given.b
         value = (x * pulled).total() * 0.5 + (x * q).total() - (pressure * slack).total()
-        d = _dot(self.numbers, weights, [self.numbers.exact(one) for one in self.given.d])
+        d = _dot(self.numbers, weights, [self.numbers.exact(number) for number in self.given.d])
         return _lower(value + d - lost.sum())
 
     def _check_convex(self, weights: Array) -> None:
@@ -447,7 +450,7 @@ class _Program:
             if z[rows.start] < 0.0 or _lower(head * head - (tail * tail).total()) < 0.0:
                 raise _UnprovedError("multipliers are outside a second-order cone")
         for rows in program.rows("ExpCone"):
-            u, v, w = (self.numbers.exact(one) for one in z[rows])
+            u, v, w = (self.numbers.exact(number) for number in z[rows])
             if z[rows.start] == 0.0:
                 inside = z[rows.start + 1] >= 0.0 and z[rows.start + 2] >= 0.0
             else:
@@ -456,11 +459,11 @@ class _Program:
                 raise _UnprovedError("multipliers are outside the dual of an exponential cone")
 
 
-def _dot(numbers: type[Enclosed], weights: Array, parts: Sequence[Any]) -> Any:
+def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any:
     """The sum of weights times parts, enclosed."""
     total = numbers.exact(np.float64(0.0))
-    for weight, part in zip(weights, parts, strict=True):
-        total = total + part * float(weight)
+    for weight, vector in zip(weights, vectors, strict=True):
+        total = total + vector * float(weight)
     return total
 
 
@@ -485,8 +488,8 @@ def _lower(number: Any) -> float:
     """A double that is not above one enclosed number."""
     if isinstance(number, Balls):
         return below(number.value)
-    found = number.round()
-    value = float(found.midpoint) - found.error().upper()
+    lower_end = number.round()
+    value = float(lower_end.midpoint) - lower_end.error().upper()
     return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
 
 
@@ -556,7 +559,7 @@ def _read(archive: Any) -> FusionProof:
         n, m = q.shape[1], b.size
 
         def matrix(name: str, height: int) -> Any:
-            rows, columns, values = (arrays[f"{prefix}.{name}_{part}"] for part in ("rows", "columns", "values"))
+            rows, columns, values = (arrays[f"{prefix}.{name}_{field}"] for field in ("rows", "columns", "values"))
             return sp.csr_array((values, (rows, columns)), shape=(height, n))
 
         P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
@@ -593,28 +596,31 @@ def _checked_shapes(proof: FusionProof) -> None:
     fits = fits and len(proof.box) == k and proof.cells.size > 0 and proof.divisor > 0.0 and bool(proof.folds)
     fits = fits and proof.cells.dtype.kind == "i" and proof.cells.min() >= 0 and proof.cells.max() < vertices
     for fold in proof.folds:
-        for program, parts in ((fold.base, k + 1), (fold.both, k + 2)):
+        for program, n_parts in ((fold.base, k + 1), (fold.both, k + 2)):
             n, m = program.q.shape[1], program.b.size
             fits = (
-                fits and program.q.shape == (parts, n) and program.d.shape == (parts,) and program.radius.shape == (n,)
+                fits
+                and program.q.shape == (n_parts, n)
+                and program.d.shape == (n_parts,)
+                and program.radius.shape == (n,)
             )
             fits = fits and all(kind in _CONES and size > 0 for kind, _, sizes in program.cones for size in sizes)
             fits = fits and _cover_rows(program.cones, m)
             sizes = (program.q, program.d, program.b, program.A.data, *(P.data for P in program.P), program.radius)
-            fits = fits and all(np.isfinite(one).all() for one in sizes) and bool((program.radius >= 0.0).all())
+            fits = fits and all(np.isfinite(array).all() for array in sizes) and bool((program.radius >= 0.0).all())
         n, m = fold.base.q.shape[1], fold.base.b.size
         fits = fits and fold.points.shape == (vertices, n) and fold.duals.shape == (vertices, n + m)
         fits = fits and fold.fused.shape == (len(fold.places), fold.both.q.shape[1] + fold.both.b.size)
         fits = fits and fold.places.ndim == 2 and fold.places.shape[1] == 2 and bool((fold.places[:, 1] > 0.0).all())
         at = fold.places[:, 0]
         fits = fits and bool(((at >= 0) & (at < vertices) & (at == np.floor(at))).all())
-        fits = fits and all(np.isfinite(one).all() for one in (fold.points, fold.duals, fold.places, fold.fused))
+        fits = fits and all(np.isfinite(array).all() for array in (fold.points, fold.duals, fold.places, fold.fused))
     if not fits:
         raise DataError("the numbers of this proof do not fit together; save it again from the fusion")
 
 
 def _cover_rows(cones: Cones, height: int) -> bool:
     """Whether every row is in exactly one cone."""
-    seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
+    rows_seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
     exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
-    return exponential and sorted(seen) == list(range(height))
+    return exponential and sorted(rows_seen) == list(range(height))

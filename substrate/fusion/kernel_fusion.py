@@ -90,7 +90,8 @@ class KernelFusion:
         """The values of each weight over which the bound holds for every kernel that was fused."""
         ranges = [fusion.proved_on for fusion in self.fusions.values()]
         return {
-            name: (max(one[name][0] for one in ranges), min(one[name][1] for one in ranges)) for name in self.values
+            name: (max(range_[name][0] for range_ in ranges), min(range_[name][1] for range_ in ranges))
+            for name in self.values
         }
 
     @property
@@ -219,7 +220,7 @@ def fuse_kernels(
     True
     """
     target = positive(gap, "gap")
-    listed = _named(kernels)
+    listed = _name_kernels(kernels)
     if not callable(build):
         raise DeclarationError(f"build is a function (kernel, X, y) -> Machine, received {build!r}")
     fusions: dict[str, Fusion] = {}
@@ -240,18 +241,18 @@ def fuse_kernels(
         except KeyboardInterrupt:
             if not fusions:
                 raise
-            failures |= {other: "interrupted" for other in listed if other not in fusions}
+            failures |= {kernel_name: "interrupted" for kernel_name in listed if kernel_name not in fusions}
             break
         else:
             if "interrupted" in fusions[name].stop:
-                failures |= {other: "interrupted" for other in listed if other not in fusions}
+                failures |= {kernel_name: "interrupted" for kernel_name in listed if kernel_name not in fusions}
                 break
     if not fusions:
         raise SolverError(f"no kernel of the list could be fused: {'; '.join(failures.values())}")
     return _result(listed, fusions, failures, target)
 
 
-def _named(kernels: Any) -> dict[str, Any]:
+def _name_kernels(kernels: Any) -> dict[str, Any]:
     """The kernels by name; unless given, a name is how the kernel is printed."""
     if isinstance(kernels, Mapping):
         named = {str(name): as_kernel(kernel) for name, kernel in kernels.items()}
@@ -268,12 +269,14 @@ def _named(kernels: Any) -> dict[str, Any]:
 
 
 def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[str, str], gap: float) -> KernelFusion:
-    name = min(fusions, key=lambda one: fusions[one].validation_error)
+    name = min(fusions, key=lambda kernel_name: fusions[kernel_name].validation_error)
     best = fusions[name]
     error = best.validation_error
-    lower = -np.inf if failures else min(one.lower_bound for one in fusions.values())
-    own = best.certificate.rows
-    scale = next((row.scale for row in own if row.name.startswith("gap of ")), error)  # as the search measures it
+    lower = -np.inf if failures else min(kernel_name.lower_bound for kernel_name in fusions.values())
+    rows_of_best = best.certificate.rows
+    scale = next(
+        (row.scale for row in rows_of_best if row.name.startswith("gap of ")), error
+    )  # as the search measures it
     row = Row(
         "gap over the kernels",
         error - lower if np.isfinite(lower) else np.inf,
@@ -288,14 +291,14 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         chosen = f"{name}, {describe_values(best.values)}"
         title += f" ({chosen}, validation error {error:.4g}: {state_proof(row, trials)})"
     facts = [("kernel chosen", name), ("not covered", _NOT_COVERED)]
-    for one, fusion in fusions.items():
+    for kernel_name, fusion in fusions.items():
         ranges = ", ".join(
             f"{weight} from {low:g} {'on' if np.isinf(high) else f'to {high:g}'}"
             for weight, (low, high) in fusion.proved_on.items()
         )
-        found = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
+        description = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
         bound = f"no value below {fusion.lower_bound:.6g}" if np.isfinite(fusion.lower_bound) else "nothing proved"
-        facts.append((f"kernel {one}", f"{found}, {bound} ({ranges}); {fusion.path.stop}"))
-    facts += [(f"kernel {one}", f"not fused, {reason}") for one, reason in failures.items()]
-    certificate = Certificate(title, (*own, row), (*best.certificate.record, *facts))
+        facts.append((f"kernel {kernel_name}", f"{description}, {bound} ({ranges}); {fusion.path.stop}"))
+    facts += [(f"kernel {kernel_name}", f"not fused, {reason}") for kernel_name, reason in failures.items()]
+    certificate = Certificate(title, (*rows_of_best, row), (*best.certificate.record, *facts))
     return KernelFusion(name, listed[name], best, fusions, failures, lower, certificate)

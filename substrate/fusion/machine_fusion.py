@@ -30,7 +30,7 @@ from substrate.fusion.validated_machine import (
     least_error,
     solve_candidates,
 )
-from substrate.fusion.validation import Validation
+from substrate.fusion.validation import ValidationSet
 from substrate.search.best_first import Limits
 
 __all__ = ["RANGE", "MachineFamily", "fuse_over_box"]
@@ -44,37 +44,39 @@ _AGREEMENT = (1e-3, 0.0)
 class MachineFamily(FusedFamily):
     """The problem of a machine with the sum of the loss of its validation rows."""
 
-    def __init__(self, machine: Machine, parameters: Sequence[Any], known: Validation) -> None:
+    def __init__(self, machine: Machine, parameters: Sequence[Any], validation_set: ValidationSet) -> None:
         variables = machine.problem.variables()
         edges = np.concatenate([[0], np.cumsum([variable.size for variable in variables])]).astype(int)
         columns = {variable.id: int(start) for variable, start in zip(variables, edges[:-1], strict=True)}
-        M = output_map(machine, columns, int(edges[-1]), known)
-        parts = [
+        M = output_map(machine, columns, int(edges[-1]), validation_set)
+        blocks = [
             (variable, M[:, start:stop]) for variable, start, stop in zip(variables, edges[:-1], edges[1:], strict=True)
         ]
-        self._parts, self._known = [(variable, part) for variable, part in parts if part.any()], known
-        loss = known.loss.expression(known.known, _values(self._parts), known.every_weight)
+        self._parts, self._known = [(variable, block) for variable, block in blocks if block.any()], validation_set
+        loss = validation_set.loss.expression(
+            validation_set.stacked_targets, _values(self._parts), validation_set.every_weight
+        )
         unit = max(compiled.spread for compiled in machine._compiled)
         super().__init__(machine.problem, parameters, loss, unit)
 
     def errors(self, knot: Any) -> Array:
         """The validation errors at a knot, times the roots of the rows' weights."""
         self.assign(knot)
-        values = [part @ np.ravel(variable.value, order="F") for variable, part in self._parts]
-        return np.asarray(self._known.roots * (self._known.known - np.sum(values, axis=0)))
+        values = [block @ np.ravel(variable.value, order="F") for variable, block in self._parts]
+        return np.asarray(self._known.roots * (self._known.stacked_targets - np.sum(values, axis=0)))
 
 
-def _values(parts: Sequence[tuple[Any, Array]]) -> Any:
+def _values(blocks: Sequence[tuple[Any, Array]]) -> Any:
     """The predictions as an expression of the problem's variables."""
     import cvxpy as cp
 
-    return sum(part @ cp.vec(variable, order="F") for variable, part in parts)
+    return sum(block @ cp.vec(variable, order="F") for variable, block in blocks)
 
 
 def fuse_over_box(
     families: Sequence[MachineFamily],
     machines: Sequence[Machine],
-    sets: Sequence[Validation],
+    sets: Sequence[ValidationSet],
     final: Machine,
     names: Sequence[str],
     box: Sequence[tuple[float, float] | None],
@@ -86,7 +88,7 @@ def fuse_over_box(
 
     A weight whose range is None is considered in ``RANGE``.
     """
-    weight = sum(known.weight for known in sets)
+    weight = sum(fields.weight for fields in sets)
     least = least_error(sets)
     search = CellSearch(families, gap, limits, progress, 0.0, least * weight)
     ends, cut_off = solvable_box(families, _complete(names, box, families[0]))
@@ -98,14 +100,14 @@ def fuse_over_box(
     proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
     facts = [
         *(
-            (_title("fused over", name, names), f"{_range(name, names, one)}")
-            for name, one in zip(names, ends, strict=True)
+            (_title("fused over", name, names), f"{_range(name, names, range_)}")
+            for name, range_ in zip(names, ends, strict=True)
         ),
         *cut_off,
         *search_facts(search),
     ]
-    for name, one in zip(names, ends, strict=True):
-        if chosen.values[name] in one:
+    for name, range_ in zip(names, ends, strict=True):
+        if chosen.values[name] in range_:
             facts.append(("choice", f"{name} at {chosen.values[name]:g}, an end of its range; box= looks further"))
     several = len(names) > 1
     row = "gap of the search" if several else f"gap of {names[0]}"
@@ -118,8 +120,8 @@ def fuse_over_box(
     path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
     proved = dict(zip(names, ends, strict=True))
     words = sets[0].loss.words
-    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*known, words, least, chosen.folds, proof, limits.estimate)
+    fields = (chosen.values, error, lower, proved, chosen.result, path, certificate)
+    return Fusion(*fields, words, least, chosen.folds, proof, limits.estimate)
 
 
 def _title(words: str, name: str, names: Sequence[str]) -> str:
@@ -136,7 +138,7 @@ def _complete(
     names: Sequence[str], box: Sequence[tuple[float, float] | None], family: FusedFamily
 ) -> list[tuple[float, float]]:
     """The range of every parameter: weights have one unless it is given, parameters in constraints need one."""
-    found = []
+    completed = []
     for k, (name, ends) in enumerate(zip(names, box, strict=True)):
         if ends is None and k in family.base.placed:
             raise DeclarationError(
@@ -151,8 +153,8 @@ def _complete(
             )
         if k in family.base.weighing and low < 0.0:
             raise DeclarationError(f"{name!r} is a weight, its range begins at {low:g}; a weight is not negative")
-        found.append((float(low), float(high)))
-    return found
+        completed.append((float(low), float(high)))
+    return completed
 
 
 def _order(search: CellSearch) -> list[tuple[float, ...]]:

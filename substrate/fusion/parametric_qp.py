@@ -90,7 +90,7 @@ class Knot:
     slack: Array
     gap: float
     allowance: float
-    apart: Array
+    radius: Array
 
 
 class ParametricQP:
@@ -134,7 +134,7 @@ class ParametricQP:
 
     def solve(self, rho: float) -> Knot:
         """The polished knot at rho; raises where the solver fails."""
-        found: list[Knot] = []
+        knots: list[Knot] = []
         structured = self._by_structure(rho) if self.q0.size > _STRUCTURED else None
         if structured is not None:
             return structured
@@ -142,17 +142,17 @@ class ParametricQP:
             point = self._interior(rho, accuracy)
             if point is not None:
                 rows = np.flatnonzero(point[1][self.b.size :] > np.maximum(self.h - self.G @ point[0], 0.0))
-                found.append(self._best(rho, [point, *self._polished(rho, *point, rows)]))
-            if found and found[-1].gap <= _POLISHED:
+                knots.append(self._best(rho, [point, *self._polish(rho, *point, rows)]))
+            if knots and knots[-1].gap <= _POLISHED:
                 break
-        if not found:
+        if not knots:
             raise SolverError(f"PIQP found no point at {rho:g}")
-        return min(found, key=lambda knot: knot.gap)
+        return min(knots, key=lambda knot: knot.gap)
 
     @cached_property
     def _structure(self) -> Structure | None:
-        found = find_structure(self.program, self._dense)
-        return None if isinstance(found, str) else found
+        structure = find_structure(self.program, self._dense)
+        return None if isinstance(structure, str) else structure
 
     def _by_structure(self, rho: float) -> Knot | None:
         """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
@@ -169,7 +169,7 @@ class ParametricQP:
     def limit(self, rho: float, near: Knot) -> Knot | None:
         """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
         rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
-        points = self._polished(rho, near.x, rho / near.value * near.dual, rows)
+        points = self._polish(rho, near.x, rho / near.value * near.dual, rows)
         return self._best(rho, points) if points else None
 
     def _best(self, rho: float, points: list[Point]) -> Knot:
@@ -201,15 +201,15 @@ class ParametricQP:
         usable = status in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) and np.isfinite(np.concatenate(point)).all()
         return point if usable else None
 
-    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
+    def _polish(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
         """The points computed between a guess of the active rows and the final ones."""
         points: list[Point] = []
-        seen: set[bytes] = set()
+        visited: set[bytes] = set()
         for _ in range(_ROUNDS):
             solved = self._on_rows(rho, x, dual, rows)
-            if solved is None or rows.tobytes() in seen:
+            if solved is None or rows.tobytes() in visited:
                 break
-            seen.add(rows.tobytes())
+            visited.add(rows.tobytes())
             point, lam, mu = solved
             multipliers = np.zeros(dual.size)
             multipliers[: self.b.size], multipliers[self.b.size + rows] = lam, np.maximum(mu, 0.0)
@@ -243,11 +243,11 @@ class ParametricQP:
 
     def _knot(self, rho: float, x: Array, dual: Array, step: Step | None = None) -> Knot:
         """The knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
-        found = self.feasible.near(x, step)
-        if isinstance(found, str):
+        feasible_point = self.feasible.near(x, step)
+        if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
             return Knot(rho, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
-        return self.at(rho, found, dual)
+        return self.at(rho, feasible_point, dual)
 
     def at(self, rho: float, point: FeasiblePoint, dual: Array) -> Knot:
         """The knot at a feasible point, with its gap."""
@@ -255,8 +255,8 @@ class ParametricQP:
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(rho))
-        left = np.abs(r) + error + sizes[0] @ point.radius + self._rounding(rho)
-        a, untied = self._ties.split(left, self.radius(point.x))
+        residual_radius = np.abs(r) + error + sizes[0] @ point.radius + self._rounding(rho)
+        a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
         gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
         return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.radius)
@@ -277,24 +277,28 @@ class ParametricQP:
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
-    def cross(self, one: Knot, other: Knot) -> float:
+    def cross(self, first: Knot, second: Knot) -> float:
         """Slacks of one knot times multipliers of the other, both ways.
 
         Along a chord an allowance shrinks like theta, not like its square; the remainder is part of the cross term.
         """
         m = self.b.size
-        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
-        return (1.0 + _YOUNG) * products + one.allowance + other.allowance
+        products = float(first.dual[m:] @ second.slack + second.dual[m:] @ first.slack)
+        return (1.0 + _YOUNG) * products + first.allowance + second.allowance
 
-    def distance(self, one: Array, other: Array) -> float:
+    def distance(self, first: Array, second: Array) -> float:
         """Half the squared distance in the norm of P."""
-        step = one - other
+        step = first - second
         return 0.5 * float(step @ (self.P @ step))
 
     def tie(self, M: Array, x: Array) -> OutputBound | None:
         r"""A bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M d."""
-        found = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
-        return found if found is not None and np.isfinite(found.factor) and found.remainder <= _UNTIED else None
+        condition = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
+        return (
+            condition
+            if condition is not None and np.isfinite(condition.factor) and condition.remainder <= _UNTIED
+            else None
+        )
 
     def least_penalty(self) -> float | None:
         """The smallest penalty that the constraints allow, by a linear program; None where there is none."""

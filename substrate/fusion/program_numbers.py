@@ -71,26 +71,26 @@ def refuse_other_dependence(name: str, at_one: Numbers, elsewhere: Numbers, q0: 
             "and beside squared errors that of a 1-norm or a maximum; for w'w with squared errors LSSVMRegressorCV and "
             f"LSSVMClassifierCV choose gamma, which is 1/{name}, with a proof"
         )
-    same = equal_matrices(P2, P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
-    if not same or not np.allclose(q2, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
+    is_same = equal_matrices(P2, P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
+    if not is_same or not np.allclose(q2, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
         raise DeclarationError(
             f"{name!r} must enter the linear term only, as the weight of a norm, of a maximum or of a hinge does, or "
             "be the weight of all squares; here it also weighs a quadratic term or enters a constraint"
         )
 
 
-def _same_rest(one: Numbers, other: Numbers) -> bool:
+def _same_rest(first: Numbers, second: Numbers) -> bool:
     """Whether everything but P is the same."""
-    same = equal_matrices(one[2], other[2]) and np.allclose(one[3], other[3], rtol=1e-12, atol=0.0)
-    return same and bool(np.allclose(one[1], other[1], rtol=1e-12, atol=0.0))
+    is_same = equal_matrices(first[2], second[2]) and np.allclose(first[3], second[3], rtol=1e-12, atol=0.0)
+    return is_same and bool(np.allclose(first[1], second[1], rtol=1e-12, atol=0.0))
 
 
-def equal_matrices(one: Any, other: Any) -> bool:
+def equal_matrices(first: Any, second: Any) -> bool:
     """Whether two sparse matrices have the same entries, up to rounding."""
-    if one.shape != other.shape:
+    if first.shape != second.shape:
         return False
-    difference = abs(one - other)
-    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())
+    difference = abs(first - second)
+    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(first).max())
 
 
 def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
@@ -98,5 +98,5 @@ def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
     from scipy.optimize import linprog
 
     equal = (A, b) if b.size else (None, None)
-    found = linprog(q, A_ub=G, b_ub=h, A_eq=equal[0], b_eq=equal[1], bounds=(None, None), method="highs")
-    return float(found.fun) if found.status == 0 else None
+    optimum = linprog(q, A_ub=G, b_ub=h, A_eq=equal[0], b_eq=equal[1], bounds=(None, None), method="highs")
+    return float(optimum.fun) if optimum.status == 0 else None

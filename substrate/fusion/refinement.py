@@ -20,12 +20,12 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
-from substrate.fusion.simplex_bound import bounded
+from substrate.fusion.simplex_bound import bound_simplex
 from substrate.fusion.validated_machine import MARGIN
 from substrate.penalized.homotopy.chord_certificate import find_settled, interval_bounds
 from substrate.search.best_first import BestFirst, Limits, Progress, SpentError, end_by
 
-__all__ = ["Refined", "refined", "solve_all", "spanned"]
+__all__ = ["Refined", "refine", "solve_all", "span_knots"]
 
 
 #: Penalty, as a share of its value at weight zero, that counts as the smallest possible.
@@ -50,7 +50,7 @@ def solve_all(folds: list[Fold], value: float, workers: int) -> None:
         list(pool.map(lambda fold: fold.solve(value), folds))
 
 
-def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
+def span_knots(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
     """The first knots, from zero to two values where the penalty does not shrink any more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.size or fold.program.unit for fold in folds)
@@ -61,10 +61,10 @@ def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits
         value = value if up_to is None else min(value, up_to)
         limits.check(sum(len(fold.knots) for fold in folds), len(folds))
         solve_all(folds, value, workers)
-        left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
+        penalties = [fold.program.penalty(fold.knots[value].x) for fold in folds]
         ended += all(
             low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
-            for low, now, top in zip(least, left, most, strict=True)
+            for low, now, top in zip(least, penalties, most, strict=True)
         )
         # one knot more where nothing changes any more: larger values are bounded by the last two
         if value == up_to or (up_to is None and ended > 1):
@@ -78,8 +78,8 @@ def _start(folds: list[Fold], first: float) -> float:
     A knot at zero is the limit along the segment of the tiny rho. Where a fold has none, the tiny value is the smallest
     of a few that can be solved, and its primal point is used at zero too.
     """
-    found = [_by_limit(fold, first) for fold in folds]
-    if all(found):
+    limits = [_by_limit(fold, first) for fold in folds]
+    if all(limits):
         return first
     gaps = {}
     for factor in _LADDER:
@@ -89,11 +89,11 @@ def _start(folds: list[Fold], first: float) -> float:
         if gaps[factor] <= _EXACT:
             break
     low = min(gaps, key=lambda factor: gaps[factor]) * first
-    for fold, known in zip(folds, found, strict=True):
+    for fold, limit in zip(folds, limits, strict=True):
         for factor in gaps:
             if factor * first != low:
                 del fold.knots[factor * first]
-        if not known:
+        if not limit:
             _stand_in(fold, low)
     return low
 
@@ -118,8 +118,8 @@ def _stand_in(fold: Fold, low: float) -> None:
     limit = program.limit(0.0, near)
     at_zero = min([program.solve(0.0), *([limit] if limit else [])], key=lambda knot: knot.gap)
     gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.apart)
-    fold.knots[low] = Knot(low, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.apart)
+    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.radius)
+    fold.knots[low] = Knot(low, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.radius)
 
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
@@ -220,9 +220,9 @@ class IntervalSpace:
 
     def cover(self) -> list[Interval]:
         """Solve the first knots, and bound the intervals between them and what lies beyond."""
-        spanned(self.folds, self.workers, self.up_to, self.limits)
+        span_knots(self.folds, self.workers, self.up_to, self.limits)
         values = _common(self.folds)
-        beyond = _beyond(self.folds, values)
+        beyond = _bound_beyond(self.folds, values)
         tail = [] if beyond is None else [Interval(float(values[-1]), np.inf, beyond)]
         return [self._bounded(float(low), float(high)) for low, high in pairwise(values)] + tail
 
@@ -234,7 +234,7 @@ class IntervalSpace:
         """Cut an interval where its bound is attained; none where it has collapsed, or where that would not help."""
         width = cell.high - cell.low
         if np.isinf(width):  # knots that were added since may bound the tail better
-            beyond = _beyond(self.folds, _common(self.folds))
+            beyond = _bound_beyond(self.folds, _common(self.folds))
             return [] if beyond is None or beyond <= cell.bound else [Interval(cell.low, cell.high, beyond)]
         best = self.best
         collapsed = width <= _COLLAPSED * cell.high or cell.bound >= best
@@ -257,7 +257,7 @@ class IntervalSpace:
         return Interval(low, high, bound, float(places[0]), errors, radii)
 
 
-def refined(
+def refine(
     folds: list[Fold],
     gap: float,
     budget: int | Limits,
@@ -291,12 +291,12 @@ def _grid(
     """Search without bounds, where the squares do not determine the predictions: a grid, and then around its best."""
     stop = "the best knot of a grid is settled"
     try:
-        spanned(folds, workers, up_to, limits)
+        span_knots(folds, workers, up_to, limits)
         while True:
             values = _common(folds)
             squares = _squares(folds, values)
             progress(values.size * len(folds), float(squares.min()), -np.inf)
-            cut = _grid_cut(values, squares, gap)
+            cut = _choose_cut_of_grid(values, squares, gap)
             if cut is None:
                 break
             limits.check(values.size * len(folds), len(folds))
@@ -307,7 +307,7 @@ def _grid(
     return Refined(values, _squares(folds, values), -np.inf, False, values.size * len(folds), stop)
 
 
-def _beyond(folds: list[Fold], values: Array) -> float | None:
+def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
     """A lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
     radii, squares = [], []
     for fold in folds:
@@ -337,19 +337,19 @@ def _squares(folds: list[Fold], values: Array) -> Array:
 def _directional(folds: list[Fold], low: float, high: float) -> float:
     """The bound in the direction of the error between two knots."""
     sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
-    both = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
-    blurs = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
+    errors_at_ends = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
+    radii = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
 
     def along(u: Array) -> tuple[list[float], float]:
-        parts = np.split(u, sizes[1:-1])
-        found = [fold.along(part, (low, high)) for fold, part in zip(folds, parts, strict=True)]
-        return [sigma for sigma, _ in found], sum(rest for _, rest in found)
+        directions = np.split(u, sizes[1:-1])
+        bounds = [fold.along(direction, (low, high)) for fold, direction in zip(folds, directions, strict=True)]
+        return [sigma for sigma, _ in bounds], sum(loss for _, loss in bounds)
 
     forms = [fold.forms(low, high) for fold in folds]
-    return bounded(np.concatenate(both, axis=1), blurs, forms, along).value
+    return bound_simplex(np.concatenate(errors_at_ends, axis=1), radii, forms, along).value
 
 
-def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
+def _choose_cut_of_grid(values: Array, squares: Array, gap: float) -> float | None:
     """Without bounds: a geometric grid first, since a minimum may be anywhere, then the neighbours of its best knot."""
     low, high = values[1:-1], values[2:]  # the first interval starts at zero
     ratios = high / low

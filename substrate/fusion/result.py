@@ -192,9 +192,9 @@ class Fusion:
         shown = (self.path.values > 0.0) & np.isfinite(self.path.values)  # the axis is logarithmic
         if ax is None and self.path.maximal_variation is not None:
             _, (above, ax) = plt.subplots(2, 1, sharex=True, layout="constrained", figsize=(6.4, 6.4))
-            for part, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
-                style = ("-", "--", ":", "-.")[(part - 1) % 4]
-                above.plot(self.path.values[shown], variation, style, linewidth=1.0, label=f"component {part}")
+            for component, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
+                style = ("-", "--", ":", "-.")[(component - 1) % 4]
+                above.plot(self.path.values[shown], variation, style, linewidth=1.0, label=f"component {component}")
             above.axvline(self.value, color="0.5", linewidth=1.0)
             above.set_ylabel("maximal variation (units of y)")
             if self.path.maximal_variation.shape[1] <= 8:

@@ -30,7 +30,7 @@ __all__ = [
     "between",
     "cell_simplices",
     "halves",
-    "searched",
+    "search_simplices",
 ]
 
 Simplex = tuple[int, ...]
@@ -63,7 +63,7 @@ class Searched:
 
 def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
     """Every cell of a grid cut into simplices along its diagonal, one for each order of the parameters."""
-    found = []
+    simplices = []
     k = len(levels)
     for cell in product(*(range(len(level) - 1) for level in levels)):
         for order in permutations(range(k)):
@@ -72,8 +72,8 @@ def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
             for axis in order:
                 at[axis] += 1
                 corners.append(tuple(float(level[i]) for level, i in zip(levels, at, strict=True)))
-            found.append(tuple(corners))
-    return found
+            simplices.append(tuple(corners))
+    return simplices
 
 
 @dataclass(slots=True)
@@ -132,7 +132,9 @@ class SimplexSpace:
         self._check()
         if not cell.found.sharp:
             return [self._bounded(cell.simplex, cell.bound)]
-        return [self._bounded(part, cell.bound) for part in _cut(self.store, cell.simplex, cell.found, self.gap)]
+        return [
+            self._bounded(part, cell.bound) for part in _cut_simplex(self.store, cell.simplex, cell.found, self.gap)
+        ]
 
     def _bounded(self, simplex: Simplex, floor: float) -> SimplexCell:
         found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)
@@ -147,7 +149,7 @@ class SimplexSpace:
         self.limits.check(self.store.solves, len(self.store.folds))
 
 
-def searched(
+def search_simplices(
     store: KnotStore,
     start: Sequence[tuple[Corner, ...]],
     gap: float,
@@ -170,12 +172,12 @@ def searched(
     return Searched(tuple(cell.simplex for cell in cells), bounds, search.lower_bound, search.stop, unproved)
 
 
-def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) -> list[Simplex]:
+def _cut_simplex(store: KnotStore, simplex: Simplex, bound: SimplexBound, gap: float) -> list[Simplex]:
     """The parts of a simplex, with one more knot; none where it has collapsed."""
     best = float(store.squares.min())
-    if found.flat < best and found.flat - found.value <= _SETTLED * gap * best:
-        return _starred(store, simplex, found.place)
-    return halves(store, simplex, found.radii)
+    if bound.flat < best and bound.flat - bound.value <= _SETTLED * gap * best:
+        return _star(store, simplex, bound.place)
+    return halves(store, simplex, bound.radii)
 
 
 def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
@@ -189,7 +191,7 @@ def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
     return []
 
 
-def _starred(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
+def _star(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
     """The simplices with a new knot at a place instead of one vertex each."""
     weights = np.where(place > _ON_FACE, place, 0.0)
     weights = weights / weights.sum()
@@ -201,9 +203,9 @@ def _starred(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
     return [tuple(new if k == out else v for k, v in enumerate(simplex)) for out in np.flatnonzero(weights)]
 
 
-def between(one: Corner, other: Corner) -> Corner | None:
+def between(first: Corner, second: Corner) -> Corner | None:
     """Where an edge is cut; None where it has collapsed."""
-    a, b = np.array(one), np.array(other)
+    a, b = np.array(first), np.array(second)
     width = np.abs(a - b)
     if (width <= _COLLAPSED * np.maximum(np.abs(a), np.abs(b))).all():
         return None

@@ -40,10 +40,10 @@ def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: 
 
 
 def _neighbours(corner: Corner, ends: Box, step: float) -> list[Corner]:
-    found = []
+    neighbours = []
     for k, (low, high) in enumerate(ends):
         for factor in (1.0 - step, 1.0 / (1.0 - step)):
-            moved = list(corner)
-            moved[k] = float(np.clip(corner[k] * factor, low, high))
-            found.append(tuple(moved))
-    return found
+            neighbour = list(corner)
+            neighbour[k] = float(np.clip(corner[k] * factor, low, high))
+            neighbours.append(tuple(neighbour))
+    return neighbours

@@ -46,13 +46,13 @@ class ValidationLoss:
         return f"{_WORDS[self.name]} at {self.level:g}" if self.name == "pinball" else _WORDS[self.name]
 
     @property
-    def signed(self) -> bool:
+    def is_signed(self) -> bool:
         """Whether the targets are labels."""
         return self.name in ("hinge", "log_loss")
 
     def check(self, targets: Array) -> None:
         """Refuse targets that are not labels where the loss needs some."""
-        if self.signed and not np.isin(targets, (-1.0, 1.0)).all():
+        if self.is_signed and not np.isin(targets, (-1.0, 1.0)).all():
             raise DataError(
                 f"loss={self.name!r} compares predictions with labels -1 and +1, received {np.unique(targets)[:5]}"
             )
@@ -88,7 +88,7 @@ class ValidationLoss:
 
     def least(self, targets: Array) -> float:
         """The mean loss below which one counts as none: a millionth of the variance, or of the size, of the targets."""
-        if self.signed:
+        if self.is_signed:
             return _NOTHING
         spread = float(np.std(targets))
         return _NOTHING * (spread**2 if self.name == "squared" else spread)
