@@ -16,10 +16,10 @@ from benchmarks.table import Headline, Table, measure_rows, yes_no
 from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import checked_box
+from substrate.fusion.box import check_box
 from substrate.fusion.joint import _fold
 from substrate.fusion.knot_store import KnotStore
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise
 
 __all__ = ["run"]
@@ -125,8 +125,8 @@ def solver_of(built: Built) -> KnotStore:
     machine, over, box, validation = built
     terms = AffineTerms.of(machine.problem, list(over))
     names = [one.name() for one in over]
-    ends = checked_box(box, names, names[terms.ridge] if terms.ridge >= 0 else None)
-    return KnotStore([_fold(machine, terms, checked_validation(machine, *validation), ends)])
+    ends = check_box(box, names, names[terms.ridge] if terms.ridge >= 0 else None)
+    return KnotStore([_fold(machine, terms, check_validation(machine, *validation), ends)])
 
 
 def space_values(ends: tuple[float, float], shares: Array) -> Array:

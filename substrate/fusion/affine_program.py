@@ -71,13 +71,13 @@ class AffineProgram:
         self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
         self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
         self.program = ConeProgram(
-            sp.csr_array(self.P0 + self.lowest * self.P1),
-            self.q0,
-            sp.csr_array(sp.vstack([self.A, -self.G])),
-            np.append(-self.b, self.h),
-            np.arange(m),
-            np.arange(m, terms.b.size),
-            (),
+            P=sp.csr_array(self.P0 + self.lowest * self.P1),
+            q=self.q0,
+            A=sp.csr_array(sp.vstack([self.A, -self.G])),
+            b=np.append(-self.b, self.h),
+            equal=np.arange(m),
+            linear=np.arange(m, terms.b.size),
+            cone_blocks=(),
         )
         self.feasible = Feasibility(self.program)
         occupied = (abs(self.P0) + abs(self.P1)).sum(axis=0)
@@ -94,7 +94,7 @@ class AffineProgram:
         return CoordinateBounds.of(self.program, _LARGEST)
 
     def tau(self, theta: Corner) -> float:
-        """The weight of P1."""
+        """Return the weight of P1."""
         return theta[self.ridge] if self.ridge >= 0 else 0.0
 
     def linear(self, theta: Corner) -> Array:
@@ -102,11 +102,11 @@ class AffineProgram:
         return np.asarray(self.q0 + (np.array(theta) / self.unit) @ self.q)
 
     def quadratic(self, tau: float) -> Any:
-        """P at a weight of P1."""
+        """Return P at a weight of P1."""
         return sp.csr_array(self.P0 + tau * self.P1)
 
     def penalty(self, k: int, x: Array) -> float:
-        """What parameter k weighs."""
+        """Return what parameter k weighs."""
         return float(self.q[k] @ x)
 
     def solved_at(self, theta: Corner) -> Corner:
@@ -114,7 +114,7 @@ class AffineProgram:
         return tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
 
     def solve(self, theta: Corner) -> Knot:
-        """The knot at theta; raises where the solver fails."""
+        """Return the knot at theta; raises where the solver fails."""
         best: Knot | None = None
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
         for accuracy in _ACCURACIES:
@@ -131,18 +131,20 @@ class AffineProgram:
         return best
 
     def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
-        """The knot at a feasible point next to x, with multipliers that fit theta."""
+        """Return the knot at a feasible point next to x, with multipliers that fit theta."""
         x = self.bounds.lower(x, MARGIN)
         dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
         feasible_point = self.feasible.near(x, self.bounds.step)
         if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(0.0, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
+            return Knot(
+                value=0.0, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
+            )
         return self.at(theta, feasible_point, dual)
 
     def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
-        """The knot at a feasible point, with its gap."""
+        """Return the knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
@@ -150,10 +152,10 @@ class AffineProgram:
         a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
         gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
-        return Knot(0.0, point.x, dual, above, gap, allowance, point.radius)
+        return Knot(value=0.0, x=point.x, dual=dual, slack=above, gap=gap, allowance=allowance, radius=point.radius)
 
     def residual(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Array:
-        """A bound on the sizes of the residual of stationarity at the exactly feasible point."""
+        """Return a bound on the sizes of the residual of stationarity at the exactly feasible point."""
         m, extra = self.b.size, self.tau(theta) - self.lowest
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(theta))
         radius = np.abs(r) + error
@@ -166,7 +168,9 @@ class AffineProgram:
         return np.asarray(radius + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
 
     def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
-        """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
+        """Return what the parameters add to stationarity, after multipliers have followed them in bounds such as a
+        maximum.
+        """
         added = (np.array(theta) / self.unit) @ np.abs(self.q)
         added[self.bounds.columns] = 0.0
         added += self.bounds.shift_sizes(dual, self.b.size)
@@ -177,27 +181,27 @@ class AffineProgram:
         return np.asarray(np.maximum(np.diff(self.P1.indptr).astype(np.float64), 1.0))
 
     def _rounding(self, theta: Corner) -> Array:
-        """The distance of the linear term from q0 + sum theta_k q_k."""
+        """Return the distance of the linear term from q0 + sum theta_k q_k."""
         total = (self.q0.copy(), np.zeros_like(self.q0))
         for value, q in zip(theta, self.q, strict=True):
             total = add(total, multiply(np.full_like(q, value / self.unit), q))
         return np.abs((total[0] - self.linear(theta)) + total[1])
 
     def radius(self, x: Array) -> Array:
-        """The assumed largest distance of each coordinate of an optimum from x."""
+        """Return the assumed largest distance of each coordinate of an optimum from x."""
         radius = np.zeros_like(x)
         for start, stop in pairwise(self._starts):
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
     def cross(self, first: Knot, second: Knot) -> float:
-        """Q_ij: half of the slacks of one knot times the multipliers of the other, both ways, and their allowances."""
+        """Return Q_ij: half the slacks of one knot times multipliers of the other, both ways, and their allowances."""
         m = self.b.size
         products = float(first.dual[m:] @ second.slack + second.dual[m:] @ first.slack)
         return 0.5 * ((1.0 + YOUNG) * products + first.allowance + second.allowance)
 
     def cross_radius(self, first: Knot, second: Knot) -> tuple[float, float]:
-        """How far P1 times the difference of two knots is from that of exactly feasible points.
+        """Return how far P1 times the difference of two knots is from that of exactly feasible points.
 
         In the norm that the quadratic term determines, and times the assumed radius elsewhere.
         """

@@ -42,7 +42,9 @@ class BoundVariables:
 
     @classmethod
     def of(cls, A: Any, G: Any, h: Array, occupied: Array, q0: Array, q: Array) -> "BoundVariables":
-        """Those of a program with A x = b, G x <= h; ``occupied`` is not zero where a quadratic term has an entry."""
+        """Return those of a program with A x = b, G x <= h; ``occupied`` is not zero where a quadratic term has an
+        entry.
+        """
         by_column = sp.csc_array(G)
         by_column.sum_duplicates()
         by_column.eliminate_zeros()
@@ -65,14 +67,14 @@ class BoundVariables:
         kept[columns] = 0.0
         other_columns = sp.csr_array(sp.csr_array(G)[every] @ sp.diags_array(kept))
         return cls(
-            np.array(columns, dtype=np.intp),
-            every,
-            starts,
-            np.concatenate([np.zeros(0), *weights]),
-            other_columns,
-            h[every],
-            h.size,
-            abs(other_columns),
+            columns=np.array(columns, dtype=np.intp),
+            rows=every,
+            starts=starts,
+            weights=np.concatenate([np.zeros(0), *weights]),
+            other_columns=other_columns,
+            limits=h[every],
+            height=h.size,
+            sizes=abs(other_columns),
         )
 
     def lower(self, x: Array, margin: float = 0.0) -> Array:
@@ -87,7 +89,9 @@ class BoundVariables:
         return x
 
     def balance(self, q: Array, dual: Array, equalities: int, slack: Array) -> Array:
-        """The multipliers (those of equalities first) with the sums that stationarity in these variables asks for."""
+        """Return the multipliers (those of equalities first) with the sums that stationarity in these variables
+        asks for.
+        """
         if not self.columns.size:
             return dual
         dual = dual.copy()
@@ -107,11 +111,11 @@ class BoundVariables:
         return dual
 
     def shift_sizes(self, dual: Array, equalities: int) -> Array:
-        """Sizes of the other coordinates of stationarity to which these rows add, by which they change with theta."""
+        """Return the sizes by which these rows change the other coordinates of stationarity with theta."""
         return np.asarray(self.sizes.T @ dual[equalities + self.rows])
 
     def step(self, near: NDArray[np.bool_], gains: Array) -> Array | None:
-        """A change of x that raises the rows in a mask by gains; None where some are not of these variables."""
+        """Return a change of x that raises the rows in a mask by gains; None where some are not of these variables."""
         wanted_gains = np.where(near[: self.height], gains[: self.height], 0.0)
         remaining_gains = wanted_gains.copy()
         remaining_gains[self.rows] = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["Box", "checked_box", "levels", "parameters_of"]
+__all__ = ["Box", "check_box", "levels", "parameters_of"]
 
 Box = tuple[tuple[float, float], ...]
 
@@ -23,7 +23,7 @@ _MOST = 3
 
 
 def parameters_of(machine: Any, over: Sequence[Any]) -> list[Any]:
-    """The parameters of a machine, given as such or by name."""
+    """Return the parameters of a machine, given as such or by name."""
     if len(over) > _MOST:
         raise DeclarationError(
             f"fuse searches two or three parameters with a proof, received {len(over)}: the number of solves grows too "
@@ -58,8 +58,9 @@ def _name(parameter: Any) -> str:
     return name
 
 
-def checked_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
-    """The ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every value.
+def check_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
+    """Return the ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every
+    value.
 
     ``signed`` accepts negative ends, as of a bound in a constraint.
     """
@@ -95,7 +96,7 @@ def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float
 
 
 def levels(ends: tuple[float, float], parameters: int) -> Array:
-    """The values of one parameter in the first grid: geometric, from the upper end down."""
+    """Return the values of one parameter in the first grid: geometric, from the upper end down."""
     low, high = ends
     count = _LEVELS[parameters]
     if low == 0.0:

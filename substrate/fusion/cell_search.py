@@ -59,7 +59,7 @@ SMALLEST = 1e-6
 
 
 def starting_levels(low: float, high: float, several: bool) -> Array:
-    """The values at which a search starts: geometric, with zero where the range begins there."""
+    """Return the values at which a search starts: geometric, with zero where the range begins there."""
     if high == low:
         return np.array([low, high])
     bottom = low if low > 0.0 else _LOWEST * high
@@ -122,41 +122,41 @@ class CellSearch:
         count = len(self.families[0].base.parameters) if self.families else 0
         self._positions = [np.zeros((0, count)) for _ in self.families]
         met = f"the gap of {self.gap:g} is met"
-        self._search = BestFirst(self, self.limits, self.progress, met, self.floor)
+        self._search = BestFirst(space=self, limits=self.limits, progress=self.progress, met=met, floor=self.floor)
 
     @property
     def solves(self) -> int:
-        """How many problems were solved."""
+        """Return how many problems were solved."""
         return sum(family.solves for family in self.families)
 
     @property
     def best(self) -> float:
-        """The smallest validation error at a vertex."""
+        """Return the smallest validation error at a vertex."""
         return self.best_vertex[0] if self.knots else np.inf
 
     @property
     def best_vertex(self) -> tuple[float, Theta]:
-        """The smallest validation error at a vertex, and the vertex."""
+        """Return the smallest validation error at a vertex, and the vertex."""
         return min((sum(knot.validation for knot in knots), theta) for theta, knots in self.knots.items())
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells that cover the box."""
+        """Return the cells that cover the box."""
         return self._search.cells
 
     @property
     def covered(self) -> bool:
-        """Whether they do."""
+        """Return whether the cells cover the box."""
         return self._search.covered
 
     @property
     def lower_bound(self) -> float:
-        """What no parameter of the box is below."""
+        """Return what no parameter of the box is below."""
         return self._search.lower_bound
 
     @property
     def ended_early(self) -> bool:
-        """Whether an interrupt or the clock ended the search: nothing more is solved then."""
+        """Return whether an interrupt or the clock ended the search: nothing more is solved then."""
         return self.stop == INTERRUPTED or self.limits.seconds_left <= 0.0
 
     def run(self, box: Sequence[tuple[float, float]]) -> None:
@@ -168,7 +168,7 @@ class CellSearch:
     def cover(self) -> list[Cell]:
         """Solve the problem at the vertices of the first cells."""
         levels = [starting_levels(low, high, len(self.box) > 1) for low, high in self.box]
-        weights, places = (cell_simplices(part) for part in self._join.split(levels))
+        weights, places = (cell_simplices(levels_of_part) for levels_of_part in self._join.split(levels))
         cells = [Cell(corners, self.floor, 0, at) for corners in weights for at in places]
         for cell in cells:
             for theta, place in product(cell.corners, cell.places):
@@ -176,13 +176,13 @@ class CellSearch:
         return cells
 
     def target(self) -> float:
-        """What a cell's bound must reach."""
+        """Return what a cell's bound must reach."""
         best = self.best
         return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.smallest)
 
     @property
     def smallest(self) -> float:
-        """The error below which one counts as none."""
+        """Return the error below which one counts as none."""
         return SMALLEST * self.scale if self.least is None else self.least
 
     def _check(self, more: int = 1) -> None:
@@ -190,7 +190,7 @@ class CellSearch:
 
     @property
     def _join(self) -> Any:
-        """What tells weights from parameters in constraints, the same in all folds."""
+        """Return what tells weights from parameters in constraints, the same in all folds."""
         return self.families[0].base
 
     def _solve(self, weights: Theta, place: Theta) -> None:
@@ -203,7 +203,7 @@ class CellSearch:
         self.scale = max(self.scale, abs(sum(knot.validation for knot in self.knots[theta])))
 
     def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
-        """The vertices of a cell, fold by fold."""
+        """Return the vertices of a cell, fold by fold."""
         return [
             [self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))
         ]
@@ -240,7 +240,8 @@ class CellSearch:
         return [cell] if cell.bound >= target else self._cut_cell(cell, 0 if hopeful else cell.blind + 1)
 
     def _shrinks(self, cell: Cell) -> bool:
-        """Whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are next.
+        """Return whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are
+        next.
 
         A chord needs no solves but those at its ends. It is given up where it falls short for another reason than
         the length of the cell: several biases are optimal, or a fold has one class.
@@ -254,7 +255,7 @@ class CellSearch:
         return cell.loss <= _SHRINKS * before or (chord <= 0.0 and high > _SHORT * low)
 
     def _by_chord(self, number: int, knots: Sequence[FusedVertex]) -> float:
-        """The bound of a fold by the chord between two vertices, kept for each pair."""
+        """Return the bound of a fold by the chord between two vertices, kept for each pair."""
         family = self.families[number]
         if family.chord is None or len(knots) != 2:
             return -np.inf
@@ -273,7 +274,7 @@ class CellSearch:
                     self.families[fold].fuse(knot, s, look=False)
 
     def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
-        """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
+        """Return both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
         lengths: dict[tuple[bool, int, int], float] = {}
         for number, vertices in enumerate(self._columns(cell)):
             wanted = self._choose_multipliers(number, vertices)
@@ -295,19 +296,19 @@ class CellSearch:
                 for out in (i, j):
                     corners_of_half = tuple(theta if k == out else corner for k, corner in enumerate(ends))
                     corners, places = (corners_of_half, cell.places) if weighing else (cell.corners, corners_of_half)
-                    halves.append(Cell(corners, cell.bound, blind, places, cell.loss))
+                    halves.append(Cell(corners=corners, bound=cell.bound, blind=blind, places=places, loss=cell.loss))
                 return halves
         return []
 
     def _bound_from_vertices(self, cell: Cell) -> float:
-        """The bound of a cell by what is known at its vertices."""
+        """Return the bound of a cell by what is known at its vertices."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
             total += max(self._universal(knots), self._by_chord(number, knots))
         return total
 
     def _universal(self, knots: Sequence[FusedVertex]) -> float:
-        """The universal bound of a cell in one fold."""
+        """Return the universal bound of a cell in one fold."""
         D = excesses(knots)
         pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
         if not all(pairs):
@@ -316,14 +317,14 @@ class CellSearch:
             return bound_interval(pairs, D, [knot.epsilon for knot in knots])
         steep = np.maximum(D.max(axis=0), 0.0)
         chosen = []
-        for known, d in zip(pairs, steep, strict=True):
-            gains = [h - 0.5 * s * d for s, h in known]
-            chosen.append(known[int(np.argmax(gains))])
+        for pair, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in pair]
+            chosen.append(pair[int(np.argmax(gains))])
         weights, values = np.array(chosen).T
         return bound_game(subtract_below(values, weights * D))
 
     def priority(self, cell: Cell) -> float:
-        """What the bound of a cell would be with the best s, by the model of h."""
+        """Return what the bound of a cell would be with the best s, by the model of h."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
             D, s = excesses(knots), np.array(self._choose_multipliers(number, knots))
@@ -338,7 +339,9 @@ class CellSearch:
         return max(total, cell.bound)
 
     def _choose_multipliers(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
-        """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
+        """Return the s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be
+        least.
+        """
         D = excesses(knots)
         target = self.target()
         multipliers = []
@@ -347,7 +350,7 @@ class CellSearch:
             # what the bound may lose at this vertex
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
-            radius = 4.0 * (knot if model is None else model).blur
+            radius = 4.0 * (knot if model is None else model).objective_radius
             rounding = relative_rounding(4.0) * abs(knot.value) + np.finfo(float).tiny
             steep = max(float(D[:, k].max()), 0.0) + knot.steep + radius + rounding
             # a smaller s than the first gains nothing, and one above the last loses all
@@ -359,12 +362,12 @@ class CellSearch:
         return multipliers
 
     def _error(self, vertex: FusedVertex) -> float:
-        """The smallest sum of the folds' validation errors at a vertex."""
+        """Return the smallest sum of the folds' validation errors at a vertex."""
         thetas = [self._join.join(knot.theta, knot.place) for knot in vertex.points]
         return min(sum(knot.validation for knot in self.knots[theta]) for theta in thetas)
 
     def _model(self, number: int, vertex: FusedVertex) -> FusedVertex | None:
-        """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
+        """Return the vertex itself, or the nearest one where h is known; None where it is known nowhere."""
         positions = self._fused[number]
         if vertex.is_known or not positions:
             return vertex if vertex.is_known else None
@@ -379,6 +382,6 @@ class CellSearch:
 
 
 def _position(vertex: FusedVertex) -> Array:
-    """The logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
+    """Return the logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
     values = np.array([*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0)])
     return np.where(values > 0.0, np.log(np.maximum(np.abs(values), np.finfo(float).tiny)), -_FAR + values)

@@ -70,7 +70,7 @@ class GlobalOptimum:
 def solve_complementarity_program(
     fit: PenalizedFit, M: Array, y_val: Array, title: str, weight: float | None = None, time_limit: float = 60.0
 ) -> GlobalOptimum:
-    """(28), or (29) with a penalty weight; M takes v to validation values without bias."""
+    """Solve (28), or (29) with a penalty weight; M takes v to validation values without bias."""
     omega = None if weight is None else positive(weight, "weight")
     limit = positive(time_limit, "time_limit")
     scip = _scip()
@@ -88,7 +88,13 @@ def solve_complementarity_program(
     scale = value + unit**2  # SCIP's tolerances are absolute in its units
     rows = (
         *fit.rows(point, _TOLERANCE, slackness=omega is None),
-        Row("gap to SCIP's bound", value - lower, scale, _TOLERANCE, "value - bound over the whole program"),
+        Row(
+            name="gap to SCIP's bound",
+            value=value - lower,
+            scale=scale,
+            tolerance=_TOLERANCE,
+            formula="value - bound over the whole program",
+        ),
     )
     facts = (
         ("solver", f"SCIP {program.model.version()} reports {status}, {seconds:.1f} s"),
@@ -96,7 +102,15 @@ def solve_complementarity_program(
         ("optimal rho", f"{point.rho:.10g}"),
     )
     alpha = fit.coefficients @ point.v
-    return GlobalOptimum(point, alpha, squares, report, value, lower, Certificate(title, rows, facts))
+    return GlobalOptimum(
+        point=point,
+        support_values=alpha,
+        validation_squares=squares,
+        slackness=report,
+        value=value,
+        lower_bound=lower,
+        certificate=Certificate(title, rows, facts),
+    )
 
 
 def _scip() -> Any:
@@ -130,7 +144,7 @@ class _ComplementarityModel:
         model.setParam("numerics/feastol", _FEASIBLE)
 
     def _bound(self, y_val: Array) -> None:
-        """The bounds of the module's last paragraph."""
+        """Set the bounds of the module's last paragraph."""
         fit = self.fit
         d, m, r = fit.parts.shape
         length = float(np.linalg.norm(fit.centred_target))
@@ -153,7 +167,7 @@ class _ComplementarityModel:
         self.t_bound = list(np.linalg.norm(fit.parts @ inverse, axis=2).max(axis=1) * residual)
 
     def _inverse(self) -> Array | None:
-        """The matrix that takes z = PFv back to v, or None where z does not determine v."""
+        """Return the matrix that takes z = PFv back to v, or None where z does not determine v."""
         F = self.fit.centred_features
         if self.fit.balanced:
             F = np.vstack([F, np.ones(F.shape[1])])
@@ -163,7 +177,7 @@ class _ComplementarityModel:
         return np.asarray(np.linalg.pinv(F)[:, : self.fit.target.size])
 
     def _pairs(self) -> None:
-        """Multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
+        """Add multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
         model, (d, m, _) = self.model, self.fit.parts.shape
         self.xi: dict[tuple[int, int, int], Any] = {}
         for component in range(d):
@@ -232,7 +246,7 @@ class _ComplementarityModel:
         return status
 
     def point(self, unit: float) -> TrainedPoint:
-        """The best point, in the units of the data."""
+        """Return the best point, in the units of the data."""
         value = self.model.getVal
         d, m, _ = self.fit.parts.shape
         v = np.array([value(variable) for variable in self.v])
@@ -243,4 +257,12 @@ class _ComplementarityModel:
         t = np.array([value(variable) for variable in self.t])
         bias = self.fit.bias_of(v)
         rho = max(float(value(self.rho)), 0.0)
-        return TrainedPoint(unit * rho, unit * v, unit * bias, unit * t, unit * xi[0], unit * xi[1], unit * nu)
+        return TrainedPoint(
+            rho=unit * rho,
+            v=unit * v,
+            b=unit * bias,
+            t=unit * t,
+            xi_minus=unit * xi[0],
+            xi_plus=unit * xi[1],
+            nu=unit * nu,
+        )

@@ -75,8 +75,14 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 _OPERATIONS = 16
 
 
-#: P, q, d, A and b.
-Numbers = tuple[Any, Array, float, Any, Array]
+class TermNumbers(NamedTuple):
+    """The numbers of one part of a program: x'Px/2 + q'x + d over A x + b in a cone."""
+
+    P: Any
+    q: Array
+    d: float
+    A: Any
+    b: Array
 
 
 class ConicPoint(NamedTuple):
@@ -147,7 +153,7 @@ class ConicFamily:
         if not self.placed:
             self._at[()] = self
 
-    def _split_parameters(self, terms: list[Numbers]) -> None:
+    def _split_parameters(self, terms: list[TermNumbers]) -> None:
         """Tell the weights of terms from parameters in the constants of the constraints; refuse all others."""
         #: Which of the parameters are weights, and which are in constraints.
         self.weighing: list[int] = []
@@ -173,10 +179,10 @@ class ConicFamily:
                     "own parameter"
                 )
             self.placed.append(i)
-        m = terms[0][4].size
-        self.b = self._b0 = terms[0][4]
-        self._b_places = np.array([terms[1 + i][4] for i in self.placed]).reshape(len(self.placed), m)
-        self._d_places = np.array([terms[1 + i][2] for i in self.placed])
+        m = terms[0].b.size
+        self.b = self._b0 = terms[0].b
+        self._b_places = np.array([terms[1 + i].b for i in self.placed]).reshape(len(self.placed), m)
+        self._d_places = np.array([terms[1 + i].d for i in self.placed])
         #: What rounding may change in b at other values.
         self._b_rounding = np.zeros(m)
 
@@ -205,16 +211,16 @@ class ConicFamily:
         self._unit = power_of_two(size) if 0.0 < size < 1.0 else 1.0
 
     def split(self, theta: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The values of the weights, and those of the parameters in constraints."""
+        """Return the values of the weights, and those of the parameters in constraints."""
         return tuple(theta[i] for i in self.weighing), tuple(theta[i] for i in self.placed)
 
     def join(self, weights: Sequence[float], place: Sequence[float]) -> tuple[float, ...]:
-        """The values of all parameters, in their order."""
+        """Return the values of all parameters, in their order."""
         values = dict(zip([*self.weighing, *self.placed], [*weights, *place], strict=True))
         return tuple(values[i] for i in range(len(self.parameters)))
 
     def at(self, place: tuple[float, ...]) -> "ConicFamily":
-        """The family at values of the parameters in constraints."""
+        """Return the family at values of the parameters in constraints."""
         if place not in self._at:
             for family in self._at.values():  # one factor is kept
                 family._solver = None
@@ -229,7 +235,9 @@ class ConicFamily:
         return self._at[place]
 
     def _rounding_of(self, place: Array) -> Array:
-        """How far b at a place may be from the sum of its products: nothing where one of them is all there is."""
+        """Return how far b at a place may be from the sum of its products: nothing where one of them is all there
+        is.
+        """
         products = place[:, None] * self._b_places
         simple = (np.abs(self._b_places) == 1.0) | (self._b_places == 0.0)
         alone = simple.all(axis=0) & ((products != 0.0).sum(axis=0) + (self._b0 != 0.0) <= 1)
@@ -237,11 +245,13 @@ class ConicFamily:
         return np.where(alone, 0.0, relative_rounding(2.0 * (len(place) + 1)) * size)
 
     def slopes(self, point: ConicPoint) -> Array:
-        """The slope of the optimal value in the parameters of constraints, by the multipliers of a solved point."""
+        """Return the slope of the optimal value in the parameters of constraints, by the multipliers of a solved
+        point.
+        """
         return np.asarray(self._d_places - self._b_places @ point.z[: self._b_places.shape[1]])
 
     def over_simplex(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
-        """The family with the parameters in constraints free in a simplex, less a function of them.
+        """Return the family with the parameters in constraints free in a simplex, less a function of them.
 
         ``offsets`` are its values at the corners; it is affine between them, and weighs 1 like the first part.
         """
@@ -250,8 +260,8 @@ class ConicFamily:
         copy_over = copy.copy(self.at(corners[0]))
         n, m = self.q.shape[1], self.b.size
         rises = steps @ self._b_places
-        moved = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
-        copy_over._b_rounding = np.append(copy_over._b_rounding + relative_rounding(4.0) * moved, np.zeros(more + 1))
+        change = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
+        copy_over._b_rounding = np.append(copy_over._b_rounding + relative_rounding(4.0) * change, np.zeros(more + 1))
         shares = sp.vstack([sp.eye_array(more), sp.csr_array(np.full((1, more), -1.0))])
         copy_over.A = sp.csr_array(
             sp.vstack([sp.hstack([self.A, sp.csr_array(rises.T)]), sp.hstack([sp.csr_array((more + 1, n)), shares])])
@@ -276,7 +286,9 @@ class ConicFamily:
         return copy_over
 
     def extent(self, values: Sequence[float]) -> tuple[float, float]:
-        """The smallest and the largest value of the one parameter in constraints at which the problem has a point."""
+        """Return the smallest and the largest value of the one parameter in constraints at which the problem has a
+        point.
+        """
         import clarabel
 
         (rise,) = self._b_places
@@ -300,8 +312,8 @@ class ConicFamily:
             ends.append(float(np.array(solution.x)[n]))
         return ends[0], ends[1]
 
-    def _read(self, form: StandardForm) -> list[Numbers]:
-        """P, q, d, A, b of the part without our parameters, and of each of these."""
+    def _read(self, form: StandardForm) -> list[TermNumbers]:
+        """Read P, q, d, A, b of the part without our parameters, and of each of these."""
         program = form.program
         ids = [parameter.id for parameter in self.parameters]
         missing = [p.name() for p in self.parameters if p.id not in program.param_id_to_col]
@@ -321,11 +333,11 @@ class ConicFamily:
     _free = False
 
     def coefficients(self, theta: Sequence[float]) -> Array:
-        """The weights of the parts: 1 and the values of the weights."""
+        """Return the weights of the parts: 1 and the values of the weights."""
         return np.array([1.0, *theta, 1.0] if self._free else [1.0, *theta])
 
     def matrix(self, weights: Array, sizes: bool = False) -> Any:
-        """P at the weights of the parts, or the sum of absolute values."""
+        """Return P at the weights of the parts, or the sum of absolute values."""
         data = np.abs(weights) @ np.abs(self._P) if sizes else weights @ self._P
         return sp.csr_array((data, self._indices, self._indptr), shape=(self.q.shape[1],) * 2)
 
@@ -377,7 +389,7 @@ class ConicFamily:
         return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
-        """What the objective is divided by, in turn: a solver that stalls at one may not at another."""
+        """Yield what the objective is divided by, in turn: a solver that stalls at one may not at another."""
         size = max(float(np.abs(q).max(initial=0.0)), float(np.abs(data).max(initial=0.0)))
         scale = power_of_two(size) if size > 0.0 else 1.0
         for factor in (1.0, 1.0 / 64.0, 64.0):
@@ -403,7 +415,7 @@ class ConicFamily:
         np.maximum.at(self.reach, self._blocks, np.abs(x))
 
     def radius(self) -> Array:
-        """The largest distance of each coordinate of an optimum from a point that is assumed."""
+        """Return the largest distance of each coordinate of an optimum from a point that is assumed."""
         least = 1e-3 * float(self.reach.max(initial=0.0))
         return FAR * np.maximum(self.reach, least)[self._blocks]
 
@@ -488,7 +500,8 @@ class ConicFamily:
         return best
 
     def strong_bound(self, theta: Sequence[float], kept: float) -> tuple[Array, float]:
-        r"""The point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2 everywhere.
+        r"""Return the point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2
+        everywhere.
 
         The rest of the squares, :math:`r_j \delta_j + \tfrac{1 - \kappa}2 p_j \delta_j^2`, is what the residual takes.
         """
@@ -500,7 +513,9 @@ class ConicFamily:
     def _dual_value(
         self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array, kept: float = 0.0
     ) -> tuple[float, float]:
-        """The lower bound, and how much the residual of stationarity takes off; a share of the squares is kept."""
+        """Return the lower bound, and how much the residual of stationarity takes off; a share of the squares is
+        kept.
+        """
         sizes = self.matrix(weights, sizes=True) @ np.abs(w)
         linear = np.abs(weights) @ np.abs(self.q)
         slack = self.A @ w + self.b
@@ -521,7 +536,7 @@ class ConicFamily:
         return value - loss - 1.01 * rounding, loss
 
     def _correct(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
-        """A change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
+        """Return a change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
 
         Multipliers of inequalities move in proportion to their size, so that they stay positive.
         """
@@ -572,7 +587,7 @@ class ConicFamily:
         self.problem.unpack_results(solution, self._chain, self._inverse)
 
 
-def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> Numbers:
+def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> TermNumbers:
     n = program.x.size
     if program.reduced_P.matrix_data is None:
         q, d, A, b = program.apply_parameters(values, zero_offset)
@@ -581,14 +596,14 @@ def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: b
         P, q, d, A, b = program.apply_parameters(values, zero_offset, quad_obj=True)
         P = sp.csc_array(P)
     if not height:
-        return P, np.array(q), float(d), sp.csr_array((0, n)), np.zeros(0)
+        return TermNumbers(P=P, q=np.array(q), d=float(d), A=sp.csr_array((0, n)), b=np.zeros(0))
     A = sp.csr_array(A)
     A.eliminate_zeros()
-    return P, np.array(q), float(d), A, np.array(b)
+    return TermNumbers(P=P, q=np.array(q), d=float(d), A=A, b=np.array(b))
 
 
 def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
-    """The entries of P at the places of a pattern."""
+    """Return the entries of P at the places of a pattern."""
     full = sp.csr_array(P)
     return np.asarray(full[rows, columns]).ravel()
 

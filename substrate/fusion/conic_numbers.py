@@ -45,11 +45,17 @@ class ProgramNumbers:
                 cones.append((kind, int(rows[0]), (int(rows.size),)))
         cones += [(cone.kind, cone.rows.start, (cone.rows.stop - cone.rows.start,)) for cone in program.cone_blocks]
         return cls(
-            P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
+            P=P,
+            q=family.q.copy(),
+            d=family.d.copy(),
+            A=sp.csr_array(family.A),
+            b=family.b.copy(),
+            cones=tuple(cones),
+            radius=family.radius(),
         )
 
     def rows(self, kind: str) -> Iterator[slice]:
-        """The rows of every cone of a kind."""
+        """Yield the rows of every cone of a kind."""
         for cone, start, sizes in self.cones:
             if cone == kind:
                 for size in sizes:
@@ -58,11 +64,11 @@ class ProgramNumbers:
 
     @property
     def entries(self) -> int:
-        """How many numbers dense matrices would hold."""
+        """Return how many numbers dense matrices would hold."""
         return int(self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2)
 
     def equals(self, other: "ProgramNumbers") -> bool:
-        """Whether two programs have the same numbers, whatever is assumed of the radius."""
+        """Return whether two programs have the same numbers, whatever is assumed of the radius."""
         is_same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
         if (
             not is_same

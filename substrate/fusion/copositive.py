@@ -38,7 +38,7 @@ _ROUNDS, _CANDIDATES = 3, 33
 
 
 def copositive(H: Array) -> NDArray[np.bool_]:
-    """Which of the matrices are certainly copositive.
+    """Return which of the matrices are certainly copositive.
 
     H has shape (k, n, n) with n up to four, and holds lower bounds of their entries.
     """
@@ -56,7 +56,7 @@ def copositive(H: Array) -> NDArray[np.bool_]:
 
 
 def _unit(C: Array) -> NDArray[np.bool_]:
-    """The test for a diagonal of ones, of which only the other entries are read."""
+    """Return the test for a diagonal of ones, of which only the other entries are read."""
     n = C.shape[-1]
     pairs = list(combinations(range(n), 2))
     passed = np.all([C[:, i, j] >= -1.0 for i, j in pairs], axis=0)
@@ -70,7 +70,9 @@ def _unit(C: Array) -> NDArray[np.bool_]:
 
 
 def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The test by determinant and adjugate, with a margin for their rounding; entries are between minus one and one."""
+    """Return the test by determinant and adjugate, with a margin for their rounding; entries are between minus one
+    and one.
+    """
     is_copositive = np.zeros(C.shape[0], dtype=bool)
     M = C[among].copy()
     M[:, range(4), range(4)] = 1.0
@@ -85,7 +87,7 @@ def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _minor(M: Array, i: int, j: int) -> Array:
-    """The signed minors of order three."""
+    """Return the signed minors of order three."""
     r, c = [k for k in range(4) if k != i], [k for k in range(4) if k != j]
     rows = [[M[:, a, b] for b in c] for a in r]
     value = (
@@ -97,7 +99,9 @@ def _minor(M: Array, i: int, j: int) -> Array:
 
 
 def pairwise_difference(a: Array, Q: Array) -> float:
-    r"""The largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a test."""
+    r"""Return the largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a
+    test.
+    """
     positive = np.maximum(Q, 0.0) * (1.0 + _ROUNDING)
     differences = a[:, None] - a[None, :]
     beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(differences * differences + 4.0 * positive))
@@ -106,7 +110,8 @@ def pairwise_difference(a: Array, Q: Array) -> float:
 
 
 def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
-    r"""A lower bound of :math:`a^T t - \sqrt{t^T Q t}` over the unit simplex, exact up to the steps of its search.
+    r"""Return a lower bound of :math:`a^T t - \sqrt{t^T Q t}` over the unit simplex, exact up to the steps of its
+    search.
 
     The search ends early at a bound of ``enough``.
     """
@@ -127,7 +132,7 @@ def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
 
 
 def _round_down(a: Array, Q: Array, betas: Array) -> Array:
-    """(a - beta)(a - beta)' - Q for every beta, rounded down."""
+    """Return (a - beta)(a - beta)' - Q for every beta, rounded down."""
     differences = a[None, :] - betas[:, None]
     differences = np.maximum(differences - _ROUNDING * (np.abs(a)[None, :] + np.abs(betas)[:, None]), 0.0)
     squares = differences[:, :, None] * differences[:, None, :]

@@ -41,7 +41,7 @@ class DeterminedErrors:
 
     @classmethod
     def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
-        """For ridge weights from the smallest of the program to ``highest``."""
+        """Prepare ridge weights from the smallest of the program to ``highest``."""
         if program.ridge < 0:
             return cls(program, M, np.zeros(1), np.zeros(0, dtype=np.intp))
         count = int(np.ceil(np.log(highest / program.lowest) / np.log(_RATIO))) + 1
@@ -50,7 +50,7 @@ class DeterminedErrors:
         return cls(program, M, taus, np.flatnonzero(np.diff(program.P1.indptr)))
 
     def is_determined(self, x: Array) -> bool:
-        """Whether the quadratic term determines the validation errors, at its weakest."""
+        """Return whether the quadratic term determines the validation errors, at its weakest."""
         gram = self._at(0)
         if gram is None:
             return False
@@ -62,11 +62,11 @@ class DeterminedErrors:
         return self._bound(np.append(u, np.zeros(self.rows.size)), tau)
 
     def covariance(self, z: Array, tau: float) -> tuple[float, Array]:
-        """The same for P1 z."""
+        """Return the bound and the remainder in the direction P1 z."""
         return self._bound(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
 
     def largest(self, tau: float) -> float:
-        """The largest sigma_u of all directions, nearly."""
+        """Return the largest sigma_u of all directions, nearly."""
         k = max(int(np.searchsorted(self.taus, tau, side="right")) - 1, 0)
         gram, m = self._at(k), self.M.shape[0]
         return np.inf if gram is None else float(np.sqrt(np.linalg.norm(gram.gram[:m, :m], 2)))

@@ -49,7 +49,7 @@ class EliminatedProgram:
 
     @classmethod
     def of(cls, P0: Any, P1: Any, A: Any, b: Array, G: Any, h: Array) -> "EliminatedProgram":
-        """The reduced form of a program."""
+        """Return the reduced form of a program."""
         n, by_column = P0.shape[0], sp.csc_array(A)
         by_column.eliminate_zeros()
         free = (np.diff(by_column.indptr) == 1) & (np.diff(sp.csc_array(G).indptr) == 0)
@@ -74,19 +74,19 @@ class EliminatedProgram:
         P0_reduced, P1_reduced = ((T.T @ P @ T).toarray() for P in (P0, P1))
         equal, unequal = sp.csr_array(A)[kept], sp.csr_array(G)
         return cls(
-            T,
-            c,
-            P0_reduced,
-            P1_reduced,
-            (equal @ T).toarray(),
-            b[kept] - equal @ c,
-            (unequal @ T).toarray(),
-            h - unequal @ c,
-            rows,
-            columns,
-            pivots,
-            kept,
-            (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
+            T=T,
+            c=c,
+            P0=P0_reduced,
+            P1=P1_reduced,
+            A=(equal @ T).toarray(),
+            b=b[kept] - equal @ c,
+            G=(unequal @ T).toarray(),
+            h=h - unequal @ c,
+            rows=rows,
+            columns=columns,
+            pivots=pivots,
+            kept=kept,
+            whole=(sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
         )
 
     def _linear(self, q: Array, tau: float) -> Array:
@@ -111,14 +111,14 @@ class EliminatedProgram:
         return self._whole(q, tau, z, lam, mu)
 
     def _whole(self, q: Array, tau: float, z: Array, lam: Array, mu: Array) -> Point:
-        """The point in all variables."""
+        """Return the point in all variables."""
         x = self.T @ z + self.c
         dual = np.zeros(self.rows.size + self.kept.size + mu.size)
         dual[self.kept], dual[self.rows.size + self.kept.size :] = lam, mu
         return x, self.balance(q, tau, x, dual)
 
     def balance(self, q: Array, tau: float, x: Array, dual: Array) -> Array:
-        """The multipliers with those of eliminated rows by stationarity."""
+        """Return the multipliers with those of eliminated rows by stationarity."""
         if not self.rows.size:
             return dual
         P0, P1, _, _ = self.whole
@@ -128,7 +128,7 @@ class EliminatedProgram:
         return dual
 
     def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
-        """Points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
+        """Yield points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
         m, P, linear = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._linear(q, tau)
         z = x[np.setdiff1d(np.arange(x.size), self.columns)]
         active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))

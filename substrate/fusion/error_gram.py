@@ -32,7 +32,7 @@ class ErrorGram:
 
     @classmethod
     def of(cls, program: ConeProgram, F: Array) -> "ErrorGram | None":
-        """S for the rows F; None where P does not determine them."""
+        """Return S for the rows F; None where P does not determine them."""
         representation = represent(program, np.arange(program.q.size), F)
         if representation is None:
             return None

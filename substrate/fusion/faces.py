@@ -50,7 +50,8 @@ _ZERO, _FARTHER = 1e-9, 1e3
 
 
 def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box:
-    """The box with every infinite end replaced by a value at which the penalties have vanished if all of these have it.
+    """Return the box with every infinite end replaced by a value at which the penalties have vanished if all of these
+    have it.
 
     At smaller values of the others a penalty may last longer; whether the end was large enough is proved afterwards.
     """
@@ -74,8 +75,8 @@ def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box
         value *= _GROWTH
     else:
         raise DeclarationError(
-            f"what the parameters weigh does not vanish at {value / _GROWTH:.1e}, so that the search has no upper "
-            "end of its own; give one for each: box={name: (low, high), ...}"
+            f"the penalties do not vanish at {value / _GROWTH:.1e}, so the search has no upper end; give one for each: "
+            "box={name: (low, high), ...}"
         )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
 
@@ -93,14 +94,16 @@ class Faces:
 
     @classmethod
     def of(cls, store: KnotStore, box: Box, ends: Box) -> "Faces":
-        """Those of the parameters with an infinite end, where the rows show that their penalty is never negative."""
+        """Return those of the parameters with an infinite end, where the rows show that their penalty is never
+        negative.
+        """
         infinite = [k for k, (_, high) in enumerate(box) if math.isinf(high)]
         programs = [fold.program for fold in store.folds]
         shown = [k for k in infinite if all(nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
         return cls(store, ends, tuple(shown))
 
     def pieces(self) -> list[tuple[tuple[int, ...], tuple[Corner, ...]]]:
-        """For every set of parameters that grow, the simplices of the others, with the growing ones at their ends."""
+        """Return, for every set of parameters that grow, the simplices of the others, those at their ends."""
         pieces_found = []
         for count in range(1, len(self.growing) + 1):
             for beyond in combinations(self.growing, count):
@@ -121,7 +124,7 @@ class Faces:
         return tuple(values)
 
     def bound(self, vertices: Sequence[int], beyond: tuple[int, ...], enough: float = np.inf) -> SimplexBound | None:
-        """The bound over the prism above a simplex of knots; None where a penalty does not vanish exactly."""
+        """Return the bound over the prism above a simplex of knots; None where a penalty does not vanish exactly."""
         at, store = list(vertices), self.store
         errors, radii, forms = [], np.zeros(len(at)), []
         for f, fold in enumerate(store.folds):
@@ -136,7 +139,8 @@ class Faces:
             ]
             errors.append(0.5 * np.array(middles))
             radii += [
-                fold.blur(far_knot) + fold.blur(near_knot) for far_knot, near_knot in zip(far_knots, near, strict=True)
+                fold.errors_radius(far_knot) + fold.errors_radius(near_knot)
+                for far_knot, near_knot in zip(far_knots, near, strict=True)
             ]
             forms.append(_forms(store, f, at, far_knots, near))
         E = np.concatenate(errors, axis=1)
@@ -144,7 +148,7 @@ class Faces:
         return bound_simplex(E, radii, forms, lambda u: store.along(u, at), enough)
 
     def _find_vanishing(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
-        """A feasible point near a knot whose penalties beyond are exactly zero."""
+        """Return a feasible point near a knot whose penalties beyond are exactly zero."""
         key = (f, i, beyond)
         if key not in self._points:
             fold, corner = self.store.folds[f], self.store.corners[i]
@@ -158,7 +162,7 @@ class Faces:
 
 
 def bound_beyond_box(faces: Faces, target: float, budget: int | Limits) -> tuple[float, tuple[int, ...]]:
-    """A lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
+    """Return a lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
 
     Simplices of the faces are cut until their bounds reach the target. A parameter is given up where a single knot
     keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves or the time is
@@ -207,7 +211,7 @@ def _zero_penalties(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple
 
 
 def _forms(store: KnotStore, f: int, at: list[int], far: list[Knot], near: list[Knot]) -> tuple[Array, Array]:
-    """Q and R of the prism: slacks of the far points, and their distance from the knots."""
+    """Return Q and R of the prism: slacks of the far points, and their distance from the knots."""
     program = store.folds[f].program
     m, n = program.b.size, len(at)
     _, R = store.radii(f, at)
@@ -220,7 +224,7 @@ def _forms(store: KnotStore, f: int, at: list[int], far: list[Knot], near: list[
 
 
 def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: list[Knot], near: list[Knot]) -> Array:
-    """Products of the steps from knots to far points, in the norm of the largest P, with what rounding may change."""
+    """Return products of the steps from knots to far points, in the norm of the largest P, and their rounding."""
     P = program.quadratic(max(program.tau(store.corners[i]) for i in at))
     D = np.array([far_knot.x - near_knot.x for far_knot, near_knot in zip(far, near, strict=True)])
     sizes = np.array(

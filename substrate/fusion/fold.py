@@ -44,7 +44,9 @@ _NOUGHT = 1e-9
 
 
 def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | None:
-    """The distance in the norm of P of all optima beyond the last knot from that knot; None where it is unknown."""
+    """Return the distance in the norm of P of all optima beyond the last knot from that knot; None where it is
+    unknown.
+    """
     if not never_negative(program):
         return None
     x = np.where(np.abs(last.x) <= _NOUGHT * float(np.abs(last.x).max(initial=0.0)), 0.0, last.x)
@@ -61,12 +63,12 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
 
 
 def never_negative(program: ParametricQP) -> bool:
-    """Whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
+    """Return whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
     return nonnegative_on_rows(program.q1, program.G, program.h)
 
 
 def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
-    """Whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
+    """Return whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
     weighed = np.flatnonzero(q)
     if (q[weighed] < 0.0).any():
         return False
@@ -76,7 +78,7 @@ def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
 
 
 def _implies_bound(rows: Any, h: Array, column: int) -> bool:
-    """Whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
+    """Return whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
     at = rows[:, [column]].tocoo()
     single_rows: dict[tuple[tuple[int, ...], bytes], float] = {}
     for row, value in zip(at.coords[0], at.data, strict=True):
@@ -119,7 +121,7 @@ class Fold:
     tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
 
     def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
+        """Return validation errors at a knot, in the units of y."""
         return np.asarray(self.errors_at_zero - self.program.unit * (self.M @ knot.x))
 
     def solve(self, value: float) -> None:
@@ -128,7 +130,7 @@ class Fold:
             self.knots[value] = self.program.solve(value)
 
     def track(self, values: Array) -> Track:
-        """The path through the common knots, as the bound needs it."""
+        """Return the path through the common knots, as the bound needs it."""
         knots = [self.knots[float(value)] for value in values]
         unit = self.program.unit
         crosses = [self.program.cross(first, second) for first, second in pairwise(knots)]
@@ -136,10 +138,17 @@ class Fold:
         gaps = np.array([knot.gap for knot in knots])
         floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
         sigma = math.sqrt(1.0 + _SHARE) * self.sigma  # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2
-        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
+        return Track(
+            values=values,
+            errors=errors,
+            gaps=gaps * unit**2,
+            crosses=np.array(crosses) * unit**2,
+            sigma=sigma,
+            floors=floors,
+        )
 
     def forms(self, low: float, high: float) -> tuple[Array, Array]:
-        """Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, which is zero without a ridge weight."""
+        """Return Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, zero without a ridge weight."""
         first, second = self.knots[low], self.knots[high]
         cross = 0.5 * max(self.program.cross(first, second), 0.0)
         return np.array([[first.gap, cross], [cross, second.gap]]), np.zeros((2, 2))
@@ -153,7 +162,9 @@ class Fold:
         return self.program.unit * sigma, self.program.unit * loss
 
     def beside(self, knots: Sequence[Knot]) -> float:
-        """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""
+        """Return how far validation errors are from the computed ones, apart from the gap: rounding, and free
+        directions.
+        """
         radii = [0.0]
         for knot in knots:
             products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
@@ -162,7 +173,8 @@ class Fold:
         return self.program.unit * (self.remainder + max(radii))
 
     def tail(self, values: Array) -> float | None:
-        """How far validation errors are from those of the last knot at any larger value; None where it is unknown.
+        """Return how far validation errors are from those of the last knot at any larger value; None where it is
+        unknown.
 
         :mod:`substrate.fusion.fold` has the argument.
         """

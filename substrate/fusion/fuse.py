@@ -25,7 +25,7 @@ from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import checked_box, parameters_of
+from substrate.fusion.box import check_box, parameters_of
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
@@ -42,8 +42,8 @@ from substrate.fusion.validated_machine import (
     least_error,
     solve_candidates,
 )
-from substrate.fusion.validation import ValidationSet, checked_pair, checked_validation, folds_of
-from substrate.fusion.validation_loss import SQUARED, checked_loss
+from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
+from substrate.fusion.validation_loss import SQUARED, check_loss
 from substrate.fusion.variations import component_variations
 from substrate.search.best_first import Limits, Progress, SpentError, end_by, late_progress
 
@@ -139,7 +139,7 @@ def fuse(
         to the validation error or to a millionth of the variance of the targets where that is more. An interrupt or a
         spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate does not hold.
     """
-    target, judged = positive(gap, "gap"), checked_loss(loss)
+    target, judged = positive(gap, "gap"), check_loss(loss)
     several = isinstance(over, (list, tuple)) and len(over) > 1
     budget = (_BUDGETS[several]) if budget is None else budget
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
@@ -169,19 +169,17 @@ def fuse(
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
             )
-        machines, sets = [machine], [checked_validation(machine, *checked_pair(validation, "validation"), judged)]
+        machines, sets = [machine], [check_validation(machine, *check_pair(validation, "validation"), judged)]
         final = machine
     elif callable(machine):
         machines, sets, final = folds_of(machine, data, cv, validation, judged)
     else:
         raise DeclarationError(
-            f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
+            f"fuse needs a Machine, a function (X, y) -> Machine or an estimator, received {machine!r}"
         )
     with ExitStack() as stack:  # the parameters of a machine have one value at a time
-        for machine_of_fold in {
-            id(machine_of_fold): machine_of_fold for machine_of_fold in (*machines, final)
-        }.values():
-            stack.enter_context(machine_of_fold.lock)
+        for each in {id(each): each for each in (*machines, final)}.values():
+            stack.enter_context(each.lock)
         names = _names(final, over)
         ends = _given_ends(names, box)
         late = stack.enter_context(late_progress("fuse", limits))
@@ -223,20 +221,24 @@ def fuse(
         return first
 
 
-def _is_final(found: Fusion, limits: Limits, folds: int) -> bool:
-    """Whether a first search over one weight needs no second one: it proves the gap, or nothing more may be solved."""
+def _is_final(result: Fusion, limits: Limits, folds: int) -> bool:
+    """Return whether a first search over one weight needs no second one: it proves the gap, or nothing more may be
+    solved.
+    """
     spent = limits.spent + folds > limits.budget or limits.seconds_left <= 0.0
-    return found.certificate.holds or "interrupted" in found.stop or spent
+    return result.certificate.holds or "interrupted" in result.stop or spent
 
 
-def _restate_stop(found: Fusion, stop: str) -> Fusion:
-    """The result of a first search where the second one ended before it found anything."""
-    words = f"{found.stop}; then {stop}"
+def _restate_stop(result: Fusion, stop: str) -> Fusion:
+    """Return the result of a first search where the second one ended before it found anything."""
+    words = f"{result.stop}; then {stop}"
     record = tuple(
-        (title, text.replace(found.stop, words) if title == "search" else text)
-        for title, text in found.certificate.record
+        (title, text.replace(result.stop, words) if title == "search" else text)
+        for title, text in result.certificate.record
     )
-    return replace(found, path=replace(found.path, stop=words), certificate=replace(found.certificate, record=record))
+    return replace(
+        result, path=replace(result.path, stop=words), certificate=replace(result.certificate, record=record)
+    )
 
 
 def _by_intervals_or_cells(
@@ -246,36 +248,36 @@ def _by_intervals_or_cells(
     names: list[str],
     chords: bool,
     top: float | None,
-    given: list[tuple[float, float] | None],
+    ends: list[tuple[float, float] | None],
     refusal: DeclarationError | None,
     gap: float,
     limits: Limits,
     progress: Progress,
     n_jobs: int,
 ) -> Fusion:
-    """The fusion over one weight by chords between knots, or over a box by the universal bound.
+    """Return the fusion over one weight by chords between knots, or over a box by the universal bound.
 
     ``chords`` is whether the first are asked for: squared validation errors, and no range.
     """
-    parameters = [parameters_of(one, names) for one in machines]
+    parameters = [parameters_of(each, names) for each in machines]
     folds: list[Fold] | DeclarationError = DeclarationError("")
     if len(names) == 1 and chords:
-        folds = _folds(machines, [one for (one,) in parameters], sets)
+        folds = _folds(machines, [parameter for (parameter,) in parameters], sets)
     if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
         if top is not None:
             inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
-            given = [_range_up_to(top, inverse)]
+            ends = [_range_up_to(top, inverse)]
         families = _families(machines, parameters, sets, folds, refusal)
         if families is not None:
-            return fuse_over_box(families, machines, sets, final, names, given, gap, limits, progress)
+            return fuse_over_box(families, machines, sets, final, names, ends, gap, limits, progress)
     assert not isinstance(folds, DeclarationError)
-    least = least_error(sets) * sum(known.weight for known in sets)
+    least = least_error(sets) * sum(validation_set.weight for validation_set in sets)
     path = refine(folds, gap, limits, progress, n_jobs, top, least)
     return _fusion(final, machines, names[0], folds, sets, path, gap, limits)
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
-    """The names of the parameters that are fused over."""
+    """Return the names of the parameters that are fused over."""
     if isinstance(over, (list, tuple)) and len(over) > 1:
         return [parameter.name() for parameter in parameters_of(machine, over)]
     over = over[0] if isinstance(over, (list, tuple)) and over else over
@@ -293,7 +295,7 @@ def _by_simplices(
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | DeclarationError:
-    """The fusion over weights by chords over simplices, or why there are none.
+    """Return the fusion over weights by chords over simplices, or why there are none.
 
     One weight of squares is left to others: as its inverse, or over a range.
     """
@@ -318,7 +320,9 @@ def _by_simplices(
 
 
 def _folds(machines: list[Machine], parameters: list[Any], sets: list[ValidationSet]) -> list[Fold] | DeclarationError:
-    """The programs of the folds, or why they are not quadratic programs with the parameter in the linear term."""
+    """Return the programs of the folds, or why they are not quadratic programs with the parameter in the linear
+    term.
+    """
     try:
         return [
             _fold(machine, parameter, validation_set)
@@ -335,7 +339,7 @@ def _families(
     folds: list[Fold] | DeclarationError,
     joint: DeclarationError | None,
 ) -> list[MachineFamily] | None:
-    """What the universal bound needs of the folds; None where it does not apply and another search does."""
+    """Return what the universal bound needs of the folds; None where it does not apply and another search does."""
     try:
         return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
     except DeclarationError as refusal:
@@ -345,8 +349,8 @@ def _families(
 
 
 def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
-    """The ranges that are given, in the order of names."""
-    checked_box(box, names, None, signed=True)
+    """Return the ranges that are given, in the order of names."""
+    check_box(box, names, None, signed=True)
     ends_by_name = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
     ends_found = []
     for name in names:
@@ -356,13 +360,13 @@ def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
 
 
 def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
-    """The values of a weight up to the largest that is considered, or of its inverse."""
+    """Return the values of a weight up to the largest that is considered, or of its inverse."""
     low, high = RANGE
     return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
 def _choose_progress(progress: Progress | bool) -> Progress:
-    """The function called during the search: the user's, one that writes a line to a terminal, or none."""
+    """Return the function called during the search: the user's, one that writes a line to a terminal, or none."""
     if callable(progress):
         return progress
     if not progress or not sys.stderr.isatty():
@@ -374,7 +378,7 @@ def _choose_progress(progress: Progress | bool) -> Progress:
 
 def _parameter(machine: Machine, over: Any) -> Any:
     if isinstance(over, (list, tuple, set, frozenset, dict)):
-        raise DeclarationError(f"several parameters are fused as a tuple, over=(one, other), received {over!r}")
+        raise DeclarationError(f"give several parameters as a tuple, over=(first, second), received {over!r}")
     name = over.name() if isinstance(over, cp.Parameter) else over
     if not isinstance(name, str):
         raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
@@ -396,7 +400,7 @@ def _parameter(machine: Machine, over: Any) -> Any:
 
 
 def _fold(machine: Machine, parameter: Any, validation_set: ValidationSet) -> Fold:
-    """The program of a machine, and the affine map from its solution to validation errors."""
+    """Return the program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
@@ -404,7 +408,16 @@ def _fold(machine: Machine, parameter: Any, validation_set: ValidationSet) -> Fo
     tie = program.tie(M, program.solve(size).x)
     sigma, remainder = (np.inf, 0.0) if tie is None else (tie.factor, tie.remainder)
     directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
-    return Fold(program, M, targets, sigma, {}, remainder, size, directions)
+    return Fold(
+        program=program,
+        M=M,
+        errors_at_zero=targets,
+        sigma=sigma,
+        knots={},
+        remainder=remainder,
+        size=size,
+        directions=directions,
+    )
 
 
 def _fusion(
@@ -450,20 +463,30 @@ def _fusion(
         f"Fusion over {name}", chosen, error, lower, gap, sets, row, agreement, facts, refined_search.values.size
     )
     path = _path(name, final, folds, refined_search, weight)
-    proved = {name: path.coverage}
-    words, least = SQUARED.words, least_error(sets)
-    validation_set = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*validation_set, words, least, chosen.folds, CHORDS, limits.estimate)
+    return Fusion(
+        values=chosen.values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on={name: path.coverage},
+        result=chosen.result,
+        path=path,
+        certificate=certificate,
+        loss=SQUARED.words,
+        least=least_error(sets),
+        folds=chosen.folds,
+        proof=CHORDS,
+        estimate=limits.estimate,
+    )
 
 
 def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:
-    """The value of a knot, with its validation errors."""
+    """Return the value of a knot, with its validation errors."""
     errors = np.concatenate([fold.errors(fold.knots[rho]) for fold in folds])
     return Candidate({name: 1.0 / rho if inverse else rho}, errors)
 
 
 def _path(name: str, final: Machine, folds: list[Fold], refined_search: Refined, weight: float) -> FusedPath:
-    """The knots in the parameter, ascending."""
+    """Return the knots in the parameter, ascending."""
     values, errors = refined_search.values, refined_search.squares / weight
     knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
     top = np.inf if refined_search.complete else float(values[-1])
@@ -475,4 +498,13 @@ def _path(name: str, final: Machine, folds: list[Fold], refined_search: Refined,
         errors, knots = errors[::-1], tuple(each[::-1] for each in knots)
         covered = (1.0 / top, np.inf)
         variation = None if variation is None else variation[::-1]
-    return FusedPath(name, values, errors, knots, covered, (), refined_search.stop, variation)
+    return FusedPath(
+        parameter=name,
+        values=values,
+        validation_errors=errors,
+        knots=knots,
+        coverage=covered,
+        holes=(),
+        stop=refined_search.stop,
+        maximal_variation=variation,
+    )

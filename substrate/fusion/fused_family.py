@@ -61,16 +61,16 @@ class FusedVertex(ABC):
     @property
     @abstractmethod
     def points(self) -> "tuple[FusedKnot, ...]":
-        """The knots at the corners of the parameters in constraints."""
+        """Return the knots at the corners of the parameters in constraints."""
 
     @property
     def steep(self) -> float:
-        """How far the optimal value may be below p, an affine function of the parameters in constraints."""
+        """Return how far the optimal value may be below p, an affine function of the parameters in constraints."""
         return 0.0
 
     @property
-    def blur(self) -> float:
-        """How inexact the objective is here, by the problem itself and by the largest s: that is next to it.
+    def objective_radius(self) -> float:
+        """Return how inexact the objective is here, by the problem itself and by the largest s: that is next to it.
 
         At a small s the validation error outweighs the objective, and so does what its dual point is off.
         """
@@ -78,7 +78,7 @@ class FusedVertex(ABC):
 
     @property
     def is_known(self) -> bool:
-        """Whether h is known for some s."""
+        """Return whether h is known for some s."""
         return any(map(np.isfinite, self.fused.values()))
 
     def loss(self, s: float) -> float:
@@ -140,7 +140,7 @@ class FusedKnot(FusedVertex):
 
     @property
     def points(self) -> "tuple[FusedKnot, ...]":
-        """The knot itself."""
+        """Return the knot itself."""
         return (self,)
 
     @property
@@ -150,7 +150,7 @@ class FusedKnot(FusedVertex):
 
     @property
     def allowance(self) -> float:
-        """How far the objective of another optimum may seem to be above the smallest one."""
+        """Return how far the objective of another optimum may seem to be above the smallest one."""
         return 2.0 * self.epsilon + _OPTIMAL * abs(self.lowest)
 
 
@@ -165,41 +165,41 @@ class FusedColumn(FusedVertex):
 
     @property
     def theta(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The values of the weights."""
+        """Return the values of the weights."""
         return self.knots[0].theta
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
-        """The weights of the parts."""
+        """Return the weights of the parts."""
         return self.knots[0].weights
 
     @property
     def points(self) -> tuple[FusedKnot, ...]:
-        """The knots."""
+        """Return the knots."""
         return self.knots
 
     @property
     def validation(self) -> float:  # type: ignore[override]
-        """The smallest validation error at a knot."""
+        """Return the smallest validation error at a knot."""
         return min(knot.validation for knot in self.knots)
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        """The largest of the knots' distances from an optimum."""
+        """Return the largest of the knots' distances from an optimum."""
         return max(knot.epsilon for knot in self.knots)
 
     @property
     def value(self) -> float:  # type: ignore[override]
-        """The largest p in absolute value."""
+        """Return the largest p in absolute value."""
         return max(abs(knot.value) for knot in self.knots)
 
     @property
     def steep(self) -> float:
-        """The largest distance of the optimal value from its chord, by its slopes at both ends of an edge."""
+        """Return the largest distance of the optimal value from its chord, by its slopes at both ends of an edge."""
         return max(self.bend(i, j) for i, j in combinations(range(len(self.knots)), 2))
 
     def bend(self, i: int, j: int) -> float:
-        """The distance between the chord of the optimal value and its tangents along an edge."""
+        """Return the distance between the chord of the optimal value and its tangents along an edge."""
         knot, other_knot = self.knots[i], self.knots[j]
         way = np.array(other_knot.place) - np.array(knot.place)
         first, last, chord = float(knot.slopes @ way), float(other_knot.slopes @ way), other_knot.value - knot.value
@@ -209,7 +209,7 @@ class FusedColumn(FusedVertex):
 
 
 def excesses(vertices: Sequence[FusedVertex]) -> Array:
-    """D_jk, rounded up: the largest over the corners of the parameters in constraints."""
+    """Return D_jk, rounded up: the largest over the corners of the parameters in constraints."""
     D = np.zeros((len(vertices), len(vertices)))
     for j, first in enumerate(vertices):
         for k, second in enumerate(vertices):
@@ -224,13 +224,13 @@ def _excess(first: FusedKnot, second: FusedKnot, weights: Array) -> float:
 
 
 def _value_above(knot: FusedKnot, weights: Array) -> float:
-    """The objective with these weights at the point of a vertex, rounded up."""
+    """Return the objective with these weights at the point of a vertex, rounded up."""
     sizes = np.abs(weights)
     return float(weights @ knot.terms) + float(sizes @ (knot.errors + relative_rounding(8.0) * np.abs(knot.terms)))
 
 
 def _distance_to_optimum(weights: Array, terms: Array, errors: Array, lowest: float) -> float:
-    """How far the objective at a point may be above its smallest value, rounded up."""
+    """Return how far the objective at a point may be above its smallest value, rounded up."""
     sizes = np.abs(weights)
     rounding = relative_rounding(8.0) * (float(sizes @ np.abs(terms)) + abs(lowest))
     return max(float(weights @ terms) + float(sizes @ errors) - lowest + rounding, 0.0)
@@ -265,11 +265,11 @@ class FusedFamily:
 
     def bound_chord(self, knots: Sequence[FusedVertex]) -> float:
         """Bound v between two vertices by the chord between them (:mod:`substrate.fusion.bias_chord`)."""
-        one, other = knots
-        if self.chord is None or not isinstance(one, FusedKnot) or not isinstance(other, FusedKnot):
+        first, second = knots
+        if self.chord is None or not isinstance(first, FusedKnot) or not isinstance(second, FusedKnot):
             return -np.inf
-        values = np.array([[_value_above(knot, end.weights) for end in (one, other)] for knot in (one, other)])
-        return self.chord.bound([self._chord_end(one), self._chord_end(other)], values)
+        values = np.array([[_value_above(knot, end.weights) for end in (first, second)] for knot in (first, second)])
+        return self.chord.bound([self._chord_end(first), self._chord_end(second)], values)
 
     def _chord_end(self, knot: FusedKnot) -> ChordEnd:
         if knot.theta not in self._ends:
@@ -293,7 +293,18 @@ class FusedFamily:
         lowest = base.lower_bound(own_theta, point, self.resolution / self.largest if self.largest else 0.0)
         epsilon = _distance_to_optimum(weights, terms, errors, lowest)
         validation, slopes = self.validation_at(point_found[0]), self.base.slopes(point)
-        knot = FusedKnot(own_theta, place, weights, point_found[0], terms, errors, lowest, epsilon, validation, slopes)
+        knot = FusedKnot(
+            theta=own_theta,
+            place=place,
+            weights=weights,
+            x=point_found[0],
+            terms=terms,
+            errors=errors,
+            lowest=lowest,
+            epsilon=epsilon,
+            validation=validation,
+            slopes=slopes,
+        )
         knot.feasible = point_found[0]
         return knot
 
@@ -307,7 +318,7 @@ class FusedFamily:
         knot.epsilon = min(knot.epsilon, _distance_to_optimum(knot.weights, knot.terms, knot.errors, knot.lowest))
 
     def validation_at(self, x: Array) -> float:
-        """The validation error at a point of the problem; its variables are left there."""
+        """Return the validation error at a point of the problem; its variables are left there."""
         self.base.assign(x)
         return float(np.asarray(self.validation.value).item())
 
@@ -326,7 +337,7 @@ class FusedFamily:
         return vertex.fused[s]
 
     def _fused_column(self, column: FusedColumn, s: float) -> float:
-        """h(s) with the parameters in constraints free in their simplex."""
+        """Return h(s) with the parameters in constraints free in their simplex."""
         values = np.array([knot.value for knot in column.knots])
         # p at a corner is any number, the same here and in D: what rounding makes of it is p
         family = self.both.over_simplex([knot.place for knot in column.knots], values)
@@ -404,7 +415,9 @@ class FusedFamily:
 def _check_validation(problem: Any, parameters: Sequence[Any], validation: Any) -> Any:
     """Return the validation error as one number of cvxpy, or raise where it does not fit the problem."""
     if not isinstance(problem, cp.Problem) or not problem.is_dcp():
-        raise DeclarationError("a convex cvxpy.Problem is fused, with an objective that follows cvxpy's rules (is_dcp)")
+        raise DeclarationError(
+            "fuse_problem needs a convex cvxpy.Problem, whose objective follows cvxpy's rules (is_dcp)"
+        )
     if not problem.is_dcp(dpp=True):
         raise DeclarationError(
             "the problem must be affine in its parameters (is_dcp(dpp=True)): no products of two parameters, no "

@@ -124,18 +124,27 @@ class FusionProof:
             width = family.both.q.shape[1] + family.both.b.size
             folds.append(
                 FoldProof(
-                    ProgramNumbers.of(family.base),
-                    ProgramNumbers.of(family.both),
-                    points,
-                    duals,
-                    np.array(places).reshape(-1, 2),
-                    np.array(fused).reshape(-1, width),
+                    base=ProgramNumbers.of(family.base),
+                    both=ProgramNumbers.of(family.both),
+                    points=points,
+                    duals=duals,
+                    places=np.array(places).reshape(-1, 2),
+                    fused=np.array(fused).reshape(-1, width),
                 )
             )
         corners = np.array([[number[theta] for theta in cell.corners] for cell in cells], dtype=np.int64)
         ranges = tuple((float(low), float(high)) for low, high in box)
         return cls(
-            tuple(names), ranges, dict(values), error, lower, search.gap, divisor, np.array(used), corners, tuple(folds)
+            names=tuple(names),
+            box=ranges,
+            values=dict(values),
+            validation_error=error,
+            lower_bound=lower,
+            gap=search.gap,
+            divisor=divisor,
+            thetas=np.array(used),
+            cells=corners,
+            folds=tuple(folds),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,7 +167,7 @@ class FusionProof:
                 arrays[f"fold{number}.{name}"] = getattr(fold, name)
             for word, program in (("base", fold.base), ("both", fold.both)):
                 arrays |= {f"fold{number}.{word}.{name}": array for name, array in _arrays_of(program)}
-        write_archive(path, content, arrays, check=lambda archive: _checked_shapes(_read(archive)))
+        write_archive(path, content, arrays, check=lambda archive: _check_shapes(_read(archive)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> "FusionProof":
@@ -166,9 +175,9 @@ class FusionProof:
         archive = read_archive(path, max_bytes)
         try:
             if archive.content.get("kind") != _KIND:
-                raise DataError(f"{path} is no proof of a fusion; it is read by problems.load if it is a model")
+                raise DataError(f"{path} is not a saved proof of a fusion; read a model file with problems.load")
             proof = _read(archive)
-            _checked_shapes(proof)
+            _check_shapes(proof)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path} is refused: it does not describe a proof, {error!r}"[:500]) from error
         return proof
@@ -194,18 +203,18 @@ class FusionProof:
         scale = abs(self.validation_error)
         rows = (
             Row(
-                "bound as stated",
-                max(self.lower_bound - bound, 0.0),
-                scale,
-                _SLACK * self.gap,
-                "lower bound stated - computed",
+                name="bound as stated",
+                value=max(self.lower_bound - bound, 0.0),
+                scale=scale,
+                tolerance=_SLACK * self.gap,
+                formula="lower bound stated - computed",
             ),
             Row(
-                "gap of the search",
-                self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
-                scale,
-                self.gap * (1.0 + 1e-6),
-                "validation error stated - lower bound computed",
+                name="gap of the search",
+                value=self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
+                scale=scale,
+                tolerance=self.gap * (1.0 + 1e-6),
+                formula="validation error stated - lower bound computed",
             ),
         )
         ranges = ", ".join(f"{n} from {low:g} to {high:g}" for n, (low, high) in zip(self.names, self.box, strict=True))
@@ -225,7 +234,7 @@ class FusionProof:
         return Certificate(f"Proof of the fusion over {' and '.join(self.names)}", rows, tuple(facts))
 
     def matches(self, problem: Any, validation: Any) -> bool:
-        """Whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
+        """Return whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
         from substrate.fusion.fused_family import FusedFamily
 
         by_name = {parameter.name(): parameter for parameter in problem.parameters()}
@@ -286,7 +295,7 @@ class _UnprovedError(Exception):
 
 
 def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float | str:
-    """The bound over the box, or why there is none."""
+    """Return the bound over the box, or why there is none."""
     try:
         _check_cover(proof)
         knots = [_Fold(fold, proof.thetas, numbers) for fold in proof.folds]
@@ -326,7 +335,7 @@ class _Fold:
             self.pairs[k].append((float(s), s * subtract_below(lowest, self.p[k])))
 
     def bound(self, cell: Sequence[int]) -> float:
-        """The larger one of both bounds on a cell."""
+        """Return the larger one of both bounds on a cell."""
         return max(self._universal(cell), self._by_chord(cell))
 
     def _by_chord(self, cell: Sequence[int]) -> float:
@@ -337,9 +346,9 @@ class _Fold:
 
     def _universal(self, cell: Sequence[int]) -> float:
         D = np.zeros((len(cell), len(cell)))
-        for j, one in enumerate(cell):
-            for k, other in enumerate(cell):
-                D[j, k] = _upper(_dot(self._numbers, self.weights[other], self._parts[one]) - self.p[other])
+        for j, first in enumerate(cell):
+            for k, second in enumerate(cell):
+                D[j, k] = _upper(_dot(self._numbers, self.weights[second], self._parts[first]) - self.p[second])
         pairs = [self.pairs[k] for k in cell]
         if not all(pairs):
             return -np.inf
@@ -347,9 +356,9 @@ class _Fold:
             return bound_interval(pairs, D, [self.epsilons[k] for k in cell])
         steep = np.maximum(D.max(axis=0), 0.0)
         chosen = []
-        for known, d in zip(pairs, steep, strict=True):
-            gains = [h - 0.5 * s * d for s, h in known]
-            chosen.append(known[int(np.argmax(gains))])
+        for pair, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in pair]
+            chosen.append(pair[int(np.argmax(gains))])
         s, h = np.array(chosen).T
         return bound_game(subtract_below(h, s * D))
 
@@ -377,7 +386,7 @@ class _ProgramInBalls:
         return self.numbers.exact(values).careful()
 
     def parts_at(self, x: Array) -> list[Any]:
-        """The parts of the objective at a feasible point next to x, enclosed."""
+        """Return the parts of the objective at a feasible point next to x, enclosed."""
         point = self._exact(x)
         b = self.given.b
         if self.equal.size:
@@ -460,7 +469,7 @@ class _ProgramInBalls:
 
 
 def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any:
-    """The sum of weights times parts, enclosed."""
+    """Return the sum of weights times parts, enclosed."""
     total = numbers.exact(np.float64(0.0))
     for weight, vector in zip(weights, vectors, strict=True):
         total = total + vector * float(weight)
@@ -468,7 +477,7 @@ def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any
 
 
 def _exponential(number: Any) -> Any:
-    """The exponential of one number, enclosed."""
+    """Return the exponential of one number, enclosed."""
     if isinstance(number, Balls):
         return Balls(number.value.exp())
     middle, radius = float(number.midpoint), number.error().upper()
@@ -476,8 +485,8 @@ def _exponential(number: Any) -> Any:
         return Double(np.float64(0.0), np.inf)
     value = math.exp(middle)
     # the library's exponential is taken to be within four units in the last place
-    moved = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
-    return Double(np.float64(value), relative_rounding(4.0) * value + moved)
+    change = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
+    return Double(np.float64(value), relative_rounding(4.0) * value + change)
 
 
 def _midpoint(number: Any) -> float:
@@ -485,7 +494,7 @@ def _midpoint(number: Any) -> float:
 
 
 def _lower(number: Any) -> float:
-    """A double that is not above one enclosed number."""
+    """Return a double that is not above one enclosed number."""
     if isinstance(number, Balls):
         return below(number.value)
     lower_end = number.round()
@@ -494,7 +503,7 @@ def _lower(number: Any) -> float:
 
 
 def _upper(number: Any) -> float:
-    """A double that is not below one enclosed number."""
+    """Return a double that is not below one enclosed number."""
     if isinstance(number, Balls):
         return above(number.value)
     return -_lower(-number)
@@ -520,7 +529,9 @@ def _check_cover(proof: FusionProof) -> None:
 
 
 def _is_covered(corners: tuple[Any, ...], covered: dict[frozenset[Any], bool], vertices: set[Any]) -> bool:
-    """Whether a simplex is a cell, or both of its halves at a vertex on one of its edges are covered; kept for each."""
+    """Return whether a simplex is a cell, or both of its halves at a vertex on one of its edges are covered; kept
+    for each.
+    """
     key = frozenset(corners)
     if key not in covered:
         covered[key] = False
@@ -564,7 +575,9 @@ def _read(archive: Any) -> FusionProof:
 
         P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
         read = tuple((str(kind), int(start), tuple(int(size) for size in sizes)) for kind, start, sizes in cones)
-        return ProgramNumbers(P, q, arrays[f"{prefix}.d"], matrix("A", m), b, read, arrays[f"{prefix}.radius"])
+        return ProgramNumbers(
+            P=P, q=q, d=arrays[f"{prefix}.d"], A=matrix("A", m), b=b, cones=read, radius=arrays[f"{prefix}.radius"]
+        )
 
     folds = []
     for number in range(int(content["folds"])):
@@ -578,9 +591,9 @@ def _read(archive: Any) -> FusionProof:
         )
     numbers = {name: float(content[name]) for name in ("validation_error", "lower_bound", "gap", "divisor")}
     return FusionProof(
-        tuple(str(name) for name in content["names"]),
-        tuple((float(low), float(high)) for low, high in content["box"]),
-        {str(name): float(value) for name, value in content["values"].items()},
+        names=tuple(str(name) for name in content["names"]),
+        box=tuple((float(low), float(high)) for low, high in content["box"]),
+        values={str(name): float(value) for name, value in content["values"].items()},
         **numbers,
         thetas=arrays["thetas"],
         cells=arrays["cells"],
@@ -588,7 +601,7 @@ def _read(archive: Any) -> FusionProof:
     )
 
 
-def _checked_shapes(proof: FusionProof) -> None:
+def _check_shapes(proof: FusionProof) -> None:
     """Refuse numbers that do not fit together, or that are not finite."""
     k = len(proof.names)
     vertices = proof.thetas.shape[0]
@@ -620,7 +633,7 @@ def _checked_shapes(proof: FusionProof) -> None:
 
 
 def _cover_rows(cones: Cones, height: int) -> bool:
-    """Whether every row is in exactly one cone."""
+    """Return whether every row is in exactly one cone."""
     rows_seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
     exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
     return exponential and sorted(rows_seen) == list(range(height))

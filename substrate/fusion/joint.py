@@ -19,7 +19,7 @@ from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import Box, checked_box, levels, parameters_of
+from substrate.fusion.box import Box, check_box, levels, parameters_of
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
@@ -69,7 +69,7 @@ def fuse_jointly(
     names = [parameter.name() for parameter in parameters_of(final, over)]
     terms = [AffineTerms.of(machine.problem, parameters_of(machine, names)) for machine in machines]
     ridge = terms[0].ridge
-    ends = checked_box(box, names, names[ridge] if ridge >= 0 else None)
+    ends = check_box(box, names, names[ridge] if ridge >= 0 else None)
     folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
     try:
@@ -78,7 +78,7 @@ def fuse_jointly(
     except (KeyboardInterrupt, SpentError) as error:
         store.trim()
         stop = end_by(error, bool(store.corners))
-        result = Searched((), np.zeros(0), -np.inf, stop, NOT_COVERED)
+        result = Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop=stop, unproved=NOT_COVERED)
         tried = np.array(store.corners)
         reached = tuple((low, float(top)) for (low, _), top in zip(ends, tried.max(axis=0), strict=True))
         return _fusion(final, machines, names, store, sets, result, -np.inf, reached, gap, limits)
@@ -106,7 +106,7 @@ def _fold(machine: Machine, terms: AffineTerms, validation_set: ValidationSet, e
     low, high = ends[terms.ridge] if terms.ridge >= 0 else (0.0, 0.0)
     program = AffineProgram(terms, power_of_two(size), low)
     M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
-    return ProgramFold(program, M, targets, DeterminedErrors.of(program, M, high), size)
+    return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors.of(program, M, high), size=size)
 
 
 def _fusion(
@@ -148,31 +148,50 @@ def _fusion(
     row = ("gap of the search" if several else f"gap of {names[0]}", formula)
     certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts, len(store.corners))
     path: Any = JointPath(
-        tuple(names),
-        np.array(store.corners),
-        store.squares / weight,
-        tuple(tuple(knots) for knots in store.knots),
-        np.array(search.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
-        search.bounds / weight,
-        search.stop,
+        parameters=tuple(names),
+        values=np.array(store.corners),
+        validation_errors=store.squares / weight,
+        knots=tuple(tuple(knots) for knots in store.knots),
+        simplices=np.array(search.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
+        bounds=search.bounds / weight,
+        stop=search.stop,
     )
-    proved = dict(zip(names, ends, strict=True))
     if not several:
         path = _line(names[0], final, store, ends[0], weight, search.stop)
-    words, least = SQUARED.words, least_error(sets)
-    validation_set = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*validation_set, words, least, chosen.folds, CHORDS, limits.estimate)
+    return Fusion(
+        values=chosen.values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(names, ends, strict=True)),
+        result=chosen.result,
+        path=path,
+        certificate=certificate,
+        loss=SQUARED.words,
+        least=least_error(sets),
+        folds=chosen.folds,
+        proof=CHORDS,
+        estimate=limits.estimate,
+    )
 
 
 def _line(
     name: str, final: Machine, store: KnotStore, ends: tuple[float, float], weight: float, stop: str
 ) -> FusedPath:
-    """The knots over one parameter, ascending."""
+    """Return the knots over one parameter, ascending."""
     values = np.array(store.corners).ravel()
     order = np.argsort(values)
     knots = tuple(tuple(knots_of_fold[k] for k in order) for knots_of_fold in store.knots)
     variation = component_variations(final, store.folds[0], knots[0]) if len(knots) == 1 else None
-    return FusedPath(name, values[order], store.squares[order] / weight, knots, ends, (), stop, variation)
+    return FusedPath(
+        parameter=name,
+        values=values[order],
+        validation_errors=store.squares[order] / weight,
+        knots=knots,
+        coverage=ends,
+        holes=(),
+        stop=stop,
+        maximal_variation=variation,
+    )
 
 
 def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) -> list[tuple[str, str]]:
@@ -188,7 +207,9 @@ def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) ->
 
 
 def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
-    """The corners by their error; after one with a weight of zero also the tiny weight that its knot was solved at."""
+    """Yield the corners by their error; after one with a weight of zero also the tiny weight that its knot was
+    solved at.
+    """
     for k in np.argsort(store.squares, kind="stable"):
         errors = np.concatenate([fold.errors(knots[k]) for fold, knots in zip(store.folds, store.knots, strict=True)])
         corner, solved = store.corners[k], store.folds[0].program.solved_at(store.corners[k])

@@ -70,24 +70,24 @@ class KernelFusion:
 
     @property
     def values(self) -> dict[str, float]:
-        """The best value of each weight, by name."""
+        """Return the best value of each weight, by name."""
         return self.best.values
 
     @property
     def validation_error(self) -> float:
-        """The validation error of the chosen machine."""
+        """Return the validation error of the chosen machine."""
         return self.best.validation_error
 
     @property
     def gap(self) -> float:
-        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
         if self.validation_error == 0.0:
             return 0.0
         return (self.validation_error - self.lower_bound) / self.validation_error
 
     @property
     def proved_on(self) -> dict[str, tuple[float, float]]:
-        """The values of each weight over which the bound holds for every kernel that was fused."""
+        """Return the values of each weight over which the bound holds for every kernel that was fused."""
         ranges = [fusion.proved_on for fusion in self.fusions.values()]
         return {
             name: (max(range_[name][0] for range_ in ranges), min(range_[name][1] for range_ in ranges))
@@ -96,26 +96,28 @@ class KernelFusion:
 
     @property
     def stop(self) -> str:
-        """Why the searches ended, in words; the same words once."""
+        """Return why the searches ended, in words; the same words once."""
         reasons = dict.fromkeys([*(fusion.stop for fusion in self.fusions.values()), *self.failures.values()])
         return "; ".join(reasons)
 
     @property
     def estimate(self) -> TimeEstimate | None:
-        """How long the kernels that were fused were expected to take, together."""
-        known = [one.estimate for one in self.fusions.values() if one.estimate is not None]
-        if not known:
+        """Return how long the kernels that were fused were expected to take, together."""
+        estimates = [fusion.estimate for fusion in self.fusions.values() if fusion.estimate is not None]
+        if not estimates:
             return None
         return TimeEstimate(
-            sum(one.seconds for one in known), sum(one.most for one in known), sum(one.solves for one in known)
+            sum(fusion.seconds for fusion in estimates),
+            sum(fusion.most for fusion in estimates),
+            sum(fusion.solves for fusion in estimates),
         )
 
     def predict(self, X: Any) -> Any:
-        """The values of the chosen machine at the rows of X."""
+        """Return the values of the chosen machine at the rows of X."""
         return self.best.predict(X)
 
     def plot(self, ax: Any = None) -> Any:
-        """The path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
+        """Return the path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
 
         Returns the axes, of maps an array of them; ``ax`` is for paths.
         """
@@ -227,11 +229,11 @@ def fuse_kernels(
     failures: dict[str, str] = {}
     clock = Limits(1, np.inf if time_limit is None else positive(time_limit, "time_limit"))
     for name, kernel in listed.items():
-        left = None if time_limit is None else clock.seconds_left
-        if left is not None and left <= 0.0 and fusions:
+        seconds = None if time_limit is None else clock.seconds_left
+        if seconds is not None and seconds <= 0.0 and fusions:
             failures[name] = f"the time limit of {time_limit:g} s was reached before it"
             continue
-        options["time_limit"] = None if left is None else max(left, _LEAST_SECONDS)
+        options["time_limit"] = None if seconds is None else max(seconds, _LEAST_SECONDS)
         try:
             fusions[name] = fuse(
                 partial(build, kernel), over=over, data=data, validation=validation, cv=cv, gap=target, **options
@@ -253,7 +255,7 @@ def fuse_kernels(
 
 
 def _name_kernels(kernels: Any) -> dict[str, Any]:
-    """The kernels by name; unless given, a name is how the kernel is printed."""
+    """Return the kernels by name; unless given, a name is how the kernel is printed."""
     if isinstance(kernels, Mapping):
         named = {str(name): as_kernel(kernel) for name, kernel in kernels.items()}
     elif isinstance(kernels, Iterable) and not isinstance(kernels, (str, bytes)):
@@ -278,11 +280,11 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         (row.scale for row in rows_of_best if row.name.startswith("gap of ")), error
     )  # as the search measures it
     row = Row(
-        "gap over the kernels",
-        error - lower if np.isfinite(lower) else np.inf,
-        scale,
-        gap,
-        "validation error - smallest lower bound of all kernels",
+        name="gap over the kernels",
+        value=error - lower if np.isfinite(lower) else np.inf,
+        scale=scale,
+        tolerance=gap,
+        formula="validation error - smallest lower bound of all kernels",
     )
     weights = " and ".join(best.values)
     title = f"Fusion over {weights} and {len(listed)} kernels, those listed and none between"
@@ -301,4 +303,12 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         facts.append((f"kernel {kernel_name}", f"{description}, {bound} ({ranges}); {fusion.path.stop}"))
     facts += [(f"kernel {kernel_name}", f"not fused, {reason}") for kernel_name, reason in failures.items()]
     certificate = Certificate(title, (*rows_of_best, row), (*best.certificate.record, *facts))
-    return KernelFusion(name, listed[name], best, fusions, failures, lower, certificate)
+    return KernelFusion(
+        name=name,
+        kernel=listed[name],
+        best=best,
+        fusions=fusions,
+        failures=failures,
+        lower_bound=lower,
+        certificate=certificate,
+    )

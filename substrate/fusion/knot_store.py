@@ -28,11 +28,11 @@ class ProgramFold:
     size: float = 1.0
 
     def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
+        """Return validation errors at a knot, in the units of y."""
         return np.asarray(self.targets - self.program.unit * (self.M @ knot.x))
 
-    def blur(self, knot: Knot) -> float:
-        """How far they are from those of the exactly feasible point, by rounding."""
+    def errors_radius(self, knot: Knot) -> float:
+        """Return how far they are from those of the exactly feasible point, by rounding."""
         products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
         each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.targets)
         return 1.001 * float(np.linalg.norm(each))
@@ -62,20 +62,20 @@ class KnotStore:
 
     @property
     def ridge(self) -> bool:
-        """Whether a parameter is in the quadratic term."""
+        """Return whether a parameter is in the quadratic term."""
         return self.folds[0].program.ridge >= 0
 
     @property
     def best(self) -> int:
-        """The knot with the smallest error."""
+        """Return the knot with the smallest error."""
         return int(self.squares.argmin())
 
     def holds(self, corner: Corner) -> bool:
-        """Whether the knot at a corner is solved."""
+        """Return whether the knot at a corner is solved."""
         return corner in self._number
 
     def add(self, corner: Corner) -> int:
-        """The number of the knot at a corner, solved if it is new."""
+        """Return the number of the knot at a corner, solved if it is new."""
         if corner in self._number:
             return self._number[corner]
         if self.workers > 1 and len(self.folds) > 1:
@@ -91,8 +91,8 @@ class KnotStore:
         for corner in self.corners[count:]:
             self._number.pop(corner, None)
         del self.corners[count:]
-        for own in self.knots:
-            del own[count:]
+        for knots_of_fold in self.knots:
+            del knots_of_fold[count:]
         self.errors, self.error_radii, self.squares = (
             self.errors[:count],
             self.error_radii[:count],
@@ -103,7 +103,7 @@ class KnotStore:
         self.trim()
         self.solves += len(knots)
         e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, knots, strict=True)])
-        radius = sum(fold.blur(knot) for fold, knot in zip(self.folds, knots, strict=True))
+        radius = sum(fold.errors_radius(knot) for fold, knot in zip(self.folds, knots, strict=True))
         for knots_of_fold, knot in zip(self.knots, knots, strict=True):
             knots_of_fold.append(knot)
         self.errors = np.vstack([self.errors, e])
@@ -123,7 +123,7 @@ class KnotStore:
         return reaches, loss
 
     def _radius(self, f: int, i: int) -> Array:
-        """The assumed largest distance of an optimum from a knot, coordinate by coordinate."""
+        """Return the assumed largest distance of an optimum from a knot, coordinate by coordinate."""
         if (f, i) not in self._radii:
             self._radii[f, i] = self.folds[f].program.radius(self.knots[f][i].x)
         return self._radii[f, i]
@@ -132,7 +132,7 @@ class KnotStore:
         return min(self.folds[f].program.tau(self.corners[i]) for i in at)
 
     def radii(self, f: int, at: Sequence[int]) -> tuple[Array, Array]:
-        """Q and R of a fold, in the units of its program."""
+        """Return Q and R of a fold, in the units of its program."""
         n, tau = len(at), self._least_tau(f, at)
         Q, R = np.zeros((n, n)), np.zeros((n, n))
         for i in range(n):
@@ -143,7 +143,7 @@ class KnotStore:
         return Q, R
 
     def _pair(self, f: int, i: int, j: int, tau: float) -> tuple[float, float]:
-        """Q_ij and R_ij: the product of the knots, and the covariance that a ridge weight leaves."""
+        """Return Q_ij and R_ij: the product of the knots, and the covariance that a ridge weight leaves."""
         key = (f, min(i, j), max(i, j))
         program, first, second = self.folds[f].program, self.knots[f][i], self.knots[f][j]
         difference = abs(program.tau(self.corners[i]) - program.tau(self.corners[j]))

@@ -14,7 +14,7 @@ __all__ = ["output_map", "weighed_map"]
 
 
 def output_map(machine: Machine, columns: Mapping[int, int], size: int, validation_set: ValidationSet) -> Array:
-    """The values of all outputs that are validated, by output and column; ``columns`` has the places."""
+    """Return the values of all outputs that are validated, by output and column; ``columns`` has the places."""
     terms = [machine.outputs.terms[name] for name in validation_set.targets]
     return np.vstack(
         [
@@ -28,7 +28,7 @@ def output_map(machine: Machine, columns: Mapping[int, int], size: int, validati
 def _map(
     machine: Machine, columns: dict[int, int], size: int, terms: tuple[Term, ...], X_val: Array, column: int
 ) -> Array:
-    """The matrix that takes a solution of the program to the values of one output, or of one of its columns."""
+    """Return the matrix that takes a solution of the program to the values of one output, or of one of its columns."""
     M = np.zeros((X_val.shape[0], size))
     for compiled in machine._compiled:
         if any(compiled.substrate is term for term in terms):
@@ -43,7 +43,9 @@ def _map(
 def weighed_map(
     machine: Machine, columns: Mapping[int, int], size: int, validation_set: ValidationSet
 ) -> tuple[Array, Array]:
-    """The same times the roots of the rows' weights, and the targets times them: the weighted squares are squares."""
+    """Return the same times the roots of the rows' weights, and the targets times them: the weighted squares are
+    squares.
+    """
     M = output_map(machine, columns, size, validation_set)
     if validation_set.weights is None:
         return M, validation_set.stacked_targets

@@ -80,7 +80,7 @@ class Knot:
     """A primal and dual point at one value.
 
     The primal point x, the multipliers of the rows (dual), their slacks from above, the gap, the part of the gap
-    (allowance) that covers the residual of stationarity, and how far in each coordinate (apart) a point
+    (allowance) that covers the residual of stationarity, and how far in each coordinate (radius) a point
     is from x that is feasible exactly.
     """
 
@@ -105,7 +105,7 @@ class ParametricQP:
         self.P, q, A, b, self.columns, equalities = numbers
         #: Whether rho is one over the parameter, by which the machine was divided.
         self.inverse = weighs_all_squares(numbers, elsewhere)
-        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0)[1] - q
+        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0).q - q
         self.q0 = (q - self.q1) / unit
         if not self.inverse:
             refuse_other_dependence(parameter.name(), numbers, elsewhere, unit * self.q0, self.q1)
@@ -116,7 +116,13 @@ class ParametricQP:
         rows, m = sp.csr_array(sp.vstack([self.A, -self.G])), self.b.size
         every = np.append(-self.b, self.h)
         self.program = ConeProgram(
-            sp.csr_array(self.P), self.q0, rows, every, np.arange(m), np.arange(m, every.size), ()
+            P=sp.csr_array(self.P),
+            q=self.q0,
+            A=rows,
+            b=every,
+            equal=np.arange(m),
+            linear=np.arange(m, every.size),
+            cone_blocks=(),
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
@@ -129,11 +135,11 @@ class ParametricQP:
         return np.asarray(self.q0 + rho / self.unit * self.q1)
 
     def penalty(self, x: Array) -> float:
-        """The penalty, which rho weighs."""
+        """Return the penalty, which rho weighs."""
         return float(self.q1 @ x)
 
     def solve(self, rho: float) -> Knot:
-        """The polished knot at rho; raises where the solver fails."""
+        """Return the polished knot at rho; raises where the solver fails."""
         knots: list[Knot] = []
         structured = self._by_structure(rho) if self.q0.size > _STRUCTURED else None
         if structured is not None:
@@ -155,7 +161,7 @@ class ParametricQP:
         return None if isinstance(structure, str) else structure
 
     def _by_structure(self, rho: float) -> Knot | None:
-        """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
+        """Return the knot of the structured interior-point method, which needs no polishing; None where it fails."""
         program = replace(self.program, q=self.linear(rho))
         structure = None if self._structure is None else renew(self._structure, program)
         point = None if structure is None else structured_solution(structure, warm=self._warm)
@@ -167,13 +173,15 @@ class ParametricQP:
         return self._knot(rho, point.x, dual, towards(self.program, point.x, point.inside))
 
     def limit(self, rho: float, near: Knot) -> Knot | None:
-        """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
+        """Return the knot at rho on the segment of another one, by its active rows; None where the linear system
+        fails.
+        """
         rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
         points = self._polish(rho, near.x, rho / near.value * near.dual, rows)
         return self._best(rho, points) if points else None
 
     def _best(self, rho: float, points: list[Point]) -> Knot:
-        """The knot of the point that is nearest to optimal by a quick estimate."""
+        """Return the knot of the point that is nearest to optimal by a quick estimate."""
         return self._knot(rho, *min(points, key=lambda point: self._merit(rho, *point)))
 
     def _merit(self, rho: float, x: Array, dual: Array) -> float:
@@ -186,7 +194,7 @@ class ParametricQP:
         return merit if np.isfinite(merit) else np.inf
 
     def _interior(self, rho: float, accuracy: float) -> tuple[Array, Array] | None:
-        """The solver's point, None where it failed; one that only stalled is judged by its gap."""
+        """Return the solver's point, None where it failed; one that only stalled is judged by its gap."""
         import piqp
 
         dense = self.q0.size * (self.h.size + self.b.size) < 2_000_000
@@ -202,7 +210,7 @@ class ParametricQP:
         return point if usable else None
 
     def _polish(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
-        """The points computed between a guess of the active rows and the final ones."""
+        """Return the points computed between a guess of the active rows and the final ones."""
         points: list[Point] = []
         visited: set[bytes] = set()
         for _ in range(_ROUNDS):
@@ -242,15 +250,17 @@ class ParametricQP:
         return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
     def _knot(self, rho: float, x: Array, dual: Array, step: Step | None = None) -> Knot:
-        """The knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
+        """Return the knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
         feasible_point = self.feasible.near(x, step)
         if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(rho, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
+            return Knot(
+                value=rho, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
+            )
         return self.at(rho, feasible_point, dual)
 
     def at(self, rho: float, point: FeasiblePoint, dual: Array) -> Knot:
-        """The knot at a feasible point, with its gap."""
+        """Return the knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
@@ -259,26 +269,34 @@ class ParametricQP:
         a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
         gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
-        return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.radius)
+        return Knot(
+            value=rho,
+            x=point.x,
+            dual=dual,
+            slack=above,
+            gap=gap,
+            allowance=(1.0 + _YOUNG) * allowance,
+            radius=point.radius,
+        )
 
     @cached_property
     def _ties(self) -> CoordinateBounds:
         return CoordinateBounds.of(self.program, _LARGEST)
 
     def _rounding(self, rho: float) -> Array:
-        """The distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
+        """Return the distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
         high, low = add(multiply(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
         return np.abs((high - self.linear(rho)) + low)
 
     def radius(self, x: Array) -> Array:
-        """The assumed largest distance of each coordinate of an optimum from x."""
+        """Return the assumed largest distance of each coordinate of an optimum from x."""
         radius = np.zeros_like(x)
         for start, stop in pairwise(self._starts):
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
     def cross(self, first: Knot, second: Knot) -> float:
-        """Slacks of one knot times multipliers of the other, both ways.
+        """Return the slacks of one knot times multipliers of the other, both ways.
 
         Along a chord an allowance shrinks like theta, not like its square; the remainder is part of the cross term.
         """
@@ -287,12 +305,14 @@ class ParametricQP:
         return (1.0 + _YOUNG) * products + first.allowance + second.allowance
 
     def distance(self, first: Array, second: Array) -> float:
-        """Half the squared distance in the norm of P."""
+        """Return half the squared distance in the norm of P."""
         step = first - second
         return 0.5 * float(step @ (self.P @ step))
 
     def tie(self, M: Array, x: Array) -> OutputBound | None:
-        r"""A bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M d."""
+        r"""Return a bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M
+        d.
+        """
         condition = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
         return (
             condition
@@ -301,5 +321,5 @@ class ParametricQP:
         )
 
     def least_penalty(self) -> float | None:
-        """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
+        """Return the smallest penalty that the constraints allow, by a linear program; None where there is none."""
         return least(self.q1, self.A, self.b, self.G, self.h)

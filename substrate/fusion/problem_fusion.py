@@ -84,7 +84,7 @@ class ProblemFusion:
 
     @property
     def gap(self) -> float:
-        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
         difference = self.validation_error - self.lower_bound
         if difference <= 0.0:
             return 0.0
@@ -156,7 +156,7 @@ def fuse_problem(
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
     with late_progress("fuse_problem", limits) as shown:
-        search = CellSearch([family], target, limits, progress or shown, floor)
+        search = CellSearch(families=[family], gap=target, limits=limits, progress=progress or shown, floor=floor)
         box, cut_off = solvable_box([family], box)
         search.run(box)
         return _result(parameters, box, cut_off, family, search)
@@ -208,9 +208,21 @@ def _result(
     proof = collect_proof(search, names, box, values, error, lower)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
-    gap_row = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
+    gap_row = Row(
+        name="gap of the search",
+        value=error - lower if np.isfinite(lower) else np.inf,
+        scale=scale,
+        tolerance=search.gap,
+        formula=formula,
+    )
     size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
-    optimal = Row("optimality", knot.epsilon, size, _OPTIMAL, "objective - its dual bound, at the values chosen")
+    optimal = Row(
+        name="optimality",
+        value=knot.epsilon,
+        scale=size,
+        tolerance=_OPTIMAL,
+        formula="objective - its dual bound, at the values chosen",
+    )
     title = f"Fusion over {' and '.join(names)}"
     if not gap_row.passes:
         title += (
@@ -226,9 +238,19 @@ def _result(
     family.assign(knot)
     tried = np.array(list(search.knots))
     errors = np.array([knots[0].validation for knots in search.knots.values()])
-    proved = dict(zip(names, box, strict=True))
-    known = (values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
-    return ProblemFusion(*known, search.limits.estimate)
+    return ProblemFusion(
+        values=values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(names, box, strict=True)),
+        tried=tried,
+        validation_errors=errors,
+        solves=search.solves,
+        stop=search.stop,
+        certificate=certificate,
+        proof=proof,
+        estimate=search.limits.estimate,
+    )
 
 
 def search_facts(search: CellSearch) -> list[tuple[str, str]]:
@@ -242,9 +264,9 @@ def search_facts(search: CellSearch) -> list[tuple[str, str]]:
 
 
 def _check_parameters(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float, float]]]:
-    """The parameters and their ranges, or why they cannot be fused over."""
+    """Return the parameters and their ranges, or why they cannot be fused over."""
     if not isinstance(problem, cp.Problem):
-        raise DeclarationError(f"a cvxpy.Problem is fused, received {problem!r}")
+        raise DeclarationError(f"fuse_problem needs a cvxpy.Problem, received {problem!r}")
     if not isinstance(over, Mapping) or not over:
         raise DeclarationError(
             f"over is a dict of parameters and their ranges, {{weight: (1e-2, 1e3)}}, received {over!r}"

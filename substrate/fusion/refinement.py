@@ -41,7 +41,7 @@ _DOUBLINGS = 60
 
 
 def solve_all(folds: list[Fold], value: float, workers: int) -> None:
-    """One knot per fold."""
+    """Solve one knot per fold."""
     if workers < 2 or len(folds) < 2:
         for fold in folds:
             fold.solve(value)
@@ -51,7 +51,7 @@ def solve_all(folds: list[Fold], value: float, workers: int) -> None:
 
 
 def span_knots(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
-    """The first knots, from zero to two values where the penalty does not shrink any more, or to a given value."""
+    """Solve the first knots, from zero to two values where the penalty shrinks no more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.size or fold.program.unit for fold in folds)
     first = _start(folds, _FIRST * unit if up_to is None else min(_FIRST * unit, 1e-5 * up_to))
@@ -73,7 +73,7 @@ def span_knots(folds: list[Fold], workers: int, up_to: float | None, limits: Lim
 
 
 def _start(folds: list[Fold], first: float) -> float:
-    """The knots at zero, where bounds like t are not unique, and at a tiny value, which is returned.
+    """Return the knots at zero, where bounds like t are not unique, and at a tiny value, which is returned.
 
     A knot at zero is the limit along the segment of the tiny rho. Where a fold has none, the tiny value is the smallest
     of a few that can be solved, and its primal point is used at zero too.
@@ -99,7 +99,9 @@ def _start(folds: list[Fold], first: float) -> float:
 
 
 def _by_limit(fold: Fold, first: float) -> bool:
-    """Whether the segment that begins at zero was found: then its knots at zero and at a tiny value are the fold's."""
+    """Return whether the segment that begins at zero was found: then its knots at zero and at a tiny value are the
+    fold's.
+    """
     for further in (1e5, 1e3):
         near = fold.program.solve(further * first)
         zero, tiny = fold.program.limit(0.0, near), fold.program.limit(first, near)
@@ -110,7 +112,7 @@ def _by_limit(fold: Fold, first: float) -> bool:
 
 
 def _stand_in(fold: Fold, low: float) -> None:
-    """A knot at zero from the primal point of a small rho and the multipliers of zero.
+    """Add a knot at zero from the primal point of a small rho and the multipliers of zero.
 
     With different primal x and dual w, the optimum is within twice the gap of x, hence the factors.
     """
@@ -118,8 +120,18 @@ def _stand_in(fold: Fold, low: float) -> None:
     limit = program.limit(0.0, near)
     at_zero = min([program.solve(0.0), *([limit] if limit else [])], key=lambda knot: knot.gap)
     gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.radius)
-    fold.knots[low] = Knot(low, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.radius)
+    fold.knots[0.0] = Knot(
+        value=0.0, x=near.x, dual=at_zero.dual, slack=near.slack, gap=2.0 * gap, allowance=2.0 * gap, radius=near.radius
+    )
+    fold.knots[low] = Knot(
+        value=low,
+        x=near.x,
+        dual=near.dual,
+        slack=near.slack,
+        gap=2.0 * near.gap,
+        allowance=2.0 * near.gap,
+        radius=near.radius,
+    )
 
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
@@ -143,11 +155,11 @@ class Refined:
 
     @property
     def best(self) -> int:
-        """The knot with the smallest error; the largest of several that are equal."""
+        """Return the knot with the smallest error; the largest of several that are equal."""
         return int(self.order()[0])
 
     def order(self, positive: bool = False) -> NDArray[np.intp]:
-        """The knots by their error, the larger of two equal ones first; ``positive`` leaves out that at zero.
+        """Return the knots by their error, the larger of two equal ones first; ``positive`` leaves out that at zero.
 
         A knot at zero may have been taken from a small value that can be solved: its machine is that of the small one.
         """
@@ -155,7 +167,7 @@ class Refined:
         return np.asarray(every[self.values[every] > 0.0] if positive else every, dtype=np.intp)
 
     def ends(self, value: float) -> list[tuple[str, str]]:
-        """Facts for a certificate where the chosen value is at an end of its range."""
+        """Return facts for a certificate where the chosen value is at an end of its range."""
         chosen, best = f"{value:g}", int(np.abs(self.values - value).argmin())
         if best == 0:
             return [("choice", f"at {chosen}, the lower end of its range")]
@@ -202,19 +214,19 @@ class IntervalSpace:
 
     @property
     def solves(self) -> int:
-        """How many programs were solved."""
+        """Return how many programs were solved."""
         return _common(self.folds).size * len(self.folds)
 
     @property
     def best(self) -> float:
-        """The smallest sum of squares at a knot."""
+        """Return the smallest sum of squares at a knot."""
         values = _common(self.folds)
         if values.size != self._best[0]:
             self._best = values.size, float(_squares(self.folds, values).min(initial=np.inf))
         return self._best[1]
 
     def target(self) -> float:
-        """The bound at which an interval is settled."""
+        """Return the bound at which an interval is settled."""
         best = self.best
         return best - (1.0 - MARGIN) * self.gap * max(best, self.least)
 
@@ -224,10 +236,10 @@ class IntervalSpace:
         values = _common(self.folds)
         beyond = _bound_beyond(self.folds, values)
         tail = [] if beyond is None else [Interval(float(values[-1]), np.inf, beyond)]
-        return [self._bounded(float(low), float(high)) for low, high in pairwise(values)] + tail
+        return [self._bound_interval(float(low), float(high)) for low, high in pairwise(values)] + tail
 
     def priority(self, cell: Interval) -> float:
-        """The bound."""
+        """Return the bound of an interval: the smallest is first."""
         return cell.bound
 
     def refine(self, cell: Interval, target: float) -> list[Interval]:
@@ -243,10 +255,12 @@ class IntervalSpace:
         self.limits.check(self.solves, len(self.folds))
         middle = float(cell.low + np.clip(cell.place, 0.1, 0.9) * width)
         solve_all(self.folds, middle, self.workers)
-        return [self._bounded(cell.low, middle), self._bounded(middle, cell.high)]
+        return [self._bound_interval(cell.low, middle), self._bound_interval(middle, cell.high)]
 
-    def _bounded(self, low: float, high: float) -> Interval:
-        """The larger one of both bounds; the second is computed where the first leaves a better value possible."""
+    def _bound_interval(self, low: float, high: float) -> Interval:
+        """Return the larger one of both bounds; the second is computed where the first leaves a better value
+        possible.
+        """
         ends = np.array([low, high])
         pairs = [fold.track(ends).quadratics() for fold in self.folds]
         errors, radii = (np.sum(parts, axis=0) for parts in zip(*pairs, strict=True))
@@ -254,7 +268,7 @@ class IntervalSpace:
         bound = float(bounds[0])
         if bound < self.best:
             bound = max(bound, _directional(self.folds, low, high))
-        return Interval(low, high, bound, float(places[0]), errors, radii)
+        return Interval(low=low, high=high, bound=bound, place=float(places[0]), errors=errors, radii=radii)
 
 
 def refine(
@@ -275,14 +289,16 @@ def refine(
     limits = budget if isinstance(budget, Limits) else Limits(budget)
     if not all(np.isfinite(fold.sigma) for fold in folds):
         return _grid(folds, gap, limits, progress, workers, up_to)
-    space = IntervalSpace(folds, gap, limits, workers, up_to, least)
+    space = IntervalSpace(folds=folds, gap=gap, limits=limits, workers=workers, up_to=up_to, least=least)
     search = BestFirst[Interval](space, limits, progress, f"the gap of {gap:g} is met")
     search.run()
     values = _common(folds)
     squares = _squares(folds, values)
     complete = any(np.isinf(cell.high) for cell in search.cells)
     lower = _BELOW * min(search.lower_bound, float(squares.min()))
-    return Refined(values, squares, lower, complete, space.solves, search.stop)
+    return Refined(
+        values=values, squares=squares, lower_bound=lower, complete=complete, solves=space.solves, stop=search.stop
+    )
 
 
 def _grid(
@@ -304,11 +320,18 @@ def _grid(
     except (KeyboardInterrupt, SolverError, SpentError) as error:
         stop = end_by(error, bool(_common(folds).size))
     values = _common(folds)
-    return Refined(values, _squares(folds, values), -np.inf, False, values.size * len(folds), stop)
+    return Refined(
+        values=values,
+        squares=_squares(folds, values),
+        lower_bound=-np.inf,
+        complete=False,
+        solves=values.size * len(folds),
+        stop=stop,
+    )
 
 
 def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
-    """A lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
+    """Return a lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
     radii, squares = [], []
     for fold in folds:
         radius = fold.tail(values)
@@ -321,12 +344,12 @@ def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
 
 
 def _common(folds: list[Fold]) -> Array:
-    """The values at which every fold has a knot."""
+    """Return the values at which every fold has a knot."""
     return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
 
 
 def _squares(folds: list[Fold], values: Array) -> Array:
-    """The sum of squares of all folds at each of the common knots."""
+    """Return the sum of squares of all folds at each of the common knots."""
     total = np.zeros(values.size)
     for fold in folds:
         errors = [fold.errors(fold.knots[float(value)]) for value in values]
@@ -335,7 +358,7 @@ def _squares(folds: list[Fold], values: Array) -> Array:
 
 
 def _directional(folds: list[Fold], low: float, high: float) -> float:
-    """The bound in the direction of the error between two knots."""
+    """Return the bound in the direction of the error between two knots."""
     sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
     errors_at_ends = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
     radii = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
@@ -350,7 +373,7 @@ def _directional(folds: list[Fold], low: float, high: float) -> float:
 
 
 def _choose_cut_of_grid(values: Array, squares: Array, gap: float) -> float | None:
-    """Without bounds: a geometric grid first, since a minimum may be anywhere, then the neighbours of its best knot."""
+    """Choose a cut without bounds: a geometric grid, since a minimum may be anywhere, then next to its best knot."""
     low, high = values[1:-1], values[2:]  # the first interval starts at zero
     ratios = high / low
     if ratios.size and ratios.max() > _RATIO:

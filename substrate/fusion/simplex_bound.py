@@ -74,7 +74,7 @@ class SimplexBound:
 
 
 def nearest_combination(E: Array) -> Array:
-    """The combination (weights at least zero, of sum one) of a few rows that has the smallest norm, nearly."""
+    """Return the combination (weights at least zero, of sum one) of a few rows that has the smallest norm, nearly."""
     K = E @ E.T
     n = K.shape[0]
     K = K + 1e-15 * max(float(np.trace(K)), 1e-300) * np.eye(n)
@@ -99,14 +99,14 @@ Forms = tuple[Array, Array]
 
 
 def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.inf) -> SimplexBound:
-    """The bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
+    """Return the bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
     at = list(vertices)
     forms = [store.radii(f, at) for f in range(len(store.folds))]
     return bound_simplex(store.errors[at], store.error_radii[at], forms, lambda u: store.along(u, at), enough)
 
 
 def bound_simplex(E: Array, radii: Array, forms: Sequence[Forms], along: Along, enough: float = np.inf) -> SimplexBound:
-    """The bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
+    """Return the bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
     place = nearest_combination(E)
     nearest = place @ E
     length = float(np.linalg.norm(nearest))
@@ -122,11 +122,11 @@ def bound_simplex(E: Array, radii: Array, forms: Sequence[Forms], along: Along, 
     chosen = int(np.argmax(lows))
     beta = lows[chosen] if lows[chosen] >= enough else least_difference(a, choices[chosen], enough)
     value = _BELOW * max(beta, 0.0) ** 2
-    return SimplexBound(value, length**2, place, choices[chosen], beta < enough)
+    return SimplexBound(value=value, flat=length**2, place=place, radii=choices[chosen], sharp=beta < enough)
 
 
 def _stack_forms(forms: Sequence[Forms], reaches: Sequence[float], factor: float) -> Array:
-    """One quadratic form for all folds, in units of y squared, ridge weights included."""
+    """Return one quadratic form for all folds, in units of y squared, ridge weights included."""
     n = forms[0][0].shape[0]
     whole, weights = [], []
     for (Q, R), sigma in zip(forms, reaches, strict=True):

@@ -59,12 +59,12 @@ def bound_game(M: Array) -> float:
 
 
 def _prove(M: Array, mu: Array) -> float:
-    """What weights mu of the points prove."""
+    """Return what weights mu of the points prove."""
     return float((mu @ M - relative_rounding(4.0 * M.shape[0]) * (np.abs(mu) @ np.abs(M))).min())
 
 
 def _strategy(M: Array) -> Array:
-    """Weights mu that are optimal up to rounding."""
+    """Return weights mu that are optimal up to rounding."""
     n = M.shape[0]
     if M.shape == (2, 2):
         rise = M[0] - M[1]  # mu M = M[1] + mu_0 rise, equal in both columns

@@ -103,12 +103,12 @@ def solve_candidates(
     if best is None:
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
-        again = Candidate(best.values, best.knot)
+        candidate_again = Candidate(best.values, best.knot)
         try:
-            best = _solve(final, machines, sets, again)
+            best = _solve(final, machines, sets, candidate_again)
         except KeyboardInterrupt:
             interrupted = True
-            best = _solve(final, machines, sets, again)
+            best = _solve(final, machines, sets, candidate_again)
     return replace(best, interrupted=interrupted)
 
 
@@ -123,14 +123,21 @@ def _solve(
     )
     total = sum(validation_set.total(values) for validation_set, values in zip(sets, predicted, strict=True))
     if len(machines) == 1 and machines[0] is final:
-        return ValidatedMachine(candidate.values, results[0], errors, candidate.errors, total)
+        return ValidatedMachine(
+            values=candidate.values, result=results[0], errors=errors, knot=candidate.errors, total=total
+        )
     return ValidatedMachine(
-        candidate.values, final.solve(**values_given), errors, candidate.errors, total, tuple(results)
+        values=candidate.values,
+        result=final.solve(**values_given),
+        errors=errors,
+        knot=candidate.errors,
+        total=total,
+        folds=tuple(results),
     )
 
 
 def _agrees(machine: ValidatedMachine, sets: Sequence[ValidationSet]) -> bool:
-    """Whether the squares of the machines are those of their knots."""
+    """Return whether the squares of the machines are those of their knots."""
     targets = np.concatenate([validation_set.stacked_targets for validation_set in sets])
     negligible = _NOTHING * targets.size * float(np.var(targets))
     return float(machine.errors @ machine.errors) <= (1.0 + _AGREES) * float(machine.knot @ machine.knot) + negligible
@@ -160,7 +167,15 @@ def certify_search(
     # an error of rounding size requires no bound
     scale = max(error, least_error(validation_sets)) + (rounding**2 if validation_sets[0].loss == SQUARED else rounding)
     name, formula = gap_row
-    rows_found = [Row(name, error - lower if np.isfinite(lower) else np.inf, scale, gap, formula)]
+    rows_found = [
+        Row(
+            name=name,
+            value=error - lower if np.isfinite(lower) else np.inf,
+            scale=scale,
+            tolerance=gap,
+            formula=formula,
+        )
+    ]
     if not rows_found[0].passes:
         title += (
             f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(rows_found[0], trials)})"
@@ -169,7 +184,9 @@ def certify_search(
     size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
     difference = float(np.linalg.norm(chosen.errors - chosen.knot))
     formula = "||e^v of the knot - e^v of the machine||"
-    rows_found.append(Row("knot and machine agree", difference, size, tolerance, formula))
+    rows_found.append(
+        Row(name="knot and machine agree", value=difference, scale=size, tolerance=tolerance, formula=formula)
+    )
     facts = [("validation", validation_sets[0].loss.words), *facts]
     machine = chosen.result.certificate
     return Certificate(title, (*machine.rows, *rows_found), (*machine.record, *facts))
@@ -181,7 +198,7 @@ def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
 
 
 def least_error(sets: Sequence[ValidationSet]) -> float:
-    """The mean validation error below which one counts as none."""
+    """Return the mean validation error below which one counts as none."""
     return sets[0].loss.least(np.concatenate([validation_set.stacked_targets for validation_set in sets]))
 
 

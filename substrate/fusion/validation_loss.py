@@ -18,7 +18,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["SQUARED", "ValidationLoss", "checked_loss"]
+__all__ = ["SQUARED", "ValidationLoss", "check_loss"]
 
 #: The losses by name, with the words of a certificate.
 _WORDS = {
@@ -42,12 +42,12 @@ class ValidationLoss:
 
     @property
     def words(self) -> str:
-        """The loss in words, for a certificate."""
+        """Return the loss in words, for a certificate."""
         return f"{_WORDS[self.name]} at {self.level:g}" if self.name == "pinball" else _WORDS[self.name]
 
     @property
     def is_signed(self) -> bool:
-        """Whether the targets are labels."""
+        """Return whether the targets are labels."""
         return self.name in ("hinge", "log_loss")
 
     def check(self, targets: Array) -> None:
@@ -58,7 +58,7 @@ class ValidationLoss:
             )
 
     def total(self, targets: Array, values: Array, weights: Array) -> float:
-        """The weighted sum of the loss."""
+        """Return the weighted sum of the loss."""
         if self.name == "squared":
             each = (targets - values) ** 2
         elif self.name == "mean_absolute":
@@ -72,7 +72,7 @@ class ValidationLoss:
         return float(weights @ each)
 
     def expression(self, targets: Array, values: Any, weights: Array) -> Any:
-        """The weighted sum of the loss as a convex expression of cvxpy."""
+        """Return the weighted sum of the loss as a convex expression of cvxpy."""
         import cvxpy as cp
 
         if self.name == "squared":
@@ -87,7 +87,9 @@ class ValidationLoss:
         return weights @ cp.logistic(-cp.multiply(targets, values))
 
     def least(self, targets: Array) -> float:
-        """The mean loss below which one counts as none: a millionth of the variance, or of the size, of the targets."""
+        """Return the mean loss below which one counts as none: a millionth of the variance, or of the size, of the
+        targets.
+        """
         if self.is_signed:
             return _NOTHING
         spread = float(np.std(targets))
@@ -97,8 +99,8 @@ class ValidationLoss:
 SQUARED = ValidationLoss()
 
 
-def checked_loss(loss: Any) -> ValidationLoss:
-    """The loss that is meant by a name, or by a pair ("pinball", level)."""
+def check_loss(loss: Any) -> ValidationLoss:
+    """Return the loss that is meant by a name, or by a pair ("pinball", level)."""
     name, level = loss, 0.5
     if isinstance(loss, (tuple, list)) and len(loss) == 2 and loss[0] == "pinball":
         name = "pinball"

@@ -12,7 +12,7 @@ __all__ = ["component_variations"]
 
 
 def component_variations(machine: Machine, fold: Any, knots: Sequence[Any]) -> Array | None:
-    """The maximal variation of every component at the knots, where a machine has components."""
+    """Return the maximal variation of every component at the knots, where a machine has components."""
     compiled = machine._compiled[0]
     components = compiled.frame.components
     if len(machine._compiled) > 1 or components is None or len(components) < 2:

@@ -131,7 +131,7 @@ def test_other_files_are_refused(fused, tmp_path):
 
     X = np.linspace(0.0, 1.0, 8)[:, None]
     LSSVMRegressor(RBF(1.0)).fit(X, X[:, 0]).save(tmp_path / "model.npz")
-    with pytest.raises(DataError, match="no proof of a fusion"):
+    with pytest.raises(DataError, match="not a saved proof of a fusion"):
         check_fusion(tmp_path / "model.npz")
     proof = replace(fused[0].proof, thetas=fused[0].proof.thetas[:-1])
     with pytest.raises(DataError, match="do not fit together"):

@@ -12,7 +12,7 @@ from substrate import Machine, Substrate
 from substrate.errors import SolverError
 from substrate.fusion.fuse import _fold
 from substrate.fusion.refinement import refine
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise
 from substrate.penalized.homotopy.chord_certificate import interval_bounds
 
@@ -28,7 +28,7 @@ def fold(seed=0, n=12, d=2, n_val=8):
     s = Substrate(Componentwise(RBF(1.5)), X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
-    return _fold(machine, rho, checked_validation(machine, V, w))
+    return _fold(machine, rho, check_validation(machine, V, w))
 
 
 @pytest.mark.parametrize("seed", first(1, range(2)))
@@ -65,7 +65,7 @@ def test_no_knot_lies_off_the_path():
     s = Substrate(Componentwise(RBF(1.0)), X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
-    one = _fold(machine, rho, checked_validation(machine, V, w))
+    one = _fold(machine, rho, check_validation(machine, V, w))
     found = refine([one], 1e-5, 300, quiet)
     assert found.stop == "the gap of 1e-05 is met"
     for value in found.values:
