@@ -40,12 +40,10 @@ Theta = tuple[float, ...]
 _RATIOS = (4.0, 10.0)
 #: The smallest positive value at the start, as a share of the largest, where the range begins at zero.
 _LOWEST = 1e-4
-#: How much better than needed a predicted bound may be missed by, as a share of the gap, before a cell is cut unseen.
-_HOPE = 0.15
 #: How far from all others a parameter of zero is, in logarithms.
 _FAR = 1e3
 #: How often a cell is cut at most by a prediction alone.
-_BLIND = 2
+_BLIND = 6
 #: Share of its loss on a cell that a chord may keep on a half of it, and the ratio of ends below which it counts.
 _SHRINKS, _SHORT = 0.9, 1.05
 #: Share of the gap that the residual of a dual point may take.
@@ -226,17 +224,20 @@ class CellSearch:
         cell.bound = max(cell.bound, self._bound_from_vertices(cell))
         if cell.bound < target and self._shrinks(cell):
             return self._cut_cell(cell, 0)
-        hopeful = self.priority(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
+        hopeful = self.priority(cell) >= target or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
-                    if s not in knot.fused:
-                        self._check()
-                        before = knot.is_known
-                        if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
-                            self._fused[fold].append(knot)
-            target = self.target()
-            cell.bound = max(cell.bound, self._bound_from_vertices(cell))
+                wanted = zip(knots, self._choose_multipliers(fold, knots), strict=True)
+                # a vertex without any h first: with one for each, the bound of one side may be enough
+                for knot, s in sorted(wanted, key=lambda pair: pair[0].is_known):
+                    if s in knot.fused or cell.bound >= target:
+                        continue
+                    self._check()
+                    before = knot.is_known
+                    if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
+                        self._fused[fold].append(knot)
+                    target = self.target()
+                    cell.bound = max(cell.bound, self._bound_from_vertices(cell))
         return [cell] if cell.bound >= target else self._cut_cell(cell, 0 if hopeful else cell.blind + 1)
 
     def _shrinks(self, cell: Cell) -> bool:

@@ -91,7 +91,7 @@ def bound_one_side(
 ) -> float:
     """Bound v on an interval by the end b: ``near`` are pairs (s, h_a(s)), ``far`` pairs (s, h_b(s)).
 
-    ``excess`` is D_ab, ``own`` D_aa, ``epsilon`` how far x_a may be from a minimum at a, all rounded up.
+    ``excess`` is D_ab, ``own_bound`` D_aa, ``epsilon`` how far x_a may be from a minimum at a, all rounded up.
     """
     if not near or not far or not np.isfinite(excess + epsilon + own_bound):
         return -np.inf
