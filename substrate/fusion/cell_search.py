@@ -202,11 +202,10 @@ class CellSearch:
 
     def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
         """Return the vertices of a cell, fold by fold."""
-        return [
-            [self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))
-        ]
+        return [[self.vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))]
 
-    def _vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
+    def vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
+        """Return what is known of a fold at weights, and at a place or over a simplex of the other parameters."""
         if len(places) == 1:
             return self.knots[self._join.join(theta, places[0])][fold]
         columns = self._columns_at[fold]
@@ -273,6 +272,13 @@ class CellSearch:
             for fold, knots in enumerate(self._columns(cell)):
                 for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
                     self.families[fold].fuse(knot, s, look=False)
+            # a column has no h of the cell that it was cut from: with the same s its own is at least as large
+            for fold, theta in product(range(len(self.families)), cell.corners):
+                column = self.vertex(fold, theta, cell.places)
+                siblings = [other.fused for (at, _), other in self._columns_at[fold].items() if at == theta]
+                for s in sorted({s for fused in siblings for s in fused}):
+                    if self._bound_from_vertices(cell) < self.lower_bound:
+                        self.families[fold].fuse(column, s, look=False)
 
     def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
         """Return both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""

@@ -230,6 +230,7 @@ class ConicFamily:
             copy_at._b_rounding = self._rounding_of(values)
             copy_at.d = self.d.copy()
             copy_at.d[0] += float(values @ self._d_places)
+            copy_at.witnesses = {}
             copy_at._arrange()
             self._at[place] = copy_at
         return self._at[place]
@@ -243,6 +244,11 @@ class ConicFamily:
         alone = simple.all(axis=0) & ((products != 0.0).sum(axis=0) + (self._b0 != 0.0) <= 1)
         size = np.abs(self._b0) + np.abs(products).sum(axis=0)
         return np.where(alone, 0.0, relative_rounding(2.0 * (len(place) + 1)) * size)
+
+    @property
+    def steps(self) -> tuple[Array, Array]:
+        """Return the slopes of b and of the objective's constant in the parameters of constraints, one row each."""
+        return self._b_places, self._d_places
 
     def slopes(self, point: ConicPoint) -> Array:
         """Return the slope of the optimal value in the parameters of constraints, by the multipliers of a solved
@@ -282,6 +288,7 @@ class ConicFamily:
         copy_over.reach = np.append(self.reach, 1.0)
         copy_over.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
         copy_over._free = True
+        copy_over.witnesses = {}
         copy_over._arrange()
         return copy_over
 

@@ -20,7 +20,8 @@ class ProgramNumbers:
     """A conic program whose objective is affine in weights: its parts P_i, q_i, d_i, one A and b, and the cones.
 
     ``cones`` are pairs of a kind and sizes, with the row where each kind begins; ``radius`` is the distance of an
-    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds.
+    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds. Parameters in
+    constraints add their values times the rows of ``b_steps`` to b, and times ``d_steps`` to the first d.
     """
 
     P: tuple[Any, ...]
@@ -30,6 +31,8 @@ class ProgramNumbers:
     b: Array
     cones: Cones
     radius: Array
+    b_steps: Array
+    d_steps: Array
 
     @classmethod
     def of(cls, family: Any) -> "ProgramNumbers":
@@ -52,6 +55,8 @@ class ProgramNumbers:
             b=family.b.copy(),
             cones=tuple(cones),
             radius=family.radius(),
+            b_steps=family.steps[0].copy(),
+            d_steps=family.steps[1].copy(),
         )
 
     def rows(self, kind: str) -> Iterator[slice]:
@@ -76,5 +81,11 @@ class ProgramNumbers:
             or any(abs(a - b).sum() for a, b in zip(self.P, other.P, strict=True))
         ):
             return False
-        pairs = ((self.q, other.q), (self.d, other.d), (self.b, other.b))
+        pairs = (
+            (self.q, other.q),
+            (self.d, other.d),
+            (self.b, other.b),
+            (self.b_steps, other.b_steps),
+            (self.d_steps, other.d_steps),
+        )
         return all(np.array_equal(first, second) for first, second in pairs)

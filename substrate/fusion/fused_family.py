@@ -24,7 +24,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
-from substrate.fusion.conic_family import ConicFamily, parameters_at
+from substrate.fusion.conic_family import ConicFamily, ConicPoint, parameters_at
 from substrate.fusion.conic_numbers import ProgramNumbers
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
@@ -162,6 +162,8 @@ class FusedColumn(FusedVertex):
     fused: dict[float, float] = field(default_factory=dict)
     radii: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
+    #: The dual points behind h, for a proof that can be checked again.
+    witnesses: dict[float, ConicPoint] = field(default_factory=dict)
 
     @property
     def theta(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -350,6 +352,7 @@ class FusedFamily:
         family.remember(point.x)
         self.both.remember(point.x[: self.both.q.shape[1]])
         lowest = family.lower_bound(theta, point, self.resolution / s)
+        column.witnesses[s] = family.witnesses[theta]
         terms, _ = family.terms(point.x, np.zeros_like(point.x))
         weighted_terms = family.coefficients(theta) * terms
         column.radii[s] = max(float(weighted_terms.sum()) - lowest, 0.0)
