@@ -9,7 +9,7 @@ import numpy as np
 from problems import fused_maximal_variation
 from substrate.arrays import Array
 from substrate.declarations.variation_expansion import component_grams
-from substrate.fusion.complementarity_program import _Program, _scip
+from substrate.fusion.complementarity_program import _ComplementarityModel, _scip
 
 __all__ = ["Bounded", "bounds_by_scip"]
 
@@ -24,7 +24,7 @@ class Bounded:
     seconds: float
 
 
-class _Grouped(_Program):
+class _Grouped(_ComplementarityModel):
     """The program with two weights, each from zero to ``top``: the box of the search, in the units of the targets."""
 
     top = 1.0

@@ -16,10 +16,10 @@ from benchmarks.table import Headline, Table, measure_rows, yes_no
 from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import checked_box
+from substrate.fusion.box import check_box
 from substrate.fusion.joint import _fold
 from substrate.fusion.knot_store import KnotStore
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise
 
 __all__ = ["run"]
@@ -125,11 +125,11 @@ def solver_of(built: Built) -> KnotStore:
     machine, over, box, validation = built
     terms = AffineTerms.of(machine.problem, list(over))
     names = [one.name() for one in over]
-    ends = checked_box(box, names, names[terms.ridge] if terms.ridge >= 0 else None)
-    return KnotStore([_fold(machine, terms, checked_validation(machine, *validation), ends)])
+    ends = check_box(box, names, names[terms.ridge] if terms.ridge >= 0 else None)
+    return KnotStore([_fold(machine, terms, check_validation(machine, *validation), ends)])
 
 
-def spread_over(ends: tuple[float, float], shares: Array) -> Array:
+def space_values(ends: tuple[float, float], shares: Array) -> Array:
     """Return values of a weight, geometric from a millionth of the upper end on; the smallest stands for zero."""
     low, high = ends
     values = np.asarray(high * (max(low / high, 1e-6)) ** (1.0 - shares))
@@ -140,13 +140,13 @@ def least_error(built: Built, shares: Array) -> tuple[float, float]:
     """Return the smallest validation error of a table of places in the box, one row each, and CPU seconds."""
     start = time.process_time()
     store = solver_of(built)
-    corners = np.column_stack([spread_over(ends, s) for ends, s in zip(built[2].values(), shares.T, strict=True)])
+    corners = np.column_stack([space_values(ends, s) for ends, s in zip(built[2].values(), shares.T, strict=True)])
     for corner in corners:
         store.add(tuple(map(float, corner)))
     return float(store.squares.min()) / built[3][1].size, time.process_time() - start
 
 
-def compared(built: Built, solves: int, error: float, seeds: int) -> tuple[str, str, str]:
+def compare(built: Built, solves: int, error: float, seeds: int) -> tuple[str, str, str]:
     """Return seconds and excess of a grid, and the median excess of random search with as many solves."""
     sides = np.linspace(0.0, 1.0, POINTS)
     grid, seconds = least_error(built, np.stack(np.meshgrid(sides, sides), axis=-1).reshape(-1, 2))
@@ -170,7 +170,7 @@ def row(case: Case, shortfalls: list[str], summary: list[Headline], grid: bool) 
     solves = watch.met.get(gap, (np.inf,))[0]
     work = f"weights with proof: {case.title}, {size} coordinates, to {gap:g}"
     summary.append(Headline(work, "solves of the trial", solves / most, most=1.0))
-    others = compared(built, len(found.path), found.validation_error, case.seeds) if grid else ("", "", "")
+    others = compare(built, len(found.path), found.validation_error, case.seeds) if grid else ("", "", "")
     target = "≤ " + " / ".join(map(str, asked))
     return (
         case.title,

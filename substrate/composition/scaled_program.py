@@ -30,11 +30,20 @@ class ScaledProgram:
 
     def hessian(self, u: Array) -> Array:
         """Return H u."""
-        s, m = self.structure, self.m
+        return self.curvature(u, self.structure.rows(u) if self.structure.squares.size else u)
+
+    def curvature(self, u: Array, rows: Array) -> Array:
+        """Return H u, where the rows at u are known."""
+        s = self.structure
         if not s.squares.size:
             return self.rate * s.quadratic(u)
-        squares = np.append(np.zeros(m), s.squares * s.rows(u)[m:])
+        squares = np.append(np.zeros(self.m), s.squares * rows[self.m :])
         return self.rate * (s.quadratic(u) + s.pull(squares))
+
+    def imbalance(self, u: Array, rows: Array, z: Array) -> Array:
+        """Return H u - G'z, where the rows at u are known, by one product with all rows."""
+        s = self.structure
+        return self.rate * s.quadratic(u) + s.pull(np.append(-z, self.rate * s.squares * rows[self.m :]))
 
     def slacks(self, u: Array) -> Array:
         """Return G u."""
@@ -69,18 +78,18 @@ class NewtonSystem:
 
     def solve(self, r1: Array, r2: Array, refinements: int = 2) -> tuple[Array, Array, Array]:
         """Return du, dz and G du, refined as a pair: products with large w would hide the rounding of one alone."""
-        du, dz, row_change = self._once(r1, r2)
+        du, dz, rows = self._once(r1, r2)
         p = self.problem
         for _ in range(refinements):
-            more, further, by = self._once(r1 - p.hessian(du) + p.pull(dz), r2 - row_change - dz / self.w)
-            du, dz, row_change = du + more, dz + further, row_change + by
-        return du, dz, row_change
+            more, further, by = self._once(r1 - p.imbalance(du, rows, dz), r2 - rows[: p.m] - dz / self.w)
+            du, dz, rows = du + more, dz + further, rows + by
+        return du, dz, rows[: p.m]
 
     def _once(self, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
         p = self.problem
         u, rows = self.factor.solve(r1, np.append(self.w * r2, np.zeros(p.structure.squares.size)))
-        row_change = rows[: p.m] / p.rate
-        return u / p.rate, self.w * (r2 - row_change), row_change
+        rows = rows / p.rate
+        return u / p.rate, self.w * (r2 - rows[: p.m]), rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +105,9 @@ class State:
 
     @classmethod
     def of(cls, p: ScaledProgram, u: Array, s: Array, z: Array) -> "State":
-        """Return that of an iterate."""
-        hu, gz, slack = p.hessian(u), p.pull(z), p.slacks(u) + p.h
+        """That of an iterate."""
+        rows = p.structure.rows(u)
+        hu, gz, slack = p.curvature(u, rows), p.pull(z), rows[: p.m] + p.h
         rd, rp, mu = hu + p.c - gz, slack - s, float(s @ z) / p.m
         residual = max(
             float(np.abs(rd).max()) / (1.0 + float(np.abs(gz).max(initial=0.0))),

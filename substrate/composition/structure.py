@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg.lapack import dormqr
-from scipy.sparse.linalg import spsolve_triangular
+from scipy.sparse.linalg import splu
 
 from substrate.arrays import Array
 from substrate.composition.cone_program import ConeProgram, IntegerArray
@@ -106,6 +106,15 @@ class Structure:
         """The transposed C and T."""
         return self.C.T, self.T.T
 
+    @cached_property
+    def definitions(self) -> Any:
+        """The equalities that define variables, transposed and factored.
+
+        A definition uses its own variable and later ones: the matrix is triangular, and its factors are no fuller.
+        """
+        E = self.program.equalities[self.eliminated.rows][:, self.eliminated.columns]
+        return splu(sp.csc_matrix(E.T), permc_spec="NATURAL", diag_pivot_thresh=0.0)
+
     def pull(self, weights: Array) -> Array:
         """Return the transposed rows times weights."""
         C, T = self.transposes
@@ -130,11 +139,8 @@ class Structure:
         every = np.zeros(program.b.size)
         every[program.linear[self.keep]] = z
         slope = program.P @ x + program.q - program.A.T @ every
-        # a definition uses its own variable and later ones: a triangular system
-        E = sp.csr_array(program.equalities[eliminated.rows][:, eliminated.columns])
-        every[program.equal[eliminated.rows]] = spsolve_triangular(
-            sp.csr_array(E.T), slope[eliminated.columns], lower=True
-        )
+        if eliminated.columns.size:
+            every[program.equal[eliminated.rows]] = self.definitions.solve(slope[eliminated.columns])
         if self.reflectors is not None:
             slope = program.P @ x + program.q - program.A.T @ every
             E = program.equalities[self.equal][:, self.dense].toarray()

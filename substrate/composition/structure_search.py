@@ -54,7 +54,10 @@ def renew(structure: Structure, program: ConeProgram) -> Structure | None:
     squares = np.concatenate([weight[s.eliminated.columns], weight[s.sparse_columns]])[s.squared]
     linear, P = _quadratic(program, s.eliminated, s.sparse_columns, s.dense, s.offset, s.reflectors)
     significance = None if s.significance is None else _significance(P, s.significance.squares)
-    return replace(s, program=program, squares=squares, linear=linear, P=P, significance=significance)
+    renewed = replace(s, program=program, squares=squares, linear=linear, P=P, significance=significance)
+    kept = vars(s)
+    vars(renewed).update({name: kept[name] for name in ("transposes", "definitions") if name in kept})
+    return renewed
 
 
 class _Finder:

@@ -33,7 +33,7 @@ _FAILED = "failed (no convergence)"
 _INSIDE = 1e-7
 #: Relative gaps of the iterates that a similar program may begin with, and the largest residual of such an iterate
 #: there, in units of its gap: a program that differs much begins farther back, or anew.
-_EARLY, _READY = (1e-1, 3e-2, 1e-2, 3e-3), 5.0
+_EARLY, _READY = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3), 5.0
 #: Growth of the residual near the end that ends the iteration.
 _LOST = 100.0
 #: Share of the way to the boundary that a step takes.
@@ -121,21 +121,27 @@ def _without_rows(p: ScaledProgram) -> _IteratedPoint | str:
     return _IteratedPoint(u=u, z=np.zeros(0), gap=0.0, residual=residual, steps=1) if residual <= _USABLE else _FAILED
 
 
-def _start(p: ScaledProgram, warm: Warm | None) -> Iterate:
-    """Return the latest of the iterates whose residual here is not too large for its gap; or a first one."""
-    for iterate in reversed(warm or ()):
-        state = State.of(p, *p.into(iterate))
+def _start(p: ScaledProgram, warm: Warm | None) -> list[Iterate]:
+    """Return the iterates up to the latest whose residual here is not too large for its gap, which is the last of them.
+
+    Earlier ones stay as they are for programs that differ more; without any, a first one.
+    """
+    iterates = [p.into(iterate) for iterate in warm or ()]
+    while iterates:
+        state = State.of(p, *iterates[-1])
         if state.residual <= _READY * state.gap:
-            return p.into(iterate)
-    return _cold(p)
+            return iterates
+        iterates.pop()
+    return [_cold(p)]
 
 
 def _iterate(
     p: ScaledProgram, deadline: float | None, verbose: bool, warm: Warm | None, accuracy: float
 ) -> _IteratedPoint | str:
     m = p.m
-    u, s, z = _start(p, warm)
-    early: list[Iterate] = [(u, s, z)] * len(_EARLY)
+    start = _start(p, warm)
+    u, s, z = start[-1]
+    early = [*start, *([start[-1]] * (len(_EARLY) - len(start)))]
     best: _IteratedPoint | None = None
     inside: Array | None = None
     stalled, exact, before = 0, False, np.inf

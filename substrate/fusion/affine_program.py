@@ -32,7 +32,7 @@ from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.bound_variables import BoundVariables
-from substrate.fusion.eliminated import Eliminated
+from substrate.fusion.eliminated import EliminatedProgram
 from substrate.fusion.parametric_qp import FAR, Knot
 
 __all__ = ["AffineProgram", "Corner"]
@@ -71,13 +71,13 @@ class AffineProgram:
         self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
         self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
         self.program = ConeProgram(
-            sp.csr_array(self.P0 + self.lowest * self.P1),
-            self.q0,
-            sp.csr_array(sp.vstack([self.A, -self.G])),
-            np.append(-self.b, self.h),
-            np.arange(m),
-            np.arange(m, terms.b.size),
-            (),
+            P=sp.csr_array(self.P0 + self.lowest * self.P1),
+            q=self.q0,
+            A=sp.csr_array(sp.vstack([self.A, -self.G])),
+            b=np.append(-self.b, self.h),
+            equal=np.arange(m),
+            linear=np.arange(m, terms.b.size),
+            cone_blocks=(),
         )
         self.feasible = Feasibility(self.program)
         occupied = (abs(self.P0) + abs(self.P1)).sum(axis=0)
@@ -86,15 +86,15 @@ class AffineProgram:
         self._sizes1 = abs(self.P1)
 
     @cached_property
-    def _eliminated(self) -> Eliminated:
-        return Eliminated.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
+    def _elimination(self) -> EliminatedProgram:
+        return EliminatedProgram.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
 
     @cached_property
     def _ties(self) -> CoordinateBounds:
         return CoordinateBounds.of(self.program, _LARGEST)
 
     def tau(self, theta: Corner) -> float:
-        """The weight of P1."""
+        """Return the weight of P1."""
         return theta[self.ridge] if self.ridge >= 0 else 0.0
 
     def linear(self, theta: Corner) -> Array:
@@ -102,11 +102,11 @@ class AffineProgram:
         return np.asarray(self.q0 + (np.array(theta) / self.unit) @ self.q)
 
     def quadratic(self, tau: float) -> Any:
-        """P at a weight of P1."""
+        """Return P at a weight of P1."""
         return sp.csr_array(self.P0 + tau * self.P1)
 
     def penalty(self, k: int, x: Array) -> float:
-        """What parameter k weighs."""
+        """Return what parameter k weighs."""
         return float(self.q[k] @ x)
 
     def solved_at(self, theta: Corner) -> Corner:
@@ -114,14 +114,14 @@ class AffineProgram:
         return tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
 
     def solve(self, theta: Corner) -> Knot:
-        """The knot at theta; raises where the solver fails."""
+        """Return the knot at theta; raises where the solver fails."""
         best: Knot | None = None
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
         for accuracy in _ACCURACIES:
-            found = self._eliminated.solve(q, tau, accuracy)
-            if found is None:
+            solution = self._elimination.solve(q, tau, accuracy)
+            if solution is None:
                 continue
-            for point in chain([found], self._eliminated.polished(q, tau, *found)):
+            for point in chain([solution], self._elimination.polish(q, tau, *solution)):
                 knot = self.knot(theta, *point)
                 best = knot if best is None or knot.gap < best.gap else best
                 if best.gap <= _EXACT:
@@ -131,45 +131,49 @@ class AffineProgram:
         return best
 
     def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
-        """The knot at a feasible point next to x, with multipliers that fit theta."""
-        x = self.bounds.lowered(x, MARGIN)
-        dual = self.bounds.balanced(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
-        dual = self._eliminated.balanced(self.linear(theta), self.tau(theta), x, dual)
-        found = self.feasible.near(x, self.bounds.step)
-        if isinstance(found, str):
+        """Return the knot at a feasible point next to x, with multipliers that fit theta."""
+        x = self.bounds.lower(x, MARGIN)
+        dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
+        dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
+        feasible_point = self.feasible.near(x, self.bounds.step)
+        if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(0.0, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
-        return self.at(theta, found, dual)
+            return Knot(
+                value=0.0, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
+            )
+        return self.at(theta, feasible_point, dual)
 
     def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
-        """The knot at a feasible point, with its gap."""
+        """Return the knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
-        left = self.residual(theta, point, dual)
-        a, untied = self._ties.split(left, self.radius(point.x))
+        residual_radius = self.residual(theta, point, dual)
+        a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
         gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
-        return Knot(0.0, point.x, dual, above, gap, allowance, point.radius)
+        return Knot(value=0.0, x=point.x, dual=dual, slack=above, gap=gap, allowance=allowance, radius=point.radius)
 
     def residual(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Array:
-        """A bound on the sizes of the residual of stationarity at the exactly feasible point."""
+        """Return a bound on the sizes of the residual of stationarity at the exactly feasible point."""
         m, extra = self.b.size, self.tau(theta) - self.lowest
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(theta))
-        left = np.abs(r) + error
+        radius = np.abs(r) + error
         if self.ridge >= 0:
             more = extra * (self.P1 @ point.x)
             size = extra * (self._sizes1 @ np.abs(point.x))
-            left = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
-            left += extra * (self._sizes1 @ point.radius)
-        left = left + self.program.sizes[0] @ point.radius + self._rounding(theta)
-        return np.asarray(left + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
+            radius = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
+            radius += extra * (self._sizes1 @ point.radius)
+        radius = radius + self.program.sizes[0] @ point.radius + self._rounding(theta)
+        return np.asarray(radius + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
 
     def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
-        """What the parameters add to stationarity, after multipliers have followed them in bounds such as a maximum."""
+        """Return what the parameters add to stationarity, after multipliers have followed them in bounds such as a
+        maximum.
+        """
         added = (np.array(theta) / self.unit) @ np.abs(self.q)
         added[self.bounds.columns] = 0.0
-        added += self.bounds.shifted(dual, self.b.size)
+        added += self.bounds.shift_sizes(dual, self.b.size)
         return np.asarray(added + self.tau(theta) * (self._sizes1 @ np.abs(x)))
 
     @cached_property
@@ -177,32 +181,32 @@ class AffineProgram:
         return np.asarray(np.maximum(np.diff(self.P1.indptr).astype(np.float64), 1.0))
 
     def _rounding(self, theta: Corner) -> Array:
-        """The distance of the linear term from q0 + sum theta_k q_k."""
+        """Return the distance of the linear term from q0 + sum theta_k q_k."""
         total = (self.q0.copy(), np.zeros_like(self.q0))
         for value, q in zip(theta, self.q, strict=True):
             total = add(total, multiply(np.full_like(q, value / self.unit), q))
         return np.abs((total[0] - self.linear(theta)) + total[1])
 
     def radius(self, x: Array) -> Array:
-        """The assumed largest distance of each coordinate of an optimum from x."""
+        """Return the assumed largest distance of each coordinate of an optimum from x."""
         radius = np.zeros_like(x)
         for start, stop in pairwise(self._starts):
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
-    def cross(self, one: Knot, other: Knot) -> float:
-        """Q_ij: half of the slacks of one knot times the multipliers of the other, both ways, and their allowances."""
+    def cross(self, first: Knot, second: Knot) -> float:
+        """Return Q_ij: half the slacks of one knot times multipliers of the other, both ways, and their allowances."""
         m = self.b.size
-        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
-        return 0.5 * ((1.0 + YOUNG) * products + one.allowance + other.allowance)
+        products = float(first.dual[m:] @ second.slack + second.dual[m:] @ first.slack)
+        return 0.5 * ((1.0 + YOUNG) * products + first.allowance + second.allowance)
 
-    def unsure(self, one: Knot, other: Knot) -> tuple[float, float]:
-        """How far P1 times the difference of two knots is from that of exactly feasible points.
+    def cross_radius(self, first: Knot, second: Knot) -> tuple[float, float]:
+        """Return how far P1 times the difference of two knots is from that of exactly feasible points.
 
         In the norm that the quadratic term determines, and times the assumed radius elsewhere.
         """
-        rounding = relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
-        sizes = self._sizes1 @ (one.apart + other.apart + self._depth.max(initial=1.0) * rounding)
-        radius = np.maximum(self.radius(one.x), self.radius(other.x))
+        rounding = relative_rounding(4.0) * (np.abs(first.x) + np.abs(second.x))
+        sizes = self._sizes1 @ (first.radius + second.radius + self._depth.max(initial=1.0) * rounding)
+        radius = np.maximum(self.radius(first.x), self.radius(second.x))
         a, untied = self._ties.split(sizes, radius)
         return a, float(untied @ radius)

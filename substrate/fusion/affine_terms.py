@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.fusion.program_numbers import Numbers, equal_matrices, numbers_at
+from substrate.fusion.program_numbers import QuadraticNumbers, equal_matrices, numbers_at
 
 __all__ = ["AffineTerms"]
 
@@ -36,7 +36,7 @@ class AffineTerms:
 
     @classmethod
     def of(cls, problem: Any, parameters: Sequence[Any]) -> "AffineTerms":
-        """The terms of a problem, or why it is not affine in its parameters."""
+        """Return the terms of a problem, or why it is not affine in its parameters."""
         names = [parameter.name() for parameter in parameters]
         count = len(names)
         at_one = numbers_at(problem, parameters, [1.0] * count)
@@ -46,11 +46,11 @@ class AffineTerms:
         return terms
 
 
-def _affine(names: list[str], at_one: Numbers, bumped: list[Numbers]) -> AffineTerms:
-    """The terms by differences; two parameters in the quadratic term are refused."""
-    P, q = at_one[0], at_one[1]
+def _affine(names: list[str], at_one: QuadraticNumbers, bumped: list[QuadraticNumbers]) -> AffineTerms:
+    """Return the terms by differences; two parameters in the quadratic term are refused."""
+    P, q = at_one.P, at_one.q
     _refuse_constraints(names, at_one, bumped)
-    slopes = [sp.csr_array(numbers[0] - P) for numbers in bumped]
+    slopes = [sp.csr_array(numbers.P - P) for numbers in bumped]
     squares = [k for k, slope in enumerate(slopes) if not equal_matrices(sp.csr_array(P) + slope, sp.csr_array(P))]
     if len(squares) > 1:
         several = " and ".join(repr(names[k]) for k in squares)
@@ -61,31 +61,41 @@ def _affine(names: list[str], at_one: Numbers, bumped: list[Numbers]) -> AffineT
     ridge = squares[0] if squares else -1
     P1 = slopes[ridge] if squares else sp.csr_array(P.shape)
     P1.eliminate_zeros()
-    linear = np.array([numbers[1] - q for numbers in bumped])
+    linear = np.array([numbers.q - q for numbers in bumped])
     for k, name in enumerate(names):
         if not linear[k].any() and k != ridge:
             raise DeclarationError(f"the objective does not depend on {name!r}")
     q0 = np.asarray(q - linear.sum(axis=0))
-    return AffineTerms(sp.csr_array(P - P1), P1, q0, linear, *at_one[2:], ridge)
+    return AffineTerms(
+        P0=sp.csr_array(P - P1),
+        P1=P1,
+        q0=q0,
+        q=linear,
+        A=at_one.A,
+        b=at_one.b,
+        columns=at_one.columns,
+        equalities=at_one.equalities,
+        ridge=ridge,
+    )
 
 
-def _refuse_constraints(names: list[str], at_one: Numbers, bumped: Iterable[Numbers]) -> None:
+def _refuse_constraints(names: list[str], at_one: QuadraticNumbers, bumped: Iterable[QuadraticNumbers]) -> None:
     for name, numbers in zip(names, bumped, strict=True):
-        same = equal_matrices(numbers[2], at_one[2]) and np.allclose(numbers[3], at_one[3], rtol=1e-12, atol=0.0)
-        if not same:
+        is_same = equal_matrices(numbers.A, at_one.A) and np.allclose(numbers.b, at_one.b, rtol=1e-12, atol=0.0)
+        if not is_same:
             raise DeclarationError(
                 f"{name!r} enters a constraint; fuse needs weights in the objective: put "
                 f"what it bounds into the objective as a penalty, {name} * ..., or give it a value"
             )
 
 
-def _refuse_other_dependence(names: list[str], terms: AffineTerms, elsewhere: Numbers) -> None:
+def _refuse_other_dependence(names: list[str], terms: AffineTerms, elsewhere: QuadraticNumbers) -> None:
     values = np.array(_ELSEWHERE[: len(names)])
     tau = values[terms.ridge] if terms.ridge >= 0 else 0.0
-    P, q, A, b = elsewhere[:4]
-    same = equal_matrices(sp.csr_array(P), sp.csr_array(terms.P0 + tau * terms.P1)) and equal_matrices(A, terms.A)
-    same = same and bool(np.allclose(b, terms.b, rtol=1e-12, atol=0.0))
-    if not same or not np.allclose(q, terms.q0 + values @ terms.q, rtol=1e-9, atol=1e-12):
+    P, q, A, b = elsewhere.P, elsewhere.q, elsewhere.A, elsewhere.b
+    is_same = equal_matrices(sp.csr_array(P), sp.csr_array(terms.P0 + tau * terms.P1)) and equal_matrices(A, terms.A)
+    is_same = is_same and bool(np.allclose(b, terms.b, rtol=1e-12, atol=0.0))
+    if not is_same or not np.allclose(q, terms.q0 + values @ terms.q, rtol=1e-9, atol=1e-12):
         raise DeclarationError(
             f"the objective is not affine in {names} together: they are multiplied with each other or enter a "
             "constraint; write a product as a parameter of its own, or give all but one a value"

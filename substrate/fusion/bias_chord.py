@@ -51,7 +51,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,25 +89,27 @@ class ChordEnd:
 class _Located:
     """The middle point of an end and what is affine in it: validation errors, places of steps, and their rounding."""
 
-    __slots__ = ("blur", "errors", "length", "middle", "steps", "unsure")
+    __slots__ = ("errors", "errors_radius", "length", "middle", "steps", "steps_radius")
 
     def __init__(self, chord: "BiasChord", end: ChordEnd) -> None:
         self.middle = 0.5 * (end.x + end.w)
         at = self.middle
         self.errors = chord.slope @ at + chord.offset
         terms = relative_rounding(at.size + 8.0)
-        self.blur = at_most(float(np.linalg.norm(terms * (np.abs(chord.slope) @ np.abs(at) + np.abs(chord.offset)))))
+        self.errors_radius = at_most(
+            float(np.linalg.norm(terms * (np.abs(chord.slope) @ np.abs(at) + np.abs(chord.offset))))
+        )
         self.steps = chord.step_slope @ at[chord.determined] + chord.step_offset
-        self.unsure = terms * (chord.step_sizes @ np.abs(at[chord.determined]) + chord.step_offset_sizes)
+        self.steps_radius = terms * (chord.step_sizes @ np.abs(at[chord.determined]) + chord.step_offset_sizes)
         self.length = chord.length(at)
 
 
 class BiasChord:
     """The errors of validation and the places of the steps as functions of w and b, and the bound of an interval."""
 
-    def __init__(self, base: ProgramNumbers, slope: Array, offset: Array, squares: Array, part: int) -> None:
+    def __init__(self, base: ProgramNumbers, slope: Array, offset: Array, squares: Array, weight_number: int) -> None:
         #: The diagonal of P, zero where it determines nothing; which part of the objective it belongs to.
-        self.squares, self.part = squares, part
+        self.squares, self.part = squares, weight_number
         self._known = squares > 0.0
         self.determined = np.flatnonzero(self._known)
         #: Validation errors are slope x + offset; the bias is the one column that P does not determine.
@@ -123,7 +125,7 @@ class BiasChord:
         self._ends: dict[int, tuple[ChordEnd, _Located]] = {}
 
     @classmethod
-    def of(cls, base: ProgramNumbers, both: ProgramNumbers) -> "BiasChord | None":
+    def of(cls, base: ProgramNumbers, fused: ProgramNumbers) -> "BiasChord | None":
         """Read a problem and the one with squared validation errors beside it; None where there is no such chord."""
         if len(base.P) != 2 or any(base.rows("Zero")):
             return None
@@ -132,7 +134,7 @@ class BiasChord:
         used = [k for k, d in enumerate(squares) if d.any()]
         if not diagonal or len(used) != 1 or min(d.min() for d in squares) < 0.0:
             return None
-        errors = _squared_errors(base, both)
+        errors = _squared_errors(base, fused)
         if errors is None:
             return None
         chord = cls(base, *errors, squares[used[0]], used[0])
@@ -143,46 +145,46 @@ class BiasChord:
 
     def _read_losses(self, base: ProgramNumbers) -> bool:
         """Read the maxima whose sum the bias minimises; whether they are such."""
-        others = ~self._known
-        others[self.bias] = False
+        other_columns = ~self._known
+        other_columns[self.bias] = False
         weighed = [k for k, q in enumerate(base.q) if q[~self._known].any()]
         if len(weighed) != 1 or base.q[weighed[0]][self.bias] != 0.0:
             return False
         self.loss_part = weighed[0]
-        pieces = _maxima(base, self.bias, others, base.q[self.loss_part])
+        pieces = _maxima(base, self.bias, other_columns, base.q[self.loss_part])
         if pieces is None:
             return False
         return self._arrange_steps(pieces)
 
     def _arrange_steps(self, maxima: "list[_Maximum]") -> bool:
         """Prepare the steps of the derivative of F, and the pairs of functions that cross; whether none are alike."""
-        pairs: list[tuple[Array, float, Array, float]] = []
+        pairs: list[_Crossing] = []
         steps: list[tuple[float, list[list[int]]]] = []
         first = size = 0.0
-        for one in maxima:
-            order = np.argsort(one.rises, kind="stable")
-            rises = one.rises[order]
+        for maximum in maxima:
+            order = np.argsort(maximum.rises, kind="stable")
+            rises = maximum.rises[order]
             first += float(rises[0])
             size += float(np.abs(rises).max())
             for j in np.flatnonzero(np.diff(rises) > 0.0) + 1:
                 members = []
                 for k in range(j, rises.size):
                     for low in range(j):
-                        made = one.crossing(order[low], order[k])
-                        if made is None:
+                        crossing = maximum.crossing(order[low], order[k])
+                        if crossing is None:
                             return False
-                        pairs.append(made)
+                        pairs.append(crossing)
                     members.append(list(range(len(pairs) - j, len(pairs))))
                 steps.append((float(rises[j] - rises[j - 1]), members))
         if not steps:
             return False
         self.first, self._jumps = first, np.array([jump for jump, _ in steps])
         #: What the sums of slopes may be off.
-        self._doubt = relative_rounding(4.0 * len(maxima) * _MOST) * (size + float(np.abs(self._jumps).sum()))
-        self.step_slope = np.array([pair[0] for pair in pairs])[:, self.determined]
-        self.step_offset = np.array([pair[1] for pair in pairs])
-        self.step_sizes = np.array([pair[2] for pair in pairs])[:, self.determined]
-        self.step_offset_sizes = np.array([pair[3] for pair in pairs])
+        self._slope_radius = relative_rounding(4.0 * len(maxima) * _MOST) * (size + float(np.abs(self._jumps).sum()))
+        self.step_slope = np.array([pair.slope for pair in pairs])[:, self.determined]
+        self.step_offset = np.array([pair.offset for pair in pairs])
+        self.step_sizes = np.array([pair.slope_sizes for pair in pairs])[:, self.determined]
+        self.step_offset_sizes = np.array([pair.offset_size for pair in pairs])
         scaled = self.step_slope / np.sqrt(self.squares[self.determined])
         self._reaches = at_most(1.0) * np.linalg.norm(scaled, axis=1)
         high = max(len(members) for _, members in steps)
@@ -196,7 +198,7 @@ class BiasChord:
         return True
 
     def length(self, x: Array) -> float:
-        """The length of a vector in the norm of P."""
+        """Return the length of a vector in the norm of P."""
         return float(np.sqrt(float(self.squares @ (x * x))))
 
     @cached_property
@@ -208,22 +210,22 @@ class BiasChord:
 
         ``values[j, k]`` is the objective at the point of end j with the weights of end k, rounded up.
         """
-        one, other = ends
+        first_end, last_end = ends
         scales = [1.0 / float(end.weights[self.part]) if end.weights[self.part] > 0.0 else np.inf for end in ends]
         losses = [float(end.weights[self.loss_part]) if self.loss_part >= 0 else 1.0 for end in ends]
-        if not np.isfinite([*scales, *values.ravel(), one.lowest, other.lowest]).all() or min(losses) <= 0.0:
+        if not np.isfinite([*scales, *values.ravel(), first_end.lowest, last_end.lowest]).all() or min(losses) <= 0.0:
             return -np.inf
         lows = [scale * end.lowest for scale, end in zip(scales, ends, strict=True)]
         size = max(float(np.abs(values @ np.diag(scales)).max()), *map(abs, lows))
         rounding = relative_rounding(32.0) * size
         G = np.array([[scales[k] * float(values[j, k]) - lows[k] for k in range(2)] for j in range(2)])
-        apart = 0.0
-        for first, last, share in ((one.x, other.x, 0.5), (one.w, other.w, 0.5 * KEPT)):
-            off = self._wide * (self.length(first) + self.length(last))
-            apart += share * max(self.length(first - last) - off, 0.0) ** 2 * (1.0 - 2.0 * self._wide)
-        cross = G[0, 1] + G[1, 0] - apart
+        distances = 0.0
+        for first, last, share in ((first_end.x, last_end.x, 0.5), (first_end.w, last_end.w, 0.5 * KEPT)):
+            length_rounding = self._wide * (self.length(first) + self.length(last))
+            distances += share * max(self.length(first - last) - length_rounding, 0.0) ** 2 * (1.0 - 2.0 * self._wide)
+        cross = G[0, 1] + G[1, 0] - distances
         forms = [max(one_form + 2.0 * rounding, 0.0) / KEPT for one_form in (G[0, 0], cross, G[1, 1])]
-        start, end = (self._located(each) for each in ends)
+        start, end = (self._locate(each) for each in ends)
         worst = np.inf
         for k in range(_PARTS):
             low, high = k / _PARTS, (k + 1) / _PARTS
@@ -232,28 +234,30 @@ class BiasChord:
                 return 0.0 if np.isfinite(worst) else -np.inf
         return worst**2 * (1.0 - relative_rounding(8.0))
 
-    def _located(self, end: ChordEnd) -> _Located:
-        known = self._ends.get(id(end))
-        if known is None or known[0] is not end:
-            known = end, _Located(self, end)
-            self._ends[id(end)] = known
-        return known[1]
+    def _locate(self, end: ChordEnd) -> _Located:
+        stored = self._ends.get(id(end))
+        if stored is None or stored[0] is not end:
+            stored = end, _Located(self, end)
+            self._ends[id(end)] = stored
+        return stored[1]
 
     def _part(self, start: _Located, end: _Located, low: float, high: float, radius: float) -> float:
-        """The bound of the length of the errors on a part of the chord."""
+        """Return the bound of the length of the errors on a part of the chord."""
         radius = at_most(1e-3 * radius) + 0.999 * radius if radius > 0.0 else 0.0
         radius += relative_rounding(8.0) * max(start.length, end.length)
         places = (low, high)
         errors = [(1.0 - t) * start.errors + t * end.errors for t in places]
-        blur = max(start.blur, end.blur) + relative_rounding(8.0) * max(float(np.linalg.norm(e)) for e in errors)
+        errors_radius = max(start.errors_radius, end.errors_radius) + relative_rounding(8.0) * max(
+            float(np.linalg.norm(e)) for e in errors
+        )
         least = most = 0.0
         along = np.zeros_like(errors[0])
         if self.bias >= 0:
             along = self.slope[:, self.bias]
-            found = self._bias_between(start, end, places, radius)
-            if found is None:
+            bias_range = self._bias_between(start, end, places, radius)
+            if bias_range is None:
                 return -np.inf
-            least, most = found
+            least, most = bias_range
         middle = 0.5 * (errors[0] + errors[1])
         steep = float(along @ along)
         shift = float(np.clip(-float(along @ middle) / steep, least, most)) if steep > 0.0 else 0.0
@@ -264,39 +268,46 @@ class BiasChord:
         u = u / (length * (1.0 + relative_rounding(u.size + 8.0)))
         pulled = self.slope.T @ u
         rounded = np.abs(self.slope).T @ np.abs(u) * relative_rounding(u.size + 4.0)
-        known = self._known
-        spread = np.linalg.norm((np.abs(pulled) + rounded)[known] / np.sqrt(self.squares[known]))
-        reach = float(spread) * (1.0 + relative_rounding(u.size + 16.0 + known.size))
-        moved = 0.0
+        determined = self._known
+        spread = np.linalg.norm((np.abs(pulled) + rounded)[determined] / np.sqrt(self.squares[determined]))
+        reach = float(spread) * (1.0 + relative_rounding(u.size + 16.0 + determined.size))
+        least_change = 0.0
         if self.bias >= 0:
-            rise, doubt = float(pulled[self.bias]), float(rounded[self.bias])
-            moved = min(rise * least, rise * most) - (doubt + relative_rounding(4.0) * abs(rise)) * max(
+            rise, rise_radius = float(pulled[self.bias]), float(rounded[self.bias])
+            least_change = min(rise * least, rise * most) - (rise_radius + relative_rounding(4.0) * abs(rise)) * max(
                 abs(least), abs(most)
             )
         lengths = max(float(np.linalg.norm(e)) for e in errors)
-        flat = min(float(u @ e) for e in errors) - blur - relative_rounding(u.size + 8.0) * lengths
-        return flat + moved - reach * radius - relative_rounding(8.0) * (abs(flat) + abs(moved) + reach * radius)
+        flat = min(float(u @ e) for e in errors) - errors_radius - relative_rounding(u.size + 8.0) * lengths
+        return (
+            flat
+            + least_change
+            - reach * radius
+            - relative_rounding(8.0) * (abs(flat) + abs(least_change) + reach * radius)
+        )
 
     def _bias_between(
         self, start: _Located, end: _Located, places: tuple[float, float], radius: float
     ) -> tuple[float, float] | None:
-        """How far the bias may be below and above that of m(t) on a part of the chord; None where it has no end."""
+        """Return how far the bias may be below and above that of m(t) on a part of the chord; None where it has no
+        end.
+        """
         ends = []
         for t in places:
             bias = (1.0 - t) * start.middle[self.bias] + t * end.middle[self.bias]
             ends.append((1.0 - t) * start.steps + t * end.steps - bias)
         size = abs(float(start.middle[self.bias])) + abs(float(end.middle[self.bias]))
-        off = np.maximum(start.unsure, end.unsure) + relative_rounding(8.0) * (
+        steps_radius = np.maximum(start.steps_radius, end.steps_radius) + relative_rounding(8.0) * (
             size + np.abs(start.steps) + np.abs(end.steps)
         )
-        off = off + radius * self._reaches
-        below, above = np.minimum(*ends) - off, np.maximum(*ends) + off
-        least = self._turn(below, -self._doubt)
-        most = self._turn(above, self._doubt, strict=True)
+        steps_radius = steps_radius + radius * self._reaches
+        below, above = np.minimum(*ends) - steps_radius, np.maximum(*ends) + steps_radius
+        least = self._turn(below, -self._slope_radius)
+        most = self._turn(above, self._slope_radius, strict=True)
         return None if least is None or most is None else (least, most)
 
     def _turn(self, crossings: Array, level: float, strict: bool = False) -> float | None:
-        """Where the derivative of F reaches a level, or exceeds it."""
+        """Return where the derivative of F reaches a level, or exceeds it."""
         steps = crossings[self._table].max(axis=2).min(axis=1)
         order = np.argsort(steps, kind="stable")
         slopes = self.first + np.cumsum(self._jumps[order])
@@ -307,7 +318,7 @@ class BiasChord:
 
 
 def _largest_radius(forms: Sequence[float], low: float, high: float) -> float:
-    """The root of the largest (1-t)^2 A + t (1-t) B + t^2 C between two places, rounded up."""
+    """Return the root of the largest (1-t)^2 A + t (1-t) B + t^2 C between two places, rounded up."""
     A, B, C = forms
 
     def at(t: float) -> float:
@@ -323,47 +334,56 @@ def _largest_radius(forms: Sequence[float], low: float, high: float) -> float:
 # --- reading the programs -------------------------------------------------------------------------------------------
 
 
-def _squared_errors(base: ProgramNumbers, both: ProgramNumbers) -> tuple[Array, Array] | None:
-    """E and e_0 with v(x) = ||E x + e_0||^2 in the variables of the problem; None where v is something else.
+def _squared_errors(base: ProgramNumbers, fused: ProgramNumbers) -> tuple[Array, Array] | None:
+    """Find E and e_0 with v(x) = ||E x + e_0||^2 in the variables of the problem; None where v is something else.
 
     The second program must be the first with new variables, each of them one squared error that an equality defines.
     """
-    P = both.P[-1]
+    P = fused.P[-1]
     diagonal = P.diagonal()
     new = np.flatnonzero(diagonal)
-    if both.q[-1].any() or both.d[-1] != 0.0 or (diagonal < 0.0).any() or abs(P - sp.diags_array(diagonal)).sum():
+    if fused.q[-1].any() or fused.d[-1] != 0.0 or (diagonal < 0.0).any() or abs(P - sp.diags_array(diagonal)).sum():
         return None
-    columns = sp.csc_array(both.A)[:, new]
-    equal = np.concatenate([np.zeros(0, int), *(np.arange(rows.start, rows.stop) for rows in both.rows("Zero"))])
+    columns = sp.csc_array(fused.A)[:, new]
+    equal = np.concatenate([np.zeros(0, int), *(np.arange(rows.start, rows.stop) for rows in fused.rows("Zero"))])
     counts = np.diff(columns.indptr)
     defining = columns.indices
     if not (counts == 1).all() or np.unique(defining).size != new.size or not np.isin(defining, equal).all():
         return None
     kept_columns = np.setdiff1d(np.arange(diagonal.size), new)
-    kept_rows = np.setdiff1d(np.arange(both.b.size), defining)
-    if not _is_same(base, both, kept_rows, kept_columns):
+    kept_rows = np.setdiff1d(np.arange(fused.b.size), defining)
+    if not _is_same(base, fused, kept_rows, kept_columns):
         return None
     scale = -np.sqrt(0.5 * diagonal[new]) / columns.data
-    rows = sp.csr_array(both.A)[defining][:, kept_columns].toarray()
-    return scale[:, None] * rows, scale * both.b[defining]
+    rows = sp.csr_array(fused.A)[defining][:, kept_columns].toarray()
+    return scale[:, None] * rows, scale * fused.b[defining]
 
 
-def _is_same(base: ProgramNumbers, both: ProgramNumbers, rows: Any, columns: Any) -> bool:
-    """Whether rows and columns of one program are another one, with the same parts of the objective."""
-    if rows.size != base.b.size or columns.size != base.q.shape[1] or len(both.P) != len(base.P) + 1:
+def _is_same(base: ProgramNumbers, fused: ProgramNumbers, rows: Any, columns: Any) -> bool:
+    """Return whether rows and columns of one program are another one, with the same parts of the objective."""
+    if rows.size != base.b.size or columns.size != base.q.shape[1] or len(fused.P) != len(base.P) + 1:
         return False
-    A = sp.csr_array(both.A)[rows][:, columns]
-    same = abs(A - base.A).sum() == 0.0 and np.array_equal(both.b[rows], base.b)
-    same = same and np.array_equal(both.q[:-1][:, columns], base.q) and np.array_equal(both.d[:-1], base.d)
-    parts = zip(both.P[:-1], base.P, strict=True)
-    same = same and all(abs(sp.csr_array(P)[columns][:, columns] - Q).sum() == 0.0 for P, Q in parts)
-    kinds = [np.full(program.b.size, "", dtype=object) for program in (base, both)]
-    for program, kind in zip((base, both), kinds, strict=True):
+    A = sp.csr_array(fused.A)[rows][:, columns]
+    is_equal = abs(A - base.A).sum() == 0.0 and np.array_equal(fused.b[rows], base.b)
+    is_equal = is_equal and np.array_equal(fused.q[:-1][:, columns], base.q) and np.array_equal(fused.d[:-1], base.d)
+    pairs = zip(fused.P[:-1], base.P, strict=True)
+    is_equal = is_equal and all(abs(sp.csr_array(P)[columns][:, columns] - Q).sum() == 0.0 for P, Q in pairs)
+    kinds = [np.full(program.b.size, "", dtype=object) for program in (base, fused)]
+    for program, kind in zip((base, fused), kinds, strict=True):
         for name, start, sizes in program.cones:
             for number, size in enumerate(sizes):
                 kind[start : start + size] = name if name in ("Zero", "NonNeg") else f"{name} {number}"
                 start += size
-    return bool(same and (kinds[0] == kinds[1][rows]).all())
+    return bool(is_equal and (kinds[0] == kinds[1][rows]).all())
+
+
+class _Crossing(NamedTuple):
+    """Where two functions of the bias are equal, slope w + offset, and the sizes that rounding is a share of."""
+
+    slope: Array
+    offset: float
+    slope_sizes: Array
+    offset_size: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +396,8 @@ class _Maximum:
     row_sizes: Array
     offset_sizes: Array
 
-    def crossing(self, behind: int, ahead: int) -> tuple[Array, float, Array, float] | None:
-        """Where two functions are equal, slope w + offset, with the sizes that rounding is a share of.
+    def crossing(self, behind: int, ahead: int) -> "_Crossing | None":
+        """Return where two functions are equal.
 
         None where their rises are so alike that rounding may exchange them.
         """
@@ -388,18 +408,23 @@ class _Maximum:
         slope = (self.rows[behind] - self.rows[ahead]) / gap
         offset = float(self.offsets[behind] - self.offsets[ahead]) / gap
         share = size / gap**2
-        sizes = share * (self.row_sizes[behind] + self.row_sizes[ahead])
-        return slope, offset, sizes, share * float(self.offset_sizes[behind] + self.offset_sizes[ahead])
+        return _Crossing(
+            slope=slope,
+            offset=offset,
+            slope_sizes=share * (self.row_sizes[behind] + self.row_sizes[ahead]),
+            offset_size=share * float(self.offset_sizes[behind] + self.offset_sizes[ahead]),
+        )
 
 
-def _maxima(base: ProgramNumbers, bias: int, others: Any, weights: Array) -> list[_Maximum] | None:
-    """The losses whose sum the bias minimises, one for every variable that bounds one; None where there are others.
+def _maxima(base: ProgramNumbers, bias: int, other_rows: Any, weights: Array) -> list[_Maximum] | None:
+    """Return the losses whose sum the bias minimises, one for every variable that bounds one; None where there are
+    others.
 
     Rows of linear inequalities hold all variables that P does not determine, and those that are connected by rows are
     reduced to one with a weight: a variable without one only hands bounds on, and is eliminated.
     """
     A = sp.csr_array(base.A)
-    free = others.copy()
+    free = other_rows.copy()
     free[bias] = True
     linear = np.zeros(base.b.size, dtype=bool)
     for rows in base.rows("NonNeg"):
@@ -417,12 +442,12 @@ def _maxima(base: ProgramNumbers, bias: int, others: Any, weights: Array) -> lis
         groups[row] = bounding.tolist()
         for column in groups[row]:
             touching.setdefault(column, []).append(row)
-    if set(touching) != set(np.flatnonzero(others).tolist()):
+    if set(touching) != set(np.flatnonzero(other_rows).tolist()):
         return None
-    found = []
-    left = set(touching)
-    while left:
-        queue = deque([left.pop()])
+    maxima = []
+    remaining = set(touching)
+    while remaining:
+        queue = deque([remaining.pop()])
         members, rows_of = {queue[0]}, set()
         while queue:
             for row in touching[queue.popleft()]:
@@ -430,17 +455,19 @@ def _maxima(base: ProgramNumbers, bias: int, others: Any, weights: Array) -> lis
                 for column in groups[row]:
                     if column not in members:
                         members.add(column)
-                        left.discard(column)
+                        remaining.discard(column)
                         queue.append(column)
-        one = _reduced(A, base.b, sorted(rows_of), sorted(members), bias, weights)
-        if one is None:
+        maximum = _eliminate_maximum(A, base.b, sorted(rows_of), sorted(members), bias, weights)
+        if maximum is None:
             return None
-        found.append(one)
-    return found
+        maxima.append(maximum)
+    return maxima
 
 
-def _reduced(A: Any, b: Array, rows: list[int], members: list[int], bias: int, weights: Array) -> _Maximum | None:
-    """The maximum that the one variable with a weight is, after those without one are eliminated."""
+def _eliminate_maximum(
+    A: Any, b: Array, rows: list[int], members: list[int], bias: int, weights: Array
+) -> _Maximum | None:
+    """Return the maximum that the one variable with a weight is, after those without one are eliminated."""
     weighed = [column for column in members if weights[column] != 0.0]
     if len(weighed) != 1 or weights[weighed[0]] < 0.0 or len(rows) > _MOST:
         return None
@@ -462,4 +489,10 @@ def _reduced(A: Any, b: Array, rows: list[int], members: list[int], bias: int, w
         return None
     scale = -weights[weighed[0]] / height
     full = scale[:, None] * full
-    return _Maximum(full[:, bias], full, scale * right, np.abs(scale)[:, None] * sizes, np.abs(scale) * heights)
+    return _Maximum(
+        rises=full[:, bias],
+        rows=full,
+        offsets=scale * right,
+        row_sizes=np.abs(scale)[:, None] * sizes,
+        offset_sizes=np.abs(scale) * heights,
+    )

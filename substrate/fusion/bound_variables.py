@@ -35,14 +35,16 @@ class BoundVariables:
     rows: IntegerArray
     starts: IntegerArray
     weights: Array
-    rest: Any
+    other_columns: Any
     limits: Array
     height: int
     sizes: Any
 
     @classmethod
     def of(cls, A: Any, G: Any, h: Array, occupied: Array, q0: Array, q: Array) -> "BoundVariables":
-        """Those of a program with A x = b, G x <= h; ``occupied`` is not zero where a quadratic term has an entry."""
+        """Return those of a program with A x = b, G x <= h; ``occupied`` is not zero where a quadratic term has an
+        entry.
+        """
         by_column = sp.csc_array(G)
         by_column.sum_duplicates()
         by_column.eliminate_zeros()
@@ -52,42 +54,44 @@ class BoundVariables:
         columns, rows, weights = [], [], []
         taken = np.zeros(h.size, dtype=bool)
         for column in np.flatnonzero(usable):
-            part = slice(by_column.indptr[column], by_column.indptr[column + 1])
-            own, values = by_column.indices[part], by_column.data[part]
-            if own.size and (values < 0.0).all() and not taken[own].any():
-                taken[own] = True
+            entries = slice(by_column.indptr[column], by_column.indptr[column + 1])
+            rows_of_column, values = by_column.indices[entries], by_column.data[entries]
+            if rows_of_column.size and (values < 0.0).all() and not taken[rows_of_column].any():
+                taken[rows_of_column] = True
                 columns.append(column)
-                rows.append(own)
+                rows.append(rows_of_column)
                 weights.append(-values)
-        starts = np.cumsum([0, *(own.size for own in rows)]).astype(np.intp)[:-1]
+        starts = np.cumsum([0, *(rows_of_column.size for rows_of_column in rows)]).astype(np.intp)[:-1]
         every = np.concatenate([np.zeros(0, np.intp), *rows]).astype(np.intp)
         kept = np.ones(q0.size)
         kept[columns] = 0.0
-        rest = sp.csr_array(sp.csr_array(G)[every] @ sp.diags_array(kept))
+        other_columns = sp.csr_array(sp.csr_array(G)[every] @ sp.diags_array(kept))
         return cls(
-            np.array(columns, dtype=np.intp),
-            every,
-            starts,
-            np.concatenate([np.zeros(0), *weights]),
-            rest,
-            h[every],
-            h.size,
-            abs(rest),
+            columns=np.array(columns, dtype=np.intp),
+            rows=every,
+            starts=starts,
+            weights=np.concatenate([np.zeros(0), *weights]),
+            other_columns=other_columns,
+            limits=h[every],
+            height=h.size,
+            sizes=abs(other_columns),
         )
 
-    def lowered(self, x: Array, margin: float = 0.0) -> Array:
+    def lower(self, x: Array, margin: float = 0.0) -> Array:
         """x with each of these variables as small as its rows allow, or larger by a share of what the rows add up."""
         if not self.columns.size:
             return x
         x = x.copy()
-        least = self.rest @ x - self.limits
+        least = self.other_columns @ x - self.limits
         if margin:
             least += margin * (self.sizes @ np.abs(x) + np.abs(self.limits))
         x[self.columns] = np.maximum.reduceat(least / self.weights, self.starts)
         return x
 
-    def balanced(self, q: Array, dual: Array, equalities: int, slack: Array) -> Array:
-        """The multipliers (those of equalities first) with the sums that stationarity in these variables asks for."""
+    def balance(self, q: Array, dual: Array, equalities: int, slack: Array) -> Array:
+        """Return the multipliers (those of equalities first) with the sums that stationarity in these variables
+        asks for.
+        """
         if not self.columns.size:
             return dual
         dual = dual.copy()
@@ -98,25 +102,25 @@ class BoundVariables:
             sums = np.add.reduceat(self.weights * mu, self.starts)
             empty = (sums <= 0.0) & (wanted > 0.0)
             for k in np.flatnonzero(empty):  # all weight on the row that is nearest
-                own = slice(self.starts[k], self.starts[k] + lengths[k])
-                nearest = self.starts[k] + int(slack[self.rows[own]].argmin())
+                place = slice(self.starts[k], self.starts[k] + lengths[k])
+                nearest = self.starts[k] + int(slack[self.rows[place]].argmin())
                 mu[nearest] = wanted[k] / self.weights[nearest]
                 sums[k] = wanted[k]
             mu *= np.repeat(wanted / np.where(sums > 0.0, sums, 1.0), lengths)
         dual[equalities + self.rows] = mu
         return dual
 
-    def shifted(self, dual: Array, equalities: int) -> Array:
-        """Sizes of the other coordinates of stationarity to which these rows add, by which they change with theta."""
+    def shift_sizes(self, dual: Array, equalities: int) -> Array:
+        """Return the sizes by which these rows change the other coordinates of stationarity with theta."""
         return np.asarray(self.sizes.T @ dual[equalities + self.rows])
 
     def step(self, near: NDArray[np.bool_], gains: Array) -> Array | None:
-        """A change of x that raises the rows in a mask by gains; None where some are not of these variables."""
-        asked = np.where(near[: self.height], gains[: self.height], 0.0)
-        others = asked.copy()
-        others[self.rows] = 0.0
-        if not self.columns.size or others.any():
+        """Return a change of x that raises the rows in a mask by gains; None where some are not of these variables."""
+        wanted_gains = np.where(near[: self.height], gains[: self.height], 0.0)
+        remaining_gains = wanted_gains.copy()
+        remaining_gains[self.rows] = 0.0
+        if not self.columns.size or remaining_gains.any():
             return None
-        change = np.zeros(self.rest.shape[1])
-        change[self.columns] = np.maximum.reduceat(asked[self.rows] / self.weights, self.starts)
+        change = np.zeros(self.other_columns.shape[1])
+        change[self.columns] = np.maximum.reduceat(wanted_gains[self.rows] / self.weights, self.starts)
         return change

@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["Box", "checked_box", "levels", "parameters_of"]
+__all__ = ["Box", "check_box", "levels", "parameters_of"]
 
 Box = tuple[tuple[float, float], ...]
 
@@ -23,49 +23,54 @@ _MOST = 3
 
 
 def parameters_of(machine: Any, over: Sequence[Any]) -> list[Any]:
-    """The parameters of a machine, given as such or by name."""
+    """Return the parameters of a machine, given as such or by name."""
     if len(over) > _MOST:
         raise DeclarationError(
             f"fuse searches two or three parameters with a proof, received {len(over)}: the number of solves grows too "
             "fast beyond that; give all but three a value (parameter.value = ...) and fuse over the others"
         )
-    known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
-    names = [_name(one) for one in over]
+    by_name = {parameter.name(): parameter for parameter in machine.problem.parameters()}
+    names = [_name(candidate) for candidate in over]
     for name in names:
-        if name not in known:
-            raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
-        weighs = any(one is known[name] for one in machine.problem.objective.parameters())
-        if not known[name].is_scalar() or (weighs and not known[name].is_nonneg()):
+        if name not in by_name:
+            raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(by_name)}")
+        weighs = any(candidate is by_name[name] for candidate in machine.problem.objective.parameters())
+        if not by_name[name].is_scalar() or (weighs and not by_name[name].is_nonneg()):
             raise DeclarationError(
                 f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})"
             )
     if len(set(names)) != len(names):
         raise DeclarationError(f"a parameter is named twice: {names}")
-    missing = sorted(other for other, one in known.items() if other not in names and one.value is None)
+    missing = sorted(
+        name_of_other
+        for name_of_other, candidate in by_name.items()
+        if name_of_other not in names and candidate.value is None
+    )
     if missing:
         raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {names}")
-    return [known[name] for name in names]
+    return [by_name[name] for name in names]
 
 
-def _name(one: Any) -> str:
-    name = one.name() if isinstance(one, cp.Parameter) else one
+def _name(parameter: Any) -> str:
+    name = parameter.name() if isinstance(parameter, cp.Parameter) else parameter
     if not isinstance(name, str):
-        raise DeclarationError(f"over holds cvxpy.Parameters or their names, received {one!r}")
+        raise DeclarationError(f"over holds cvxpy.Parameters or their names, received {parameter!r}")
     return name
 
 
-def checked_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
-    """The ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every value.
+def check_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
+    """Return the ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every
+    value.
 
     ``signed`` accepts negative ends, as of a bound in a constraint.
     """
     if box is not None and not isinstance(box, Mapping):
         raise DeclarationError(f"box is a dict of (low, high) by parameter or name, received {box!r}")
-    given = {_name(key): ends for key, ends in (box or {}).items()}
-    unknown = sorted(set(given) - set(names))
+    ends_by_name = {_name(key): ends for key, ends in (box or {}).items()}
+    unknown = sorted(set(ends_by_name) - set(names))
     if unknown:
         raise DeclarationError(f"box has ends for {unknown}, which are not fused over; over has {list(names)}")
-    return tuple(_ends(name, given.get(name), name == ridge, signed) for name in names)
+    return tuple(_ends(name, ends_by_name.get(name), name == ridge, signed) for name in names)
 
 
 def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float]:
@@ -91,12 +96,12 @@ def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float
 
 
 def levels(ends: tuple[float, float], parameters: int) -> Array:
-    """The values of one parameter in the first grid: geometric, from the upper end down."""
+    """Return the values of one parameter in the first grid: geometric, from the upper end down."""
     low, high = ends
     count = _LEVELS[parameters]
     if low == 0.0:
         return np.append(0.0, high / _GROWTH ** np.arange(count)[::-1])
     count = max(1, min(count, round(math.log(high / low, _GROWTH))))
-    found = np.geomspace(low, high, count + 1)
-    found[0], found[-1] = low, high
-    return np.asarray(found)
+    values = np.geomspace(low, high, count + 1)
+    values[0], values[-1] = low, high
+    return np.asarray(values)

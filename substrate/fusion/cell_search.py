@@ -40,12 +40,10 @@ Theta = tuple[float, ...]
 _RATIOS = (4.0, 10.0)
 #: The smallest positive value at the start, as a share of the largest, where the range begins at zero.
 _LOWEST = 1e-4
-#: How much better than needed a predicted bound may be missed by, as a share of the gap, before a cell is cut unseen.
-_HOPE = 0.15
 #: How far from all others a parameter of zero is, in logarithms.
 _FAR = 1e3
 #: How often a cell is cut at most by a prediction alone.
-_BLIND = 2
+_BLIND = 6
 #: Share of its loss on a cell that a chord may keep on a half of it, and the ratio of ends below which it counts.
 _SHRINKS, _SHORT = 0.9, 1.05
 #: Share of the gap that the residual of a dual point may take.
@@ -59,7 +57,7 @@ SMALLEST = 1e-6
 
 
 def starting_levels(low: float, high: float, several: bool) -> Array:
-    """The values at which a search starts: geometric, with zero where the range begins there."""
+    """Return the values at which a search starts: geometric, with zero where the range begins there."""
     if high == low:
         return np.array([low, high])
     bottom = low if low > 0.0 else _LOWEST * high
@@ -122,41 +120,41 @@ class CellSearch:
         count = len(self.families[0].base.parameters) if self.families else 0
         self._positions = [np.zeros((0, count)) for _ in self.families]
         met = f"the gap of {self.gap:g} is met"
-        self._search = BestFirst(self, self.limits, self.progress, met, self.floor)
+        self._search = BestFirst(space=self, limits=self.limits, progress=self.progress, met=met, floor=self.floor)
 
     @property
     def solves(self) -> int:
-        """How many problems were solved."""
+        """Return how many problems were solved."""
         return sum(family.solves for family in self.families)
 
     @property
     def best(self) -> float:
-        """The smallest validation error at a vertex."""
+        """Return the smallest validation error at a vertex."""
         return self.best_vertex[0] if self.knots else np.inf
 
     @property
     def best_vertex(self) -> tuple[float, Theta]:
-        """The smallest validation error at a vertex, and the vertex."""
+        """Return the smallest validation error at a vertex, and the vertex."""
         return min((sum(knot.validation for knot in knots), theta) for theta, knots in self.knots.items())
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells that cover the box."""
+        """Return the cells that cover the box."""
         return self._search.cells
 
     @property
     def covered(self) -> bool:
-        """Whether they do."""
+        """Return whether the cells cover the box."""
         return self._search.covered
 
     @property
     def lower_bound(self) -> float:
-        """What no parameter of the box is below."""
+        """Return what no parameter of the box is below."""
         return self._search.lower_bound
 
     @property
     def ended_early(self) -> bool:
-        """Whether an interrupt or the clock ended the search: nothing more is solved then."""
+        """Return whether an interrupt or the clock ended the search: nothing more is solved then."""
         return self.stop == INTERRUPTED or self.limits.seconds_left <= 0.0
 
     def run(self, box: Sequence[tuple[float, float]]) -> None:
@@ -168,7 +166,7 @@ class CellSearch:
     def cover(self) -> list[Cell]:
         """Solve the problem at the vertices of the first cells."""
         levels = [starting_levels(low, high, len(self.box) > 1) for low, high in self.box]
-        weights, places = (cell_simplices(part) for part in self._join.split(levels))
+        weights, places = (cell_simplices(levels_of_part) for levels_of_part in self._join.split(levels))
         cells = [Cell(corners, self.floor, 0, at) for corners in weights for at in places]
         for cell in cells:
             for theta, place in product(cell.corners, cell.places):
@@ -176,13 +174,13 @@ class CellSearch:
         return cells
 
     def target(self) -> float:
-        """What a cell's bound must reach."""
+        """Return what a cell's bound must reach."""
         best = self.best
         return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.smallest)
 
     @property
     def smallest(self) -> float:
-        """The error below which one counts as none."""
+        """Return the error below which one counts as none."""
         return SMALLEST * self.scale if self.least is None else self.least
 
     def _check(self, more: int = 1) -> None:
@@ -190,7 +188,7 @@ class CellSearch:
 
     @property
     def _join(self) -> Any:
-        """What tells weights from parameters in constraints, the same in all folds."""
+        """Return what tells weights from parameters in constraints, the same in all folds."""
         return self.families[0].base
 
     def _solve(self, weights: Theta, place: Theta) -> None:
@@ -203,44 +201,47 @@ class CellSearch:
         self.scale = max(self.scale, abs(sum(knot.validation for knot in self.knots[theta])))
 
     def _columns(self, cell: Cell) -> list[list[FusedVertex]]:
-        """The vertices of a cell, fold by fold."""
-        return [
-            [self._vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))
-        ]
+        """Return the vertices of a cell, fold by fold."""
+        return [[self.vertex(fold, theta, cell.places) for theta in cell.corners] for fold in range(len(self.families))]
 
-    def _vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
+    def vertex(self, fold: int, theta: Theta, places: tuple[Theta, ...]) -> FusedVertex:
+        """Return what is known of a fold at weights, and at a place or over a simplex of the other parameters."""
         if len(places) == 1:
             return self.knots[self._join.join(theta, places[0])][fold]
-        known = self._columns_at[fold]
-        if (theta, places) not in known:
-            known[theta, places] = FusedColumn(
+        columns = self._columns_at[fold]
+        if (theta, places) not in columns:
+            columns[theta, places] = FusedColumn(
                 tuple(self.knots[self._join.join(theta, place)][fold] for place in places)
             )
-        return known[theta, places]
+        return columns[theta, places]
 
     def refine(self, cell: Cell, target: float) -> list[Cell]:
         """Bound a cell by fused solves at its vertices where that is likely to settle it; cut it elsewhere."""
         best = self.best
         for family in self.families:
             family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
-        cell.bound = max(cell.bound, self._known(cell))
+        cell.bound = max(cell.bound, self._bound_from_vertices(cell))
         if cell.bound < target and self._shrinks(cell):
-            return self._cut(cell, 0)
-        hopeful = self.priority(cell) >= target - _HOPE * self.gap * abs(best) or cell.blind >= _BLIND
+            return self._cut_cell(cell, 0)
+        hopeful = self.priority(cell) >= target or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
-                    if s not in knot.fused:
-                        self._check()
-                        before = knot.known
-                        if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
-                            self._fused[fold].append(knot)
-            target = self.target()
-            cell.bound = max(cell.bound, self._known(cell))
-        return [cell] if cell.bound >= target else self._cut(cell, 0 if hopeful else cell.blind + 1)
+                wanted = zip(knots, self._choose_multipliers(fold, knots), strict=True)
+                # a vertex without any h first: with one for each, the bound of one side may be enough
+                for knot, s in sorted(wanted, key=lambda pair: pair[0].is_known):
+                    if s in knot.fused or cell.bound >= target:
+                        continue
+                    self._check()
+                    before = knot.is_known
+                    if np.isfinite(self.families[fold].fuse(knot, s)) and not before:
+                        self._fused[fold].append(knot)
+                    target = self.target()
+                    cell.bound = max(cell.bound, self._bound_from_vertices(cell))
+        return [cell] if cell.bound >= target else self._cut_cell(cell, 0 if hopeful else cell.blind + 1)
 
     def _shrinks(self, cell: Cell) -> bool:
-        """Whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are next.
+        """Return whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are
+        next.
 
         A chord needs no solves but those at its ends. It is given up where it falls short for another reason than
         the length of the cell: several biases are optimal, or a fold has one class.
@@ -254,7 +255,7 @@ class CellSearch:
         return cell.loss <= _SHRINKS * before or (chord <= 0.0 and high > _SHORT * low)
 
     def _by_chord(self, number: int, knots: Sequence[FusedVertex]) -> float:
-        """The bound of a fold by the chord between two vertices, kept for each pair."""
+        """Return the bound of a fold by the chord between two vertices, kept for each pair."""
         family = self.families[number]
         if family.chord is None or len(knots) != 2:
             return -np.inf
@@ -266,48 +267,55 @@ class CellSearch:
     def confirm(self, cells: Sequence[Cell]) -> None:
         """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
         for cell in cells:
-            if self._known(cell) >= self.lower_bound:
+            if self._bound_from_vertices(cell) >= self.lower_bound:
                 continue
             for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._wanted(fold, knots), strict=True):
+                for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
                     self.families[fold].fuse(knot, s, look=False)
+            # a column has no h of the cell that it was cut from: with the same s its own is at least as large
+            for fold, theta in product(range(len(self.families)), cell.corners):
+                column = self.vertex(fold, theta, cell.places)
+                siblings = [other.fused for (at, _), other in self._columns_at[fold].items() if at == theta]
+                for s in sorted({s for fused in siblings for s in fused}):
+                    if self._bound_from_vertices(cell) < self.lower_bound:
+                        self.families[fold].fuse(column, s, look=False)
 
-    def _cut(self, cell: Cell, blind: int) -> list[Cell]:
-        """Both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
+    def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
+        """Return both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
         lengths: dict[tuple[bool, int, int], float] = {}
         for number, vertices in enumerate(self._columns(cell)):
-            wanted = self._wanted(number, vertices)
+            wanted = self._choose_multipliers(number, vertices)
             for i, j in combinations(range(len(cell.corners)), 2):
                 D = excesses([vertices[i], vertices[j]])
                 rise = wanted[j] * max(D[0, 1], 0.0) + wanted[i] * max(D[1, 0], 0.0)
                 lengths[True, i, j] = lengths.get((True, i, j), 0.0) + rise
             for i, j in combinations(range(len(cell.places)), 2):
-                bends = [one.bend(i, j) for one in vertices if isinstance(one, FusedColumn)]
+                bends = [vertex.bend(i, j) for vertex in vertices if isinstance(vertex, FusedColumn)]
                 rise = 2.0 * max(s * bend for s, bend in zip(wanted, bends, strict=True))
                 lengths[False, i, j] = lengths.get((False, i, j), 0.0) + rise
         for weighing, i, j in sorted(lengths, key=lambda edge: -lengths[edge]):
             ends = cell.corners if weighing else cell.places
             theta = between(ends[i], ends[j])
             if theta is not None and theta not in (ends[i], ends[j]):
-                for other in cell.places if weighing else cell.corners:
-                    self._solve(*((theta, other) if weighing else (other, theta)))
+                for place in cell.places if weighing else cell.corners:
+                    self._solve(*((theta, place) if weighing else (place, theta)))
                 halves = []
                 for out in (i, j):
-                    moved = tuple(theta if k == out else corner for k, corner in enumerate(ends))
-                    corners, places = (moved, cell.places) if weighing else (cell.corners, moved)
-                    halves.append(Cell(corners, cell.bound, blind, places, cell.loss))
+                    corners_of_half = tuple(theta if k == out else corner for k, corner in enumerate(ends))
+                    corners, places = (corners_of_half, cell.places) if weighing else (cell.corners, corners_of_half)
+                    halves.append(Cell(corners=corners, bound=cell.bound, blind=blind, places=places, loss=cell.loss))
                 return halves
         return []
 
-    def _known(self, cell: Cell) -> float:
-        """The bound of a cell by what is known at its vertices."""
+    def _bound_from_vertices(self, cell: Cell) -> float:
+        """Return the bound of a cell by what is known at its vertices."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
             total += max(self._universal(knots), self._by_chord(number, knots))
         return total
 
     def _universal(self, knots: Sequence[FusedVertex]) -> float:
-        """The universal bound of a cell in one fold."""
+        """Return the universal bound of a cell in one fold."""
         D = excesses(knots)
         pairs = [[(s, h) for s, h in knot.fused.items() if np.isfinite(h)] for knot in knots]
         if not all(pairs):
@@ -316,17 +324,17 @@ class CellSearch:
             return bound_interval(pairs, D, [knot.epsilon for knot in knots])
         steep = np.maximum(D.max(axis=0), 0.0)
         chosen = []
-        for known, d in zip(pairs, steep, strict=True):
-            gains = [h - 0.5 * s * d for s, h in known]
-            chosen.append(known[int(np.argmax(gains))])
+        for pair, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in pair]
+            chosen.append(pair[int(np.argmax(gains))])
         weights, values = np.array(chosen).T
         return bound_game(subtract_below(values, weights * D))
 
     def priority(self, cell: Cell) -> float:
-        """What the bound of a cell would be with the best s, by the model of h."""
+        """Return what the bound of a cell would be with the best s, by the model of h."""
         total = 0.0
         for number, knots in enumerate(self._columns(cell)):
-            D, s = excesses(knots), np.array(self._wanted(number, knots))
+            D, s = excesses(knots), np.array(self._choose_multipliers(number, knots))
             losses = np.array(
                 [
                     self._loss(number, knot, value) + 0.5 * value * knot.steep
@@ -337,41 +345,43 @@ class CellSearch:
             total += float(v.min()) if np.isnan(losses).any() else bound_game(v - losses - s * D)
         return max(total, cell.bound)
 
-    def _wanted(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
-        """The s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be least."""
+    def _choose_multipliers(self, number: int, knots: Sequence[FusedVertex]) -> list[float]:
+        """Return the s of each vertex of a fold, a power of two, at which the loss of the cell is predicted to be
+        least.
+        """
         D = excesses(knots)
         target = self.target()
-        found = []
+        multipliers = []
         for k, knot in enumerate(knots):
             size = abs(knot.validation) + self.smallest
             # what the bound may lose at this vertex
             room = max(self._error(knot) - target, self.gap * size)
             model = self._model(number, knot)
-            blur = 4.0 * (knot if model is None else model).blur
+            radius = 4.0 * (knot if model is None else model).objective_radius
             rounding = relative_rounding(4.0) * abs(knot.value) + np.finfo(float).tiny
-            steep = max(float(D[:, k].max()), 0.0) + knot.steep + blur + rounding
+            steep = max(float(D[:, k].max()), 0.0) + knot.steep + radius + rounding
             # a smaller s than the first gains nothing, and one above the last loses all
             first = math.floor(math.log2(_NEGLIGIBLE * self.gap * size / steep))
             last = max(math.floor(math.log2(room / steep)), first)
             ladder = {} if model is None else {2.0**k: model.loss(2.0**k) for k in range(first, last + 1)}
             losses = {s: loss + 0.5 * s * steep for s, loss in ladder.items() if not math.isnan(loss)}
-            found.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
-        return found
+            multipliers.append(min(losses, key=lambda s: losses[s]) if losses else 2.0 ** (last - 1))
+        return multipliers
 
     def _error(self, vertex: FusedVertex) -> float:
-        """The smallest sum of the folds' validation errors at a vertex."""
+        """Return the smallest sum of the folds' validation errors at a vertex."""
         thetas = [self._join.join(knot.theta, knot.place) for knot in vertex.points]
         return min(sum(knot.validation for knot in self.knots[theta]) for theta in thetas)
 
     def _model(self, number: int, vertex: FusedVertex) -> FusedVertex | None:
-        """The vertex itself, or the nearest one where h is known; None where it is known nowhere."""
-        known = self._fused[number]
-        if vertex.known or not known:
-            return vertex if vertex.known else None
-        if self._positions[number].shape[0] < len(known):
-            new = [_position(other) for other in known[self._positions[number].shape[0] :]]
+        """Return the vertex itself, or the nearest one where h is known; None where it is known nowhere."""
+        positions = self._fused[number]
+        if vertex.is_known or not positions:
+            return vertex if vertex.is_known else None
+        if self._positions[number].shape[0] < len(positions):
+            new = [_position(knot) for knot in positions[self._positions[number].shape[0] :]]
             self._positions[number] = np.vstack([*self._positions[number], *new])
-        return known[int(np.abs(self._positions[number] - _position(vertex)).sum(axis=1).argmin())]
+        return positions[int(np.abs(self._positions[number] - _position(vertex)).sum(axis=1).argmin())]
 
     def _loss(self, number: int, knot: FusedVertex, s: float) -> float:
         model = self._model(number, knot)
@@ -379,6 +389,6 @@ class CellSearch:
 
 
 def _position(vertex: FusedVertex) -> Array:
-    """The logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
+    """Return the logarithms of the weights of a vertex, and of the middle of its parameters in constraints."""
     values = np.array([*vertex.theta, *np.mean([knot.place for knot in vertex.points], axis=0)])
     return np.where(values > 0.0, np.log(np.maximum(np.abs(values), np.finfo(float).tiny)), -_FAR + values)

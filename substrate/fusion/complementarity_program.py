@@ -70,12 +70,12 @@ class GlobalOptimum:
 def solve_complementarity_program(
     fit: PenalizedFit, M: Array, y_val: Array, title: str, weight: float | None = None, time_limit: float = 60.0
 ) -> GlobalOptimum:
-    """(28), or (29) with a penalty weight; M takes v to validation values without bias."""
+    """Solve (28), or (29) with a penalty weight; M takes v to validation values without bias."""
     omega = None if weight is None else positive(weight, "weight")
     limit = positive(time_limit, "time_limit")
     scip = _scip()
     unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
-    program = _Program(scip, fit.scale(unit), M, y_val / unit, omega)
+    program = _ComplementarityModel(scip, fit.scale(unit), M, y_val / unit, omega)
     start = time.perf_counter()
     status = program.run(limit)
     seconds = time.perf_counter() - start
@@ -88,7 +88,13 @@ def solve_complementarity_program(
     scale = value + unit**2  # SCIP's tolerances are absolute in its units
     rows = (
         *fit.rows(point, _TOLERANCE, slackness=omega is None),
-        Row("gap to SCIP's bound", value - lower, scale, _TOLERANCE, "value - bound over the whole program"),
+        Row(
+            name="gap to SCIP's bound",
+            value=value - lower,
+            scale=scale,
+            tolerance=_TOLERANCE,
+            formula="value - bound over the whole program",
+        ),
     )
     facts = (
         ("solver", f"SCIP {program.model.version()} reports {status}, {seconds:.1f} s"),
@@ -96,7 +102,15 @@ def solve_complementarity_program(
         ("optimal rho", f"{point.rho:.10g}"),
     )
     alpha = fit.coefficients @ point.v
-    return GlobalOptimum(point, alpha, squares, report, value, lower, Certificate(title, rows, facts))
+    return GlobalOptimum(
+        point=point,
+        support_values=alpha,
+        validation_squares=squares,
+        slackness=report,
+        value=value,
+        lower_bound=lower,
+        certificate=Certificate(title, rows, facts),
+    )
 
 
 def _scip() -> Any:
@@ -107,7 +121,7 @@ def _scip() -> Any:
     return pyscipopt
 
 
-class _Program:
+class _ComplementarityModel:
     """The model in the units of the targets, and its variables."""
 
     def __init__(self, scip: Any, fit: PenalizedFit, M: Array, y_val: Array, weight: float | None) -> None:
@@ -130,7 +144,7 @@ class _Program:
         model.setParam("numerics/feastol", _FEASIBLE)
 
     def _bound(self, y_val: Array) -> None:
-        """The bounds of the module's last paragraph."""
+        """Set the bounds of the module's last paragraph."""
         fit = self.fit
         d, m, r = fit.parts.shape
         length = float(np.linalg.norm(fit.centred_target))
@@ -153,7 +167,7 @@ class _Program:
         self.t_bound = list(np.linalg.norm(fit.parts @ inverse, axis=2).max(axis=1) * residual)
 
     def _inverse(self) -> Array | None:
-        """The matrix that takes z = PFv back to v, or None where z does not determine v."""
+        """Return the matrix that takes z = PFv back to v, or None where z does not determine v."""
         F = self.fit.centred_features
         if self.fit.balanced:
             F = np.vstack([F, np.ones(F.shape[1])])
@@ -163,20 +177,20 @@ class _Program:
         return np.asarray(np.linalg.pinv(F)[:, : self.fit.target.size])
 
     def _pairs(self) -> None:
-        """Multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
+        """Add multipliers, slacks, and in (28) that one of each pair vanishes; (27b) to (27f)."""
         model, (d, m, _) = self.model, self.fit.parts.shape
         self.xi: dict[tuple[int, int, int], Any] = {}
-        for part in range(d):
+        for component in range(d):
             for row in range(m):
-                value = self._linear(self.fit.parts[part, row])
+                value = self._linear(self.fit.parts[component, row])
                 for side, sign in enumerate((1.0, -1.0)):
-                    xi = self.xi[side, part, row] = model.addVar(lb=0.0, ub=self.rho_bound)
+                    xi = self.xi[side, component, row] = model.addVar(lb=0.0, ub=self.rho_bound)
                     slack = model.addVar(lb=0.0)
-                    model.addCons(slack == self.t[part] + sign * value)
+                    model.addCons(slack == self.t[component] + sign * value)
                     if self.weight is None:
                         model.addConsSOS1([xi, slack])
-            own = [self.xi[side, part, row] for side in (0, 1) for row in range(m)]
-            model.addCons(self.sum(own) == self.rho)
+            multipliers = [self.xi[side, component, row] for side in (0, 1) for row in range(m)]
+            model.addCons(self.sum(multipliers) == self.rho)
 
     def _stationarity(self) -> None:
         fit, (d, m, r) = self.fit, self.fit.parts.shape
@@ -184,10 +198,10 @@ class _Program:
         H, c = L.T @ L, L.T @ fit.centred_target
         for k in range(r):
             net = self.sum(
-                float(fit.parts[part, row, k]) * (self.xi[0, part, row] - self.xi[1, part, row])
-                for part in range(d)
+                float(fit.parts[component, row, k]) * (self.xi[0, component, row] - self.xi[1, component, row])
+                for component in range(d)
                 for row in range(m)
-                if fit.parts[part, row, k] != 0.0
+                if fit.parts[component, row, k] != 0.0
             )
             # b is inserted from 1'e = 0
             self.model.addCons(self._linear(H[k]) - float(c[k]) + self.nu == net)
@@ -196,9 +210,9 @@ class _Program:
         fit, model = self.fit, self.model
         mean, level = (fit.features.mean(axis=0), float(fit.target.mean())) if fit.bias else (0.0, 0.0)
         errors = []
-        for row, known in zip(M - mean, y_val - level, strict=True):
+        for row, target in zip(M - mean, y_val - level, strict=True):
             errors.append(model.addVar(lb=None))
-            model.addCons(errors[-1] == float(known) - self._linear(row))
+            model.addCons(errors[-1] == float(target) - self._linear(row))
         L, Py = fit.centred_features, fit.centred_target
         fitted = []
         for row in np.linalg.qr(L, mode="r"):
@@ -210,11 +224,11 @@ class _Program:
         if self.weight is None:
             model.addCons(convex <= 0.0)  # implied: the products vanish and rho sum(t) is not negative
         else:
-            rest, penalty = model.addVar(lb=None), model.addVar(lb=0.0)
-            model.addCons(convex <= rest)
+            remainder, penalty = model.addVar(lb=None), model.addVar(lb=0.0)
+            model.addCons(convex <= remainder)
             model.addCons(self.rho * self.sum(self.t) <= penalty)
-            model.addCons(rest + penalty >= 0.0)  # implied: no product is negative
-            total = self.weight * (rest + penalty)
+            model.addCons(remainder + penalty >= 0.0)  # implied: no product is negative
+            total = self.weight * (remainder + penalty)
         model.setObjective(squares + total)
 
     def _linear(self, row: Array) -> Any:
@@ -232,13 +246,23 @@ class _Program:
         return status
 
     def point(self, unit: float) -> TrainedPoint:
-        """The best point, in the units of the data."""
+        """Return the best point, in the units of the data."""
         value = self.model.getVal
         d, m, _ = self.fit.parts.shape
-        v = np.array([value(one) for one in self.v])
-        xi = np.array([[[value(self.xi[s, part, row]) for row in range(m)] for part in range(d)] for s in (0, 1)])
+        v = np.array([value(variable) for variable in self.v])
+        xi = np.array(
+            [[[value(self.xi[s, component, row]) for row in range(m)] for component in range(d)] for s in (0, 1)]
+        )
         nu = float(value(self.nu)) if self.fit.balanced else 0.0
-        t = np.array([value(one) for one in self.t])
+        t = np.array([value(variable) for variable in self.t])
         bias = self.fit.bias_of(v)
         rho = max(float(value(self.rho)), 0.0)
-        return TrainedPoint(unit * rho, unit * v, unit * bias, unit * t, unit * xi[0], unit * xi[1], unit * nu)
+        return TrainedPoint(
+            rho=unit * rho,
+            v=unit * v,
+            b=unit * bias,
+            t=unit * t,
+            xi_minus=unit * xi[0],
+            xi_plus=unit * xi[1],
+            nu=unit * nu,
+        )

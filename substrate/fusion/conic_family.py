@@ -75,8 +75,14 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 _OPERATIONS = 16
 
 
-#: P, q, d, A and b.
-Numbers = tuple[Any, Array, float, Any, Array]
+class TermNumbers(NamedTuple):
+    """The numbers of one part of a program: x'Px/2 + q'x + d over A x + b in a cone."""
+
+    P: Any
+    q: Array
+    d: float
+    A: Any
+    b: Array
 
 
 class ConicPoint(NamedTuple):
@@ -147,7 +153,7 @@ class ConicFamily:
         if not self.placed:
             self._at[()] = self
 
-    def _split_parameters(self, terms: list[Numbers]) -> None:
+    def _split_parameters(self, terms: list[TermNumbers]) -> None:
         """Tell the weights of terms from parameters in the constants of the constraints; refuse all others."""
         #: Which of the parameters are weights, and which are in constraints.
         self.weighing: list[int] = []
@@ -173,10 +179,10 @@ class ConicFamily:
                     "own parameter"
                 )
             self.placed.append(i)
-        m = terms[0][4].size
-        self.b = self._b0 = terms[0][4]
-        self._b_places = np.array([terms[1 + i][4] for i in self.placed]).reshape(len(self.placed), m)
-        self._d_places = np.array([terms[1 + i][2] for i in self.placed])
+        m = terms[0].b.size
+        self.b = self._b0 = terms[0].b
+        self._b_places = np.array([terms[1 + i].b for i in self.placed]).reshape(len(self.placed), m)
+        self._d_places = np.array([terms[1 + i].d for i in self.placed])
         #: What rounding may change in b at other values.
         self._b_rounding = np.zeros(m)
 
@@ -205,78 +211,91 @@ class ConicFamily:
         self._unit = power_of_two(size) if 0.0 < size < 1.0 else 1.0
 
     def split(self, theta: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The values of the weights, and those of the parameters in constraints."""
+        """Return the values of the weights, and those of the parameters in constraints."""
         return tuple(theta[i] for i in self.weighing), tuple(theta[i] for i in self.placed)
 
     def join(self, weights: Sequence[float], place: Sequence[float]) -> tuple[float, ...]:
-        """The values of all parameters, in their order."""
+        """Return the values of all parameters, in their order."""
         values = dict(zip([*self.weighing, *self.placed], [*weights, *place], strict=True))
         return tuple(values[i] for i in range(len(self.parameters)))
 
     def at(self, place: tuple[float, ...]) -> "ConicFamily":
-        """The family at values of the parameters in constraints."""
+        """Return the family at values of the parameters in constraints."""
         if place not in self._at:
-            for other in self._at.values():  # one factor is kept
-                other._solver = None
-            found = copy.copy(self)
+            for family in self._at.values():  # one factor is kept
+                family._solver = None
+            copy_at = copy.copy(self)
             values = np.array(place)
-            found.b = self._b0 + values @ self._b_places
-            found._b_rounding = self._rounding_of(values)
-            found.d = self.d.copy()
-            found.d[0] += float(values @ self._d_places)
-            found._arrange()
-            self._at[place] = found
+            copy_at.b = self._b0 + values @ self._b_places
+            copy_at._b_rounding = self._rounding_of(values)
+            copy_at.d = self.d.copy()
+            copy_at.d[0] += float(values @ self._d_places)
+            copy_at.witnesses = {}
+            copy_at._arrange()
+            self._at[place] = copy_at
         return self._at[place]
 
     def _rounding_of(self, place: Array) -> Array:
-        """How far b at a place may be from the sum of its products: nothing where one of them is all there is."""
+        """Return how far b at a place may be from the sum of its products: nothing where one of them is all there
+        is.
+        """
         products = place[:, None] * self._b_places
         simple = (np.abs(self._b_places) == 1.0) | (self._b_places == 0.0)
         alone = simple.all(axis=0) & ((products != 0.0).sum(axis=0) + (self._b0 != 0.0) <= 1)
         size = np.abs(self._b0) + np.abs(products).sum(axis=0)
         return np.where(alone, 0.0, relative_rounding(2.0 * (len(place) + 1)) * size)
 
+    @property
+    def steps(self) -> tuple[Array, Array]:
+        """Return the slopes of b and of the objective's constant in the parameters of constraints, one row each."""
+        return self._b_places, self._d_places
+
     def slopes(self, point: ConicPoint) -> Array:
-        """The slope of the optimal value in the parameters of constraints, by the multipliers of a solved point."""
+        """Return the slope of the optimal value in the parameters of constraints, by the multipliers of a solved
+        point.
+        """
         return np.asarray(self._d_places - self._b_places @ point.z[: self._b_places.shape[1]])
 
-    def over(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
-        """The family with the parameters in constraints free in a simplex, less a function of them.
+    def over_simplex(self, corners: Sequence[tuple[float, ...]], offsets: Array) -> "ConicFamily":
+        """Return the family with the parameters in constraints free in a simplex, less a function of them.
 
         ``offsets`` are its values at the corners; it is affine between them, and weighs 1 like the first part.
         """
         first, more = np.array(corners[0]), len(corners) - 1
         steps = np.array(corners[1:]) - first
-        found = copy.copy(self.at(corners[0]))
+        copy_over = copy.copy(self.at(corners[0]))
         n, m = self.q.shape[1], self.b.size
         rises = steps @ self._b_places
-        moved = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
-        found._b_rounding = np.append(found._b_rounding + relative_rounding(4.0) * moved, np.zeros(more + 1))
+        change = (np.abs(steps) @ np.abs(self._b_places)).sum(axis=0)
+        copy_over._b_rounding = np.append(copy_over._b_rounding + relative_rounding(4.0) * change, np.zeros(more + 1))
         shares = sp.vstack([sp.eye_array(more), sp.csr_array(np.full((1, more), -1.0))])
-        found.A = sp.csr_array(
+        copy_over.A = sp.csr_array(
             sp.vstack([sp.hstack([self.A, sp.csr_array(rises.T)]), sp.hstack([sp.csr_array((more + 1, n)), shares])])
         )
-        found.b = np.concatenate([found.b, np.zeros(more), [1.0]])
+        copy_over.b = np.concatenate([copy_over.b, np.zeros(more), [1.0]])
         levels = np.array([float(np.array(corner) @ self._d_places) for corner in corners]) - offsets
         added = np.concatenate([np.zeros(n), levels[1:] - levels[0]])
-        found.q = np.vstack([np.hstack([self.q, np.zeros((len(self.q), more))]), added])
-        found.d = np.append(self.d, levels[0])
-        parts, filled = self._P.shape
-        found._P = np.vstack([np.hstack([self._P, np.zeros((parts, more))]), np.zeros(filled + more)])
-        found._indices = np.append(self._indices, np.arange(n, n + more))
-        found._indptr = np.append(self._indptr, filled + 1 + np.arange(more))
-        found._upper = np.append(self._upper, np.ones(more, dtype=bool))
-        found._diagonal = np.append(self._diagonal, filled + np.arange(more))
-        found._single = np.append(self._single, np.ones(more, dtype=bool))
-        found._blocks = np.append(self._blocks, np.full(more, self.reach.size))
-        found.reach = np.append(self.reach, 1.0)
-        found.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
-        found._free = True
-        found._arrange()
-        return found
+        copy_over.q = np.vstack([np.hstack([self.q, np.zeros((len(self.q), more))]), added])
+        copy_over.d = np.append(self.d, levels[0])
+        n_parts, filled = self._P.shape
+        copy_over._P = np.vstack([np.hstack([self._P, np.zeros((n_parts, more))]), np.zeros(filled + more)])
+        copy_over._indices = np.append(self._indices, np.arange(n, n + more))
+        copy_over._indptr = np.append(self._indptr, filled + 1 + np.arange(more))
+        copy_over._upper = np.append(self._upper, np.ones(more, dtype=bool))
+        copy_over._diagonal = np.append(self._diagonal, filled + np.arange(more))
+        copy_over._single = np.append(self._single, np.ones(more, dtype=bool))
+        copy_over._blocks = np.append(self._blocks, np.full(more, self.reach.size))
+        copy_over.reach = np.append(self.reach, 1.0)
+        copy_over.cones = [*self.cones, ("NonNeg", slice(m, m + more + 1), [more + 1])]
+        copy_over._free = True
+        copy_over.witnesses = {}
+        copy_over._arrange()
+        return copy_over
 
     def extent(self, values: Sequence[float]) -> tuple[float, float]:
-        """The smallest and the largest value of the one parameter in constraints at which the problem has a point."""
+        """Return the smallest and the largest value of the one parameter in constraints at which the problem has a
+        point.
+        """
         import clarabel
 
         (rise,) = self._b_places
@@ -300,8 +319,8 @@ class ConicFamily:
             ends.append(float(np.array(solution.x)[n]))
         return ends[0], ends[1]
 
-    def _read(self, form: StandardForm) -> list[Numbers]:
-        """P, q, d, A, b of the part without our parameters, and of each of these."""
+    def _read(self, form: StandardForm) -> list[TermNumbers]:
+        """Read P, q, d, A, b of the part without our parameters, and of each of these."""
         program = form.program
         ids = [parameter.id for parameter in self.parameters]
         missing = [p.name() for p in self.parameters if p.id not in program.param_id_to_col]
@@ -312,20 +331,20 @@ class ConicFamily:
             for key, parameter in program.id_to_param.items()
         }
         terms = [_numbers(program, values, form.height, False)]
-        nothing = {key: np.zeros(program.param_id_to_size[key]) for key in values}
+        zeros = {key: np.zeros(program.param_id_to_size[key]) for key in values}
         for key in ids:
-            terms.append(_numbers(program, nothing | {key: np.ones(1)}, form.height, True))
+            terms.append(_numbers(program, zeros | {key: np.ones(1)}, form.height, True))
         return terms
 
     #: Whether parameters in constraints are variables here, and a function of them is the last part.
     _free = False
 
     def coefficients(self, theta: Sequence[float]) -> Array:
-        """The weights of the parts: 1 and the values of the weights."""
+        """Return the weights of the parts: 1 and the values of the weights."""
         return np.array([1.0, *theta, 1.0] if self._free else [1.0, *theta])
 
     def matrix(self, weights: Array, sizes: bool = False) -> Any:
-        """P at the weights of the parts, or the sum of absolute values."""
+        """Return P at the weights of the parts, or the sum of absolute values."""
         data = np.abs(weights) @ np.abs(self._P) if sizes else weights @ self._P
         return sp.csr_array((data, self._indices, self._indptr), shape=(self.q.shape[1],) * 2)
 
@@ -377,7 +396,7 @@ class ConicFamily:
         return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
-        """What the objective is divided by, in turn: a solver that stalls at one may not at another."""
+        """Yield what the objective is divided by, in turn: a solver that stalls at one may not at another."""
         size = max(float(np.abs(q).max(initial=0.0)), float(np.abs(data).max(initial=0.0)))
         scale = power_of_two(size) if size > 0.0 else 1.0
         for factor in (1.0, 1.0 / 64.0, 64.0):
@@ -403,7 +422,7 @@ class ConicFamily:
         np.maximum.at(self.reach, self._blocks, np.abs(x))
 
     def radius(self) -> Array:
-        """The largest distance of each coordinate of an optimum from a point that is assumed."""
+        """Return the largest distance of each coordinate of an optimum from a point that is assumed."""
         least = 1e-3 * float(self.reach.max(initial=0.0))
         return FAR * np.maximum(self.reach, least)[self._blocks]
 
@@ -419,10 +438,10 @@ class ConicFamily:
             for share in (0.0, *(self._share * 8.0**k for k in range(-1, 8))):
                 if share > _LARGEST_SHARE:
                     break
-                found = self._feasibility.at(x + share * (self._inside - x))
-                if found is not None:
+                point = self._feasibility.at(x + share * (self._inside - x))
+                if point is not None:
                     self._share = max(share, _SMALLEST_SHARE)
-                    return found.x, found.radius
+                    return point.x, point.radius
         near = self._feasibility.near(x)
         return None if isinstance(near, str) else (near.x, near.radius)
 
@@ -433,11 +452,11 @@ class ConicFamily:
         n, m = x.size, self.b.size
         room = np.zeros(m)
         room[self.program.linear] = 1.0
-        for part in self.program.cone_blocks:
-            if part.kind == "SOC":
-                room[part.rows.start] = 1.0
+        for cone in self.program.cone_blocks:
+            if cone.kind == "SOC":
+                room[cone.rows.start] = 1.0
             else:
-                room[part.rows] = (-1.0, 1.0, 1.0)
+                room[cone.rows] = (-1.0, 1.0, 1.0)
         size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
         A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
         P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
@@ -446,10 +465,10 @@ class ConicFamily:
         solver = clarabel.DefaultSolver(
             sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(self.b, size), cones, _settings()
         )
-        found = np.array(solver.solve().x)
-        return found[:n] if np.isfinite(found).all() and found[n] > 1e-9 * size else None
+        point = np.array(solver.solve().x)
+        return point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
 
-    def terms(self, x: Array, apart: Array) -> tuple[Array, Array]:
+    def terms(self, x: Array, radius: Array) -> tuple[Array, Array]:
         """Return what each part of the objective is at x, and how far that may be from a feasible point's."""
         values, errors = np.zeros(len(self.d)), np.zeros(len(self.d))
         size = np.abs(x)
@@ -459,8 +478,8 @@ class ConicFamily:
             values[i] = 0.5 * float(x @ Px) + float(q @ x) + d
             products = float((self._depths + x.size) @ (size * (0.5 * sizes + np.abs(q))))
             rounding = relative_rounding(1.0) * products + relative_rounding(4.0) * abs(d)
-            moved = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ apart)) @ apart)
-            errors[i] = 1.01 * (rounding + moved) + relative_rounding(4.0) * abs(values[i])
+            change = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ radius)) @ radius)
+            errors[i] = 1.01 * (rounding + change) + relative_rounding(4.0) * abs(values[i])
         return values, errors
 
     def lower_bound(self, theta: Sequence[float], point: ConicPoint, enough: float = 0.0) -> float:
@@ -475,20 +494,21 @@ class ConicFamily:
         for correction in range(_CORRECTIONS + 1):
             z = in_dual_cone(self.program, z)
             r = P @ w + q - self.A.T @ z
-            value, rest = self._dual_value(weights, P, q, w, z, r)
+            value, loss = self._dual_value(weights, P, q, w, z, r)
             if value > best:
                 best, self.witnesses[tuple(theta)] = value, ConicPoint(w, z)
-            if correction == _CORRECTIONS or rest <= max(_SETTLED * abs(value), enough) or rest > 0.5 * before:
+            if correction == _CORRECTIONS or loss <= max(_SETTLED * abs(value), enough) or loss > 0.5 * before:
                 break
-            before = rest
-            step = self._corrected(P, w, z, r)
+            before = loss
+            step = self._correct(P, w, z, r)
             if step is None:
                 break
             w, z = w + step[0], z + step[1]
         return best
 
     def strong_bound(self, theta: Sequence[float], kept: float) -> tuple[Array, float]:
-        r"""The point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2 everywhere.
+        r"""Return the point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2
+        everywhere.
 
         The rest of the squares, :math:`r_j \delta_j + \tfrac{1 - \kappa}2 p_j \delta_j^2`, is what the residual takes.
         """
@@ -500,7 +520,9 @@ class ConicFamily:
     def _dual_value(
         self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array, kept: float = 0.0
     ) -> tuple[float, float]:
-        """The lower bound, and how much the residual of stationarity takes off; a share of the squares is kept."""
+        """Return the lower bound, and how much the residual of stationarity takes off; a share of the squares is
+        kept.
+        """
         sizes = self.matrix(weights, sizes=True) @ np.abs(w)
         linear = np.abs(weights) @ np.abs(self.q)
         slack = self.A @ w + self.b
@@ -508,20 +530,20 @@ class ConicFamily:
         error = relative_rounding(1.0) * self._depths * (sizes + linear + self._sizes.T @ np.abs(z))
         diagonal = P.data[self._diagonal]
         alone = self._single & (diagonal > 0.0)
-        left = np.abs(r) + error
+        radius = np.abs(r) + error
         room = 2.0 * (1.0 - kept) * np.where(alone, diagonal, 1.0)
-        lost = np.where(alone, left**2 / room, left * self.radius())
+        lost = np.where(alone, radius**2 / room, radius * self.radius())
         d = float(weights @ self.d)
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)
         lengths = w.size + z.size + int(self._heights.max(initial=0)) + int(self._depths.max(initial=0))
         rounding = relative_rounding(lengths) * size + relative_rounding(8.0) * float(np.abs(weights) @ np.abs(self.d))
         rounding += float(np.abs(z) @ self._b_rounding)
-        rest = 1.001 * float(lost.sum())
-        return value - rest - 1.01 * rounding, rest
+        loss = 1.001 * float(lost.sum())
+        return value - loss - 1.01 * rounding, loss
 
-    def _corrected(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
-        """A change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
+    def _correct(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
+        """Return a change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
 
         Multipliers of inequalities move in proportion to their size, so that they stay positive.
         """
@@ -572,7 +594,7 @@ class ConicFamily:
         self.problem.unpack_results(solution, self._chain, self._inverse)
 
 
-def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> Numbers:
+def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> TermNumbers:
     n = program.x.size
     if program.reduced_P.matrix_data is None:
         q, d, A, b = program.apply_parameters(values, zero_offset)
@@ -581,23 +603,23 @@ def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: b
         P, q, d, A, b = program.apply_parameters(values, zero_offset, quad_obj=True)
         P = sp.csc_array(P)
     if not height:
-        return P, np.array(q), float(d), sp.csr_array((0, n)), np.zeros(0)
+        return TermNumbers(P=P, q=np.array(q), d=float(d), A=sp.csr_array((0, n)), b=np.zeros(0))
     A = sp.csr_array(A)
     A.eliminate_zeros()
-    return P, np.array(q), float(d), A, np.array(b)
+    return TermNumbers(P=P, q=np.array(q), d=float(d), A=A, b=np.array(b))
 
 
 def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
-    """The entries of P at the places of a pattern."""
+    """Return the entries of P at the places of a pattern."""
     full = sp.csr_array(P)
     return np.asarray(full[rows, columns]).ravel()
 
 
-def _clarabel_cones(known: Sequence[Any]) -> list[Any]:
+def _clarabel_cones(cone_list: Sequence[Any]) -> list[Any]:
     import clarabel
 
     cones: list[Any] = []
-    for kind, rows, sizes in known:
+    for kind, rows, sizes in cone_list:
         if kind == "Zero":
             cones.append(clarabel.ZeroConeT(rows.stop - rows.start))
         elif kind == "NonNeg":

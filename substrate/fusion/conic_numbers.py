@@ -20,7 +20,8 @@ class ProgramNumbers:
     """A conic program whose objective is affine in weights: its parts P_i, q_i, d_i, one A and b, and the cones.
 
     ``cones`` are pairs of a kind and sizes, with the row where each kind begins; ``radius`` is the distance of an
-    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds.
+    optimum from a dual point that is assumed in coordinates which no diagonal entry of P bounds. Parameters in
+    constraints add their values times the rows of ``b_steps`` to b, and times ``d_steps`` to the first d.
     """
 
     P: tuple[Any, ...]
@@ -30,6 +31,8 @@ class ProgramNumbers:
     b: Array
     cones: Cones
     radius: Array
+    b_steps: Array
+    d_steps: Array
 
     @classmethod
     def of(cls, family: Any) -> "ProgramNumbers":
@@ -43,32 +46,46 @@ class ProgramNumbers:
                 if not np.array_equal(rows, np.arange(rows[0], rows[0] + rows.size)):
                     raise DeclarationError("the rows of a kind of cone are not one block; this proof cannot be saved")
                 cones.append((kind, int(rows[0]), (int(rows.size),)))
-        cones += [(part.kind, part.rows.start, (part.rows.stop - part.rows.start,)) for part in program.cone_blocks]
+        cones += [(cone.kind, cone.rows.start, (cone.rows.stop - cone.rows.start,)) for cone in program.cone_blocks]
         return cls(
-            P, family.q.copy(), family.d.copy(), sp.csr_array(family.A), family.b.copy(), tuple(cones), family.radius()
+            P=P,
+            q=family.q.copy(),
+            d=family.d.copy(),
+            A=sp.csr_array(family.A),
+            b=family.b.copy(),
+            cones=tuple(cones),
+            radius=family.radius(),
+            b_steps=family.steps[0].copy(),
+            d_steps=family.steps[1].copy(),
         )
 
     def rows(self, kind: str) -> Iterator[slice]:
-        """The rows of every cone of a kind."""
-        for one, start, sizes in self.cones:
-            if one == kind:
+        """Yield the rows of every cone of a kind."""
+        for cone, start, sizes in self.cones:
+            if cone == kind:
                 for size in sizes:
                     yield slice(start, start + size)
                     start += size
 
     @property
     def entries(self) -> int:
-        """How many numbers dense matrices would hold."""
+        """Return how many numbers dense matrices would hold."""
         return int(self.A.shape[0] * self.A.shape[1] + self.q.shape[1] ** 2)
 
     def equals(self, other: "ProgramNumbers") -> bool:
-        """Whether two programs have the same numbers, whatever is assumed of the radius."""
-        same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
+        """Return whether two programs have the same numbers, whatever is assumed of the radius."""
+        is_same = self.cones == other.cones and self.A.shape == other.A.shape and len(self.P) == len(other.P)
         if (
-            not same
+            not is_same
             or abs(self.A - other.A).sum()
             or any(abs(a - b).sum() for a, b in zip(self.P, other.P, strict=True))
         ):
             return False
-        pairs = ((self.q, other.q), (self.d, other.d), (self.b, other.b))
-        return all(np.array_equal(one, two) for one, two in pairs)
+        pairs = (
+            (self.q, other.q),
+            (self.d, other.d),
+            (self.b, other.b),
+            (self.b_steps, other.b_steps),
+            (self.d_steps, other.d_steps),
+        )
+        return all(np.array_equal(first, second) for first, second in pairs)

@@ -38,7 +38,7 @@ _ROUNDS, _CANDIDATES = 3, 33
 
 
 def copositive(H: Array) -> NDArray[np.bool_]:
-    """Which of the matrices are certainly copositive.
+    """Return which of the matrices are certainly copositive.
 
     H has shape (k, n, n) with n up to four, and holds lower bounds of their entries.
     """
@@ -56,7 +56,7 @@ def copositive(H: Array) -> NDArray[np.bool_]:
 
 
 def _unit(C: Array) -> NDArray[np.bool_]:
-    """The test for a diagonal of ones, of which only the other entries are read."""
+    """Return the test for a diagonal of ones, of which only the other entries are read."""
     n = C.shape[-1]
     pairs = list(combinations(range(n), 2))
     passed = np.all([C[:, i, j] >= -1.0 for i, j in pairs], axis=0)
@@ -70,8 +70,10 @@ def _unit(C: Array) -> NDArray[np.bool_]:
 
 
 def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The test by determinant and adjugate, with a margin for their rounding; entries are between minus one and one."""
-    found = np.zeros(C.shape[0], dtype=bool)
+    """Return the test by determinant and adjugate, with a margin for their rounding; entries are between minus one
+    and one.
+    """
+    is_copositive = np.zeros(C.shape[0], dtype=bool)
     M = C[among].copy()
     M[:, range(4), range(4)] = 1.0
     adjugate = np.empty_like(M)
@@ -80,12 +82,12 @@ def _fourth(C: Array, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
             adjugate[:, i, j] = adjugate[:, j, i] = _minor(M, i, j)
     determinant = np.einsum("kj,kj->k", M[:, 0], adjugate[:, 0])
     negative = (adjugate < -1e2 * _ROUNDING).any(axis=(1, 2))
-    found[among] = (M >= 0.0).all(axis=(1, 2)) | (determinant >= 1e3 * _ROUNDING) | negative
-    return found
+    is_copositive[among] = (M >= 0.0).all(axis=(1, 2)) | (determinant >= 1e3 * _ROUNDING) | negative
+    return is_copositive
 
 
 def _minor(M: Array, i: int, j: int) -> Array:
-    """The signed minors of order three."""
+    """Return the signed minors of order three."""
     r, c = [k for k in range(4) if k != i], [k for k in range(4) if k != j]
     rows = [[M[:, a, b] for b in c] for a in r]
     value = (
@@ -97,16 +99,19 @@ def _minor(M: Array, i: int, j: int) -> Array:
 
 
 def pairwise_difference(a: Array, Q: Array) -> float:
-    r"""The largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a test."""
+    r"""Return the largest beta with :math:`(a_i - \beta)(a_j - \beta) \ge Q_{ij}` for all pairs, a bound without a
+    test.
+    """
     positive = np.maximum(Q, 0.0) * (1.0 + _ROUNDING)
-    apart = a[:, None] - a[None, :]
-    beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(apart * apart + 4.0 * positive))
+    differences = a[:, None] - a[None, :]
+    beta = 0.5 * (a[:, None] + a[None, :] - np.sqrt(differences * differences + 4.0 * positive))
     low = float(beta.min())
     return low - _ROUNDING * (abs(low) + float(np.abs(a).max()) + float(np.sqrt(positive.max())))
 
 
 def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
-    r"""A lower bound of :math:`a^T t - \sqrt{t^T Q t}` over the unit simplex, exact up to the steps of its search.
+    r"""Return a lower bound of :math:`a^T t - \sqrt{t^T Q t}` over the unit simplex, exact up to the steps of its
+    search.
 
     The search ends early at a bound of ``enough``.
     """
@@ -116,7 +121,7 @@ def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
         if low >= enough or high - low <= 1e-9 * (abs(low) + abs(high)):
             break
         betas = np.linspace(low, high, _CANDIDATES)[1:]
-        passed = copositive(_lowered(a, Q, betas))
+        passed = copositive(_round_down(a, Q, betas))
         if passed.any():
             last = int(np.flatnonzero(passed)[-1])
             low = float(betas[last])
@@ -126,9 +131,9 @@ def least_difference(a: Array, Q: Array, enough: float = np.inf) -> float:
     return low
 
 
-def _lowered(a: Array, Q: Array, betas: Array) -> Array:
-    """(a - beta)(a - beta)' - Q for every beta, rounded down."""
-    left = a[None, :] - betas[:, None]
-    left = np.maximum(left - _ROUNDING * (np.abs(a)[None, :] + np.abs(betas)[:, None]), 0.0)
-    squares = left[:, :, None] * left[:, None, :]
+def _round_down(a: Array, Q: Array, betas: Array) -> Array:
+    """Return (a - beta)(a - beta)' - Q for every beta, rounded down."""
+    differences = a[None, :] - betas[:, None]
+    differences = np.maximum(differences - _ROUNDING * (np.abs(a)[None, :] + np.abs(betas)[:, None]), 0.0)
+    squares = differences[:, :, None] * differences[:, None, :]
     return np.asarray(squares * (1.0 - _ROUNDING) - Q - _ROUNDING * np.abs(Q))

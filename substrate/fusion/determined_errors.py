@@ -37,11 +37,11 @@ class DeterminedErrors:
     M: Array
     taus: Array
     rows: IntegerArray
-    known: dict[int, ErrorGram | None] = field(default_factory=dict)
+    grams: dict[int, ErrorGram | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
-        """For ridge weights from the smallest of the program to ``highest``."""
+        """Prepare ridge weights from the smallest of the program to ``highest``."""
         if program.ridge < 0:
             return cls(program, M, np.zeros(1), np.zeros(0, dtype=np.intp))
         count = int(np.ceil(np.log(highest / program.lowest) / np.log(_RATIO))) + 1
@@ -49,29 +49,29 @@ class DeterminedErrors:
         taus[0], taus[-1] = program.lowest, highest
         return cls(program, M, taus, np.flatnonzero(np.diff(program.P1.indptr)))
 
-    def determined(self, x: Array) -> bool:
-        """Whether the quadratic term determines the validation errors, at its weakest."""
-        found = self._at(0)
-        if found is None:
+    def is_determined(self, x: Array) -> bool:
+        """Return whether the quadratic term determines the validation errors, at its weakest."""
+        gram = self._at(0)
+        if gram is None:
             return False
-        rest = found.left[:, : self.M.shape[0]].T @ self.program.radius(x)
-        return bool(np.isfinite(found.gram).all() and float(np.linalg.norm(rest)) <= _UNTIED)
+        remainder = gram.remainder[:, : self.M.shape[0]].T @ self.program.radius(x)
+        return bool(np.isfinite(gram.gram).all() and float(np.linalg.norm(remainder)) <= _UNTIED)
 
     def along(self, u: Array, tau: float) -> tuple[float, Array]:
         """sigma_u at a ridge weight, and the sizes of E."""
-        return self._bounded(np.append(u, np.zeros(self.rows.size)), tau)
+        return self._bound(np.append(u, np.zeros(self.rows.size)), tau)
 
     def covariance(self, z: Array, tau: float) -> tuple[float, Array]:
-        """The same for P1 z."""
-        return self._bounded(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
+        """Return the bound and the remainder in the direction P1 z."""
+        return self._bound(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
 
     def largest(self, tau: float) -> float:
-        """The largest sigma_u of all directions, nearly."""
+        """Return the largest sigma_u of all directions, nearly."""
         k = max(int(np.searchsorted(self.taus, tau, side="right")) - 1, 0)
-        found, m = self._at(k), self.M.shape[0]
-        return np.inf if found is None else float(np.sqrt(np.linalg.norm(found.gram[:m, :m], 2)))
+        gram, m = self._at(k), self.M.shape[0]
+        return np.inf if gram is None else float(np.sqrt(np.linalg.norm(gram.gram[:m, :m], 2)))
 
-    def _bounded(self, c: Array, tau: float) -> tuple[float, Array]:
+    def _bound(self, c: Array, tau: float) -> tuple[float, Array]:
         k = min(int(np.searchsorted(self.taus, tau, side="right")) - 1, max(self.taus.size - 2, 0))
         k = max(k, 0)
         if self.taus.size == 1:
@@ -79,17 +79,21 @@ class DeterminedErrors:
         share = float(np.clip((tau - self.taus[k]) / (self.taus[k + 1] - self.taus[k]), 0.0, 1.0))
         if share == 0.0:
             return self._single(c, k)
-        (low, left), (high, other) = self._single(c, k), self._single(c, k + 1)
-        return _ROOM * float(np.sqrt((1.0 - share) * low**2 + share * high**2)), np.maximum(left, other)
+        (low, radius_low), (high, radius_high) = self._single(c, k), self._single(c, k + 1)
+        return _ROOM * float(np.sqrt((1.0 - share) * low**2 + share * high**2)), np.maximum(radius_low, radius_high)
 
     def _single(self, c: Array, k: int) -> tuple[float, Array]:
-        found = self._at(k)
-        return (np.inf, np.zeros(self.program.q0.size)) if found is None else found.along(c)
+        gram = self._at(k)
+        return (np.inf, np.zeros(self.program.q0.size)) if gram is None else gram.along(c)
 
     def _at(self, k: int) -> ErrorGram | None:
-        if k not in self.known:
-            given, tau = self.program, float(self.taus[k])
-            program = given.program if given.ridge < 0 else replace(given.program, P=given.quadratic(tau))
-            F = np.vstack([self.M, sp.csr_array(given.P1)[self.rows].toarray()])
-            self.known[k] = ErrorGram.of(program, F)
-        return self.known[k]
+        if k not in self.grams:
+            given_program, tau = self.program, float(self.taus[k])
+            program = (
+                given_program.program
+                if given_program.ridge < 0
+                else replace(given_program.program, P=given_program.quadratic(tau))
+            )
+            F = np.vstack([self.M, sp.csr_array(given_program.P1)[self.rows].toarray()])
+            self.grams[k] = ErrorGram.of(program, F)
+        return self.grams[k]

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from substrate.arrays import Array
 from substrate.composition.cone_program import IntegerArray
 
-__all__ = ["Eliminated"]
+__all__ = ["EliminatedProgram"]
 
 Point = tuple[Array, Array]
 
@@ -30,7 +30,7 @@ _REGULAR = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class Eliminated:
+class EliminatedProgram:
     """x = T z + c; the reduced P0, P1, equalities and inequalities; the rows and columns that were eliminated."""
 
     T: Any
@@ -48,8 +48,8 @@ class Eliminated:
     whole: tuple[Any, Any, Any, Any]
 
     @classmethod
-    def of(cls, P0: Any, P1: Any, A: Any, b: Array, G: Any, h: Array) -> "Eliminated":
-        """The reduced form of a program."""
+    def of(cls, P0: Any, P1: Any, A: Any, b: Array, G: Any, h: Array) -> "EliminatedProgram":
+        """Return the reduced form of a program."""
         n, by_column = P0.shape[0], sp.csc_array(A)
         by_column.eliminate_zeros()
         free = (np.diff(by_column.indptr) == 1) & (np.diff(sp.csc_array(G).indptr) == 0)
@@ -62,31 +62,31 @@ class Eliminated:
         rows = np.array(sorted(chosen), dtype=np.intp)
         columns = np.array([chosen[int(row)][0] for row in rows], dtype=np.intp)
         pivots = np.array([chosen[int(row)][1] for row in rows])
-        left = np.setdiff1d(np.arange(n), columns)
-        T = sp.lil_array((n, left.size))
-        T[left, np.arange(left.size)] = 1.0
+        kept_columns = np.setdiff1d(np.arange(n), columns)
+        T = sp.lil_array((n, kept_columns.size))
+        T[kept_columns, np.arange(kept_columns.size)] = 1.0
         c = np.zeros(n)
         if rows.size:
-            T[columns] = -(sp.diags_array(1.0 / pivots) @ sp.csr_array(A)[rows][:, left])
+            T[columns] = -(sp.diags_array(1.0 / pivots) @ sp.csr_array(A)[rows][:, kept_columns])
             c[columns] = b[rows] / pivots
         T = sp.csr_array(T)
         kept = np.setdiff1d(np.arange(b.size), rows)
         P0_reduced, P1_reduced = ((T.T @ P @ T).toarray() for P in (P0, P1))
         equal, unequal = sp.csr_array(A)[kept], sp.csr_array(G)
         return cls(
-            T,
-            c,
-            P0_reduced,
-            P1_reduced,
-            (equal @ T).toarray(),
-            b[kept] - equal @ c,
-            (unequal @ T).toarray(),
-            h - unequal @ c,
-            rows,
-            columns,
-            pivots,
-            kept,
-            (sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
+            T=T,
+            c=c,
+            P0=P0_reduced,
+            P1=P1_reduced,
+            A=(equal @ T).toarray(),
+            b=b[kept] - equal @ c,
+            G=(unequal @ T).toarray(),
+            h=h - unequal @ c,
+            rows=rows,
+            columns=columns,
+            pivots=pivots,
+            kept=kept,
+            whole=(sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
         )
 
     def _linear(self, q: Array, tau: float) -> Array:
@@ -111,14 +111,14 @@ class Eliminated:
         return self._whole(q, tau, z, lam, mu)
 
     def _whole(self, q: Array, tau: float, z: Array, lam: Array, mu: Array) -> Point:
-        """The point in all variables."""
+        """Return the point in all variables."""
         x = self.T @ z + self.c
         dual = np.zeros(self.rows.size + self.kept.size + mu.size)
         dual[self.kept], dual[self.rows.size + self.kept.size :] = lam, mu
-        return x, self.balanced(q, tau, x, dual)
+        return x, self.balance(q, tau, x, dual)
 
-    def balanced(self, q: Array, tau: float, x: Array, dual: Array) -> Array:
-        """The multipliers with those of eliminated rows by stationarity."""
+    def balance(self, q: Array, tau: float, x: Array, dual: Array) -> Array:
+        """Return the multipliers with those of eliminated rows by stationarity."""
         if not self.rows.size:
             return dual
         P0, P1, _, _ = self.whole
@@ -127,16 +127,16 @@ class Eliminated:
         dual[self.rows] = -slope / self.pivots
         return dual
 
-    def polished(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
-        """Points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
+    def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
+        """Yield points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
         m, P, linear = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._linear(q, tau)
         z = x[np.setdiff1d(np.arange(x.size), self.columns)]
         active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))
-        seen: set[bytes] = set()
+        visited: set[bytes] = set()
         for _ in range(_ROUNDS):
-            if active.tobytes() in seen or active.size + self.kept.size > z.size:
+            if active.tobytes() in visited or active.size + self.kept.size > z.size:
                 return
-            seen.add(active.tobytes())
+            visited.add(active.tobytes())
             C, d = np.vstack([self.A, self.G[active]]), np.append(self.b, self.h[active])
             full = np.block([[P, C.T], [C, np.zeros((d.size, d.size))]])
             shift = np.append(np.full(z.size, _REGULAR), np.full(d.size, -_REGULAR))
@@ -145,12 +145,12 @@ class Eliminated:
                 factor = scipy.linalg.lu_factor(full + np.diag(shift), check_finite=False)
             except (scipy.linalg.LinAlgError, ValueError):
                 return
-            found = np.append(z, np.append(dual[self.kept], dual[m + active]))
+            solution = np.append(z, np.append(dual[self.kept], dual[m + active]))
             for _ in range(_REFINEMENTS):
-                found = found + scipy.linalg.lu_solve(factor, right - full @ found, check_finite=False)
-            if not np.isfinite(found).all():
+                solution = solution + scipy.linalg.lu_solve(factor, right - full @ solution, check_finite=False)
+            if not np.isfinite(solution).all():
                 return
-            point, lam, mu = np.split(found, [z.size, z.size + self.kept.size])
+            point, lam, mu = np.split(solution, [z.size, z.size + self.kept.size])
             multipliers = np.zeros(self.h.size)
             multipliers[active] = np.maximum(mu, 0.0)
             yield self._whole(q, tau, point, lam, multipliers)

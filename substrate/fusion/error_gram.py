@@ -27,23 +27,23 @@ class ErrorGram:
     """S, a bound on its error in the Frobenius norm, and the sizes of E, one column per row of F."""
 
     gram: Array
-    doubt: float
-    left: Array
+    radius: float
+    remainder: Array
 
     @classmethod
     def of(cls, program: ConeProgram, F: Array) -> "ErrorGram | None":
-        """S for the rows F; None where P does not determine them."""
-        found = represent(program, np.arange(program.q.size), F)
-        if found is None:
+        """Return S for the rows F; None where P does not determine them."""
+        representation = represent(program, np.arange(program.q.size), F)
+        if representation is None:
             return None
-        X, left = found
+        X, remainder = representation
         gram = X.T @ (program.P @ X)
-        doubt = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
+        radius = relative_rounding(X.shape[0]) * float(np.linalg.norm(np.abs(X).T @ (program.sizes[0] @ np.abs(X))))
         gram = (gram + gram.T) / 2.0
-        doubt = 2.0 * (doubt + relative_rounding(F.shape[0]) * float(np.linalg.norm(gram)))
-        return cls(gram, doubt, left) if np.isfinite(gram).all() and np.isfinite(doubt) else None
+        radius = 2.0 * (radius + relative_rounding(F.shape[0]) * float(np.linalg.norm(gram)))
+        return cls(gram, radius, remainder) if np.isfinite(gram).all() and np.isfinite(radius) else None
 
     def along(self, u: Array) -> tuple[float, Array]:
         """sigma_u, and the sizes of what the quadratic term leaves open."""
-        square = float(u @ self.gram @ u) + self.doubt * float(u @ u)
-        return _ROOM * float(np.sqrt(max(square, 0.0))), self.left @ np.abs(u)
+        square = float(u @ self.gram @ u) + self.radius * float(u @ u)
+        return _ROOM * float(np.sqrt(max(square, 0.0))), self.remainder @ np.abs(u)

@@ -54,7 +54,7 @@ def draw_map(fusion: Any, ax: Any = None, over: tuple[str, str] | None = None) -
 
 
 def _triangles(path: Any, places: list[int], shades: dict[str, Any]) -> Any:
-    """The simplices in the shade of their errors, their edges as many short ones.
+    """Return the simplices in the shade of their errors, their edges as many short ones.
 
     On a logarithmic axis a straight edge is a curve. Drawn as one segment it would leave gaps beside a triangle that
     was not cut where its neighbour was.
@@ -65,7 +65,8 @@ def _triangles(path: Any, places: list[int], shades: dict[str, Any]) -> Any:
     corners = path.values[:, places][path.simplices]
     shares = np.linspace(0.0, 1.0, _STEPS, endpoint=False)[:, None]
     outlines = [
-        np.concatenate([(1.0 - shares) * one[k] + shares * one[(k + 1) % 3] for k in range(3)]) for one in corners
+        np.concatenate([(1.0 - shares) * coordinate[k] + shares * coordinate[(k + 1) % 3] for k in range(3)])
+        for coordinate in corners
     ]
     drawn = PolyCollection(
         outlines, cmap=shades["cmap"], norm=Normalize(shades["vmin"], shades["vmax"]), edgecolors="0.6", linewidths=0.2
@@ -75,7 +76,7 @@ def _triangles(path: Any, places: list[int], shades: dict[str, Any]) -> Any:
 
 
 def _mark(fusion: Any, ax: Any, chosen: tuple[str, ...]) -> None:
-    """The optimum, and what is proved about all other values."""
+    """Mark the optimum, and what is proved about all other values."""
     at = [fusion.values[name] for name in chosen]
     place = ", ".join(f"{name} = {value:.4g}" for name, value in fusion.values.items())
     label = f"best: {place}; error {fusion.validation_error:.4g}"
@@ -90,7 +91,7 @@ def _mark(fusion: Any, ax: Any, chosen: tuple[str, ...]) -> None:
 
 
 def _scale(ax: Any, axis: str, values: Array) -> None:
-    """A logarithmic axis; with a linear part next to zero where zero is among the values."""
+    """Set a logarithmic axis, with a linear part next to zero where zero is among the values."""
     low, high = float(values.min()), float(values.max())
     if low > 0.0:
         getattr(ax, f"set_{axis}scale")("log")
@@ -102,7 +103,7 @@ def _scale(ax: Any, axis: str, values: Array) -> None:
 
 
 def _ticks(first: float, high: float) -> Any:
-    """Zero, and the powers of ten beyond the linear part."""
+    """Return zero, and the powers of ten beyond the linear part."""
     from matplotlib.ticker import FixedLocator
 
     powers = 10.0 ** np.arange(np.ceil(np.log10(first)), np.floor(np.log10(high)) + 1)

@@ -37,11 +37,11 @@ from substrate.fusion.box import Box, levels
 from substrate.fusion.fold import nonnegative_on_rows
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.parametric_qp import Knot
-from substrate.fusion.simplex_bound import SimplexBound, bounded
+from substrate.fusion.simplex_bound import SimplexBound, bound_simplex
 from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
 from substrate.search.best_first import Limits, SpentError
 
-__all__ = ["Faces", "bound_beyond", "outer_ends"]
+__all__ = ["Faces", "bound_beyond_box", "outer_ends"]
 
 #: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
 _NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 20
@@ -50,7 +50,8 @@ _ZERO, _FARTHER = 1e-9, 1e3
 
 
 def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box:
-    """The box with every infinite end replaced by a value at which the penalties have vanished if all of these have it.
+    """Return the box with every infinite end replaced by a value at which the penalties have vanished if all of these
+    have it.
 
     At smaller values of the others a penalty may last longer; whether the end was large enough is proved afterwards.
     """
@@ -67,15 +68,15 @@ def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box
             limits.check(store.solves, len(store.folds))
         at = store.add(tuple(corner))
         pairs = zip(store.folds, store.knots, strict=True)
-        left = max(fold.program.penalty(k, own[at].x) for fold, own in pairs for k in infinite)
-        most = max(most, left)
-        if left <= _NOUGHT * max(most, 1e-12):
+        penalty_left = max(fold.program.penalty(k, knots[at].x) for fold, knots in pairs for k in infinite)
+        most = max(most, penalty_left)
+        if penalty_left <= _NOUGHT * max(most, 1e-12):
             break
         value *= _GROWTH
     else:
         raise DeclarationError(
-            f"what the parameters weigh does not vanish at {value / _GROWTH:.1e}, so that the search has no upper "
-            "end of its own; give one for each: box={name: (low, high), ...}"
+            f"the penalties do not vanish at {value / _GROWTH:.1e}, so the search has no upper end; give one for each: "
+            "box={name: (low, high), ...}"
         )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
 
@@ -92,77 +93,89 @@ class Faces:
     _points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: KnotStore, asked: Box, ends: Box) -> "Faces":
-        """Those of the parameters with an infinite end, where the rows show that their penalty is never negative."""
-        infinite = [k for k, (_, high) in enumerate(asked) if math.isinf(high)]
+    def of(cls, store: KnotStore, box: Box, ends: Box) -> "Faces":
+        """Return those of the parameters with an infinite end, where the rows show that their penalty is never
+        negative.
+        """
+        infinite = [k for k, (_, high) in enumerate(box) if math.isinf(high)]
         programs = [fold.program for fold in store.folds]
         shown = [k for k in infinite if all(nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
         return cls(store, ends, tuple(shown))
 
     def pieces(self) -> list[tuple[tuple[int, ...], tuple[Corner, ...]]]:
-        """For every set of parameters that grow, the simplices of the others, with the growing ones at their ends."""
-        found = []
+        """Return, for every set of parameters that grow, the simplices of the others, those at their ends."""
+        pieces_found = []
         for count in range(1, len(self.growing) + 1):
             for beyond in combinations(self.growing, count):
-                rest = [k for k in range(len(self.ends)) if k not in beyond]
-                cells = cell_simplices([levels(self.ends[k], len(self.ends)) for k in rest]) if rest else [((),)]
+                bounded_axes = [k for k in range(len(self.ends)) if k not in beyond]
+                cells = (
+                    cell_simplices([levels(self.ends[k], len(self.ends)) for k in bounded_axes])
+                    if bounded_axes
+                    else [((),)]
+                )
                 for cell in cells:
-                    found.append((beyond, tuple(self._whole(rest, corner) for corner in cell)))
-        return found
+                    pieces_found.append((beyond, tuple(self._whole(bounded_axes, corner) for corner in cell)))
+        return pieces_found
 
-    def _whole(self, rest: Sequence[int], corner: Corner) -> Corner:
+    def _whole(self, bounded_axes: Sequence[int], corner: Corner) -> Corner:
         values = [high for _, high in self.ends]
-        for k, value in zip(rest, corner, strict=True):
+        for k, value in zip(bounded_axes, corner, strict=True):
             values[k] = value
         return tuple(values)
 
     def bound(self, vertices: Sequence[int], beyond: tuple[int, ...], enough: float = np.inf) -> SimplexBound | None:
-        """The bound over the prism above a simplex of knots; None where a penalty does not vanish exactly."""
+        """Return the bound over the prism above a simplex of knots; None where a penalty does not vanish exactly."""
         at, store = list(vertices), self.store
-        errors, blurs, forms = [], np.zeros(len(at)), []
+        errors, radii, forms = [], np.zeros(len(at)), []
         for f, fold in enumerate(store.folds):
-            far = [self._vanished(f, i, beyond) for i in at]
+            far = [self._find_vanishing(f, i, beyond) for i in at]
             near = [store.knots[f][i] for i in at]
-            known = [one for one in far if one is not None]
-            if len(known) < len(at):
+            far_knots = [far_knot for far_knot in far if far_knot is not None]
+            if len(far_knots) < len(at):
                 return None
-            middles = [fold.errors(one) + fold.errors(other) for one, other in zip(known, near, strict=True)]
+            middles = [
+                fold.errors(far_knot) + fold.errors(near_knot)
+                for far_knot, near_knot in zip(far_knots, near, strict=True)
+            ]
             errors.append(0.5 * np.array(middles))
-            blurs += [fold.blur(one) + fold.blur(other) for one, other in zip(known, near, strict=True)]
-            forms.append(_forms(store, f, at, known, near))
+            radii += [
+                fold.errors_radius(far_knot) + fold.errors_radius(near_knot)
+                for far_knot, near_knot in zip(far_knots, near, strict=True)
+            ]
+            forms.append(_forms(store, f, at, far_knots, near))
         E = np.concatenate(errors, axis=1)
-        blurs = blurs + relative_rounding(1.0) * np.linalg.norm(E, axis=1)
-        return bounded(E, blurs, forms, lambda u: store.along(u, at), enough)
+        radii = radii + relative_rounding(1.0) * np.linalg.norm(E, axis=1)
+        return bound_simplex(E, radii, forms, lambda u: store.along(u, at), enough)
 
-    def _vanished(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
-        """A feasible point near a knot whose penalties beyond are exactly zero."""
+    def _find_vanishing(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
+        """Return a feasible point near a knot whose penalties beyond are exactly zero."""
         key = (f, i, beyond)
         if key not in self._points:
             fold, corner = self.store.folds[f], self.store.corners[i]
-            found = _zeroed(fold, corner, self.store.knots[f][i], beyond)
-            if found is None:
+            knot = _zero_penalties(fold, corner, self.store.knots[f][i], beyond)
+            if knot is None:
                 farther = tuple(_FARTHER * v if k in beyond else v for k, v in enumerate(corner))
                 self.store.solves += 1
-                found = _zeroed(fold, farther, fold.program.solve(farther), beyond)
-            self._points[key] = found
+                knot = _zero_penalties(fold, farther, fold.program.solve(farther), beyond)
+            self._points[key] = knot
         return self._points[key]
 
 
-def bound_beyond(faces: Faces, target: float, budget: int | Limits) -> tuple[float, tuple[int, ...]]:
-    """A lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
+def bound_beyond_box(faces: Faces, target: float, budget: int | Limits) -> tuple[float, tuple[int, ...]]:
+    """Return a lower bound of the squares beyond the box, and the parameters for which it holds beyond every value.
 
     Simplices of the faces are cut until their bounds reach the target. A parameter is given up where a single knot
     keeps its bound below that, where a penalty does not vanish exactly, or where the budget of solves or the time is
     spent.
     """
     try:
-        return _covered(faces, target, budget if isinstance(budget, Limits) else Limits(budget))
+        return _cover_faces(faces, target, budget if isinstance(budget, Limits) else Limits(budget))
     except (KeyboardInterrupt, SolverError, SpentError) as error:  # the box has its bound all the same
         faces.interrupted = isinstance(error, KeyboardInterrupt)
         return np.inf, ()
 
 
-def _covered(faces: Faces, target: float, limits: Limits) -> tuple[float, tuple[int, ...]]:
+def _cover_faces(faces: Faces, target: float, limits: Limits) -> tuple[float, tuple[int, ...]]:
     store, given_up = faces.store, set[int]()
     reached: dict[tuple[int, ...], float] = {}
     for beyond, corners in faces.pieces():
@@ -170,26 +183,26 @@ def _covered(faces: Faces, target: float, limits: Limits) -> tuple[float, tuple[
         while waiting and not given_up.intersection(beyond):
             limits.check_time()
             simplex = waiting.pop()
-            found = faces.bound(simplex, beyond, target)
-            if found is not None and found.value >= target:
-                reached[beyond] = min(reached.get(beyond, np.inf), found.value)
+            bound_found = faces.bound(simplex, beyond, target)
+            if bound_found is not None and bound_found.value >= target:
+                reached[beyond] = min(reached.get(beyond, np.inf), bound_found.value)
                 continue
-            parts: list[Simplex] = []
-            if found is not None and store.solves + 2 * len(store.folds) <= limits.budget:
-                alone = [faces.bound([one], beyond, target) for one in simplex]
-                if all(one is not None and one.value >= target for one in alone):
-                    parts = halves(store, simplex, found.radii)
-            if not parts:
+            simplices: list[Simplex] = []
+            if bound_found is not None and store.solves + 2 * len(store.folds) <= limits.budget:
+                alone = [faces.bound([vertex], beyond, target) for vertex in simplex]
+                if all(vertex is not None and vertex.value >= target for vertex in alone):
+                    simplices = halves(store, simplex, bound_found.radii)
+            if not simplices:
                 given_up.add(beyond[-1])
-            waiting += parts
+            waiting += simplices
     lower = min((bound for beyond, bound in reached.items() if not given_up.intersection(beyond)), default=np.inf)
     return lower, tuple(k for k in faces.growing if k not in given_up)
 
 
-def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
+def _zero_penalties(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
     program = fold.program
     largest = max(float(np.abs(knot.x).max(initial=0.0)), 1e-3)  # solutions are of the order of one
-    x = program.bounds.lowered(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
+    x = program.bounds.lower(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
     point = program.feasible.at(x)
     weighed = program.q[list(beyond)].any(axis=0)
     if point is None or point.x[weighed].any() or point.radius[weighed].any():
@@ -198,30 +211,30 @@ def _zeroed(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ..
 
 
 def _forms(store: KnotStore, f: int, at: list[int], far: list[Knot], near: list[Knot]) -> tuple[Array, Array]:
-    """Q and R of the prism: slacks of the far points, and their distance from the knots."""
+    """Return Q and R of the prism: slacks of the far points, and their distance from the knots."""
     program = store.folds[f].program
     m, n = program.b.size, len(at)
     _, R = store.radii(f, at)
-    duals, slacks = np.array([one.dual[m:] for one in near]), np.array([one.slack for one in far])
+    duals, slacks = np.array([knot.dual[m:] for knot in near]), np.array([knot.slack for knot in far])
     products = duals @ slacks.T
-    allowances = np.array([one.allowance for one in near])
+    allowances = np.array([knot.allowance for knot in near])
     share = (0.5 if store.ridge else 0.25) + YOUNG
     Q = (1.0 + YOUNG) * (0.5 * (products + products.T) + share * _distances(program, store, at, far, near))
     return Q + allowances[:, None] + allowances[None, :] + np.zeros((n, n)), 1.25 * R
 
 
 def _distances(program: AffineProgram, store: KnotStore, at: list[int], far: list[Knot], near: list[Knot]) -> Array:
-    """Products of the steps from knots to far points, in the norm of the largest P, with what rounding may change."""
+    """Return products of the steps from knots to far points, in the norm of the largest P, and their rounding."""
     P = program.quadratic(max(program.tau(store.corners[i]) for i in at))
-    D = np.array([one.x - other.x for one, other in zip(far, near, strict=True)])
+    D = np.array([far_knot.x - near_knot.x for far_knot, near_knot in zip(far, near, strict=True)])
     sizes = np.array(
         [
-            one.apart + other.apart + relative_rounding(4.0) * (np.abs(one.x) + np.abs(other.x))
-            for one, other in zip(far, near, strict=True)
+            far_knot.radius + near_knot.radius + relative_rounding(4.0) * (np.abs(far_knot.x) + np.abs(near_knot.x))
+            for far_knot, near_knot in zip(far, near, strict=True)
         ]
     )
-    products, doubt = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
+    products, radius = D @ (P @ D.T), sizes @ (abs(P) @ sizes.T)
     lengths = np.sqrt(np.maximum(products.diagonal(), 0.0))
     rounding = relative_rounding(P.shape[0]) * (np.abs(D) @ (abs(P) @ np.abs(D).T))
     # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2 with s = 1e-6
-    return np.asarray(products + rounding + 1e-6 * np.outer(lengths, lengths) + 1.1e6 * float(doubt.max(initial=0.0)))
+    return np.asarray(products + rounding + 1e-6 * np.outer(lengths, lengths) + 1.1e6 * float(radius.max(initial=0.0)))

@@ -44,7 +44,9 @@ _NOUGHT = 1e-9
 
 
 def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | None:
-    """The distance in the norm of P of all optima beyond the last knot from that knot; None where it is unknown."""
+    """Return the distance in the norm of P of all optima beyond the last knot from that knot; None where it is
+    unknown.
+    """
     if not never_negative(program):
         return None
     x = np.where(np.abs(last.x) <= _NOUGHT * float(np.abs(last.x).max(initial=0.0)), 0.0, last.x)
@@ -53,47 +55,47 @@ def tail_distance(program: ParametricQP, last: Knot, before: Knot) -> float | No
     if point is None or point.x[weighed].any() or point.radius[weighed].any():
         return None
     vanished = program.at(last.value, point, last.dual)
-    doubt = float(np.abs(program.q1) @ (before.apart + relative_rounding(before.x.size) * np.abs(before.x)))
-    penalty = max(float(program.q1 @ before.x), 0.0) + doubt
+    radius = float(np.abs(program.q1) @ (before.radius + relative_rounding(before.x.size) * np.abs(before.x)))
+    penalty = max(float(program.q1 @ before.x), 0.0) + radius
     penalty += before.gap / ((last.value - before.value) / program.unit)
     beyond = vanished.gap + last.value / program.unit * penalty
     return math.sqrt(2.0 * beyond) + math.sqrt(last.gap)
 
 
 def never_negative(program: ParametricQP) -> bool:
-    """Whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
+    """Return whether what rho weighs is at least zero on all feasible points, as can be read off the rows."""
     return nonnegative_on_rows(program.q1, program.G, program.h)
 
 
 def nonnegative_on_rows(q: Array, G: Any, h: Array) -> bool:
-    """Whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
+    """Return whether q'x is at least zero wherever G x <= h, as can be read off the rows."""
     weighed = np.flatnonzero(q)
     if (q[weighed] < 0.0).any():
         return False
     rows = sp.csr_array(G)
     rows.sum_duplicates()
-    return all(_bounded(rows, h, int(column)) for column in weighed)
+    return all(_implies_bound(rows, h, int(column)) for column in weighed)
 
 
-def _bounded(rows: Any, h: Array, column: int) -> bool:
-    """Whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
+def _implies_bound(rows: Any, h: Array, column: int) -> bool:
+    """Return whether rows g'x <= h imply x_column >= 0: one alone, or two whose sum has no other entry."""
     at = rows[:, [column]].tocoo()
-    seen: dict[tuple[tuple[int, ...], bytes], float] = {}
+    single_rows: dict[tuple[tuple[int, ...], bytes], float] = {}
     for row, value in zip(at.coords[0], at.data, strict=True):
         if value >= 0.0:
             continue
         start, stop = rows.indptr[row], rows.indptr[row + 1]
         entries = zip(rows.indices[start:stop], rows.data[start:stop], strict=True)
-        others = [(int(j), float(v / -value)) for j, v in entries if j != column and v != 0.0]
+        other_entries = [(int(j), float(v / -value)) for j, v in entries if j != column and v != 0.0]
         limit = float(h[row] / -value)
-        if not others and limit <= 0.0:
+        if not other_entries and limit <= 0.0:
             return True
-        others.sort()
-        key = tuple(j for j, _ in others)
-        mirrored = np.array([-v for _, v in others]).tobytes()
-        if (key, mirrored) in seen and seen[key, mirrored] + limit <= 0.0:
+        other_entries.sort()
+        key = tuple(j for j, _ in other_entries)
+        mirrored = np.array([-v for _, v in other_entries]).tobytes()
+        if (key, mirrored) in single_rows and single_rows[key, mirrored] + limit <= 0.0:
             return True
-        seen[key, np.array([v for _, v in others]).tobytes()] = limit
+        single_rows[key, np.array([v for _, v in other_entries]).tobytes()] = limit
     return False
 
 
@@ -111,7 +113,7 @@ class Fold:
     sigma: float
     knots: dict[float, Knot]
     #: Further errors of the validation errors, in units of the program.
-    rest: float = 0.0
+    remainder: float = 0.0
     #: The size of the targets, which sets the first knots; that of the program unless given.
     size: float | None = None
     #: How far validation errors move in single directions; None bounds them by sigma alone.
@@ -119,7 +121,7 @@ class Fold:
     tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
 
     def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
+        """Return validation errors at a knot, in the units of y."""
         return np.asarray(self.errors_at_zero - self.program.unit * (self.M @ knot.x))
 
     def solve(self, value: float) -> None:
@@ -128,41 +130,51 @@ class Fold:
             self.knots[value] = self.program.solve(value)
 
     def track(self, values: Array) -> Track:
-        """The path through the common knots, as the bound needs it."""
+        """Return the path through the common knots, as the bound needs it."""
         knots = [self.knots[float(value)] for value in values]
         unit = self.program.unit
-        crosses = [self.program.cross(one, other) for one, other in pairwise(knots)]
+        crosses = [self.program.cross(first, second) for first, second in pairwise(knots)]
         errors = np.array([self.errors(knot) for knot in knots])
         gaps = np.array([knot.gap for knot in knots])
         floors = np.full(max(len(knots) - 1, 0), self.beside(knots) ** 2 * (1.0 + 1.0 / _SHARE))
         sigma = math.sqrt(1.0 + _SHARE) * self.sigma  # (a + b)^2 <= (1 + s) a^2 + (1 + 1/s) b^2
-        return Track(values, errors, gaps * unit**2, np.array(crosses) * unit**2, sigma, floors)
+        return Track(
+            values=values,
+            errors=errors,
+            gaps=gaps * unit**2,
+            crosses=np.array(crosses) * unit**2,
+            sigma=sigma,
+            floors=floors,
+        )
 
     def forms(self, low: float, high: float) -> tuple[Array, Array]:
-        """Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, which is zero without a ridge weight."""
-        one, other = self.knots[low], self.knots[high]
-        cross = 0.5 * max(self.program.cross(one, other), 0.0)
-        return np.array([[one.gap, cross], [cross, other.gap]]), np.zeros((2, 2))
+        """Return Q between two values (:mod:`substrate.fusion.simplex_bound`), and R, zero without a ridge weight."""
+        first, second = self.knots[low], self.knots[high]
+        cross = 0.5 * max(self.program.cross(first, second), 0.0)
+        return np.array([[first.gap, cross], [cross, second.gap]]), np.zeros((2, 2))
 
     def along(self, u: Array, values: Sequence[float]) -> tuple[float, float]:
         """sigma_u, and what the quadratic term leaves open, in the units of y."""
         if self.directions is None:
-            return self.program.unit * self.sigma * float(np.linalg.norm(u)), self.program.unit * self.rest
-        sigma, left = self.directions.along(u)
-        rest = max(float(left @ self.program.radius(self.knots[value].x)) for value in values)
-        return self.program.unit * sigma, self.program.unit * rest
+            return self.program.unit * self.sigma * float(np.linalg.norm(u)), self.program.unit * self.remainder
+        sigma, remainder = self.directions.along(u)
+        loss = max(float(remainder @ self.program.radius(self.knots[value].x)) for value in values)
+        return self.program.unit * sigma, self.program.unit * loss
 
     def beside(self, knots: Sequence[Knot]) -> float:
-        """How far validation errors are from the computed ones, apart from the gap: rounding, and free directions."""
-        blurs = [0.0]
+        """Return how far validation errors are from the computed ones, apart from the gap: rounding, and free
+        directions.
+        """
+        radii = [0.0]
         for knot in knots:
-            products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
+            products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
             targets = relative_rounding(2.0) * np.abs(self.errors_at_zero) / self.program.unit
-            blurs.append(float(np.linalg.norm(products + targets)))
-        return self.program.unit * (self.rest + max(blurs))
+            radii.append(float(np.linalg.norm(products + targets)))
+        return self.program.unit * (self.remainder + max(radii))
 
     def tail(self, values: Array) -> float | None:
-        """How far validation errors are from those of the last knot at any larger value; None where it is unknown.
+        """Return how far validation errors are from those of the last knot at any larger value; None where it is
+        unknown.
 
         :mod:`substrate.fusion.fold` has the argument.
         """

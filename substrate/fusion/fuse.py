@@ -25,14 +25,14 @@ from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import checked_box, parameters_of
+from substrate.fusion.box import check_box, parameters_of
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import ParametricQP
-from substrate.fusion.refinement import Refined, refined
+from substrate.fusion.refinement import Refined, refine
 from substrate.fusion.result import FusedPath, Fusion
 from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validated_machine import (
@@ -42,8 +42,8 @@ from substrate.fusion.validated_machine import (
     least_error,
     solve_candidates,
 )
-from substrate.fusion.validation import Validation, checked_pair, checked_validation, folds_of
-from substrate.fusion.validation_loss import SQUARED, checked_loss
+from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
+from substrate.fusion.validation_loss import SQUARED, check_loss
 from substrate.fusion.variations import component_variations
 from substrate.search.best_first import Limits, Progress, SpentError, end_by, late_progress
 
@@ -139,7 +139,7 @@ def fuse(
         to the validation error or to a millionth of the variance of the targets where that is more. An interrupt or a
         spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate does not hold.
     """
-    target, judged = positive(gap, "gap"), checked_loss(loss)
+    target, judged = positive(gap, "gap"), check_loss(loss)
     several = isinstance(over, (list, tuple)) and len(over) > 1
     budget = (_BUDGETS[several]) if budget is None else budget
     for name, count in (("budget", budget), ("n_jobs", n_jobs)):
@@ -169,31 +169,31 @@ def fuse(
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
             )
-        machines, sets = [machine], [checked_validation(machine, *checked_pair(validation, "validation"), judged)]
+        machines, sets = [machine], [check_validation(machine, *check_pair(validation, "validation"), judged)]
         final = machine
     elif callable(machine):
         machines, sets, final = folds_of(machine, data, cv, validation, judged)
     else:
         raise DeclarationError(
-            f"a Machine, a function (X, y) -> Machine or an estimator is fused, received {machine!r}"
+            f"fuse needs a Machine, a function (X, y) -> Machine or an estimator, received {machine!r}"
         )
-    with ExitStack() as held:  # the parameters of a machine have one value at a time
-        for one in {id(one): one for one in (*machines, final)}.values():
-            held.enter_context(one.lock)
+    with ExitStack() as stack:  # the parameters of a machine have one value at a time
+        for each in {id(each): each for each in (*machines, final)}.values():
+            stack.enter_context(each.lock)
         names = _names(final, over)
-        given = _given_ends(names, box)
-        late = held.enter_context(late_progress("fuse", limits))
-        shown = late if progress is None else _shown(progress)
+        ends = _given_ends(names, box)
+        late = stack.enter_context(late_progress("fuse", limits))
+        shown = late if progress is None else _choose_progress(progress)
         first: Fusion | None = None
         refusal = None
         if judged == SQUARED and (several or (box is None and top is None)):
-            found = _by_simplices(machines, sets, final, names, box, target, limits, shown, n_jobs)
-            if isinstance(found, DeclarationError):
-                refusal = found
-            elif several or _is_final(found, limits, len(machines)):
-                return found
+            result = _by_simplices(machines, sets, final, names, box, target, limits, shown, n_jobs)
+            if isinstance(result, DeclarationError):
+                refusal = result
+            elif several or _is_final(result, limits, len(machines)):
+                return result
             else:
-                first = found
+                first = result
         try:
             second = _by_intervals_or_cells(
                 machines,
@@ -202,7 +202,7 @@ def fuse(
                 names,
                 box is None and judged == SQUARED,
                 top,
-                given,
+                ends,
                 refusal,
                 target,
                 limits,
@@ -221,59 +221,63 @@ def fuse(
         return first
 
 
-def _is_final(found: Fusion, limits: Limits, folds: int) -> bool:
-    """Whether a first search over one weight needs no second one: it proves the gap, or nothing more may be solved."""
+def _is_final(result: Fusion, limits: Limits, folds: int) -> bool:
+    """Return whether a first search over one weight needs no second one: it proves the gap, or nothing more may be
+    solved.
+    """
     spent = limits.spent + folds > limits.budget or limits.seconds_left <= 0.0
-    return found.certificate.holds or "interrupted" in found.stop or spent
+    return result.certificate.holds or "interrupted" in result.stop or spent
 
 
-def _restate_stop(found: Fusion, stop: str) -> Fusion:
-    """The result of a first search where the second one ended before it found anything."""
-    words = f"{found.stop}; then {stop}"
+def _restate_stop(result: Fusion, stop: str) -> Fusion:
+    """Return the result of a first search where the second one ended before it found anything."""
+    words = f"{result.stop}; then {stop}"
     record = tuple(
-        (title, text.replace(found.stop, words) if title == "search" else text)
-        for title, text in found.certificate.record
+        (title, text.replace(result.stop, words) if title == "search" else text)
+        for title, text in result.certificate.record
     )
-    return replace(found, path=replace(found.path, stop=words), certificate=replace(found.certificate, record=record))
+    return replace(
+        result, path=replace(result.path, stop=words), certificate=replace(result.certificate, record=record)
+    )
 
 
 def _by_intervals_or_cells(
     machines: list[Machine],
-    sets: list[Validation],
+    sets: list[ValidationSet],
     final: Machine,
     names: list[str],
     chords: bool,
     top: float | None,
-    given: list[tuple[float, float] | None],
+    ends: list[tuple[float, float] | None],
     refusal: DeclarationError | None,
     gap: float,
     limits: Limits,
     progress: Progress,
     n_jobs: int,
 ) -> Fusion:
-    """The fusion over one weight by chords between knots, or over a box by the universal bound.
+    """Return the fusion over one weight by chords between knots, or over a box by the universal bound.
 
     ``chords`` is whether the first are asked for: squared validation errors, and no range.
     """
-    parameters = [parameters_of(one, names) for one in machines]
+    parameters = [parameters_of(each, names) for each in machines]
     folds: list[Fold] | DeclarationError = DeclarationError("")
     if len(names) == 1 and chords:
-        folds = _folds(machines, [one for (one,) in parameters], sets)
+        folds = _folds(machines, [parameter for (parameter,) in parameters], sets)
     if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
         if top is not None:
             inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
-            given = [_range_up_to(top, inverse)]
+            ends = [_range_up_to(top, inverse)]
         families = _families(machines, parameters, sets, folds, refusal)
         if families is not None:
-            return fuse_over_box(families, machines, sets, final, names, given, gap, limits, progress)
+            return fuse_over_box(families, machines, sets, final, names, ends, gap, limits, progress)
     assert not isinstance(folds, DeclarationError)
-    least = least_error(sets) * sum(known.weight for known in sets)
-    path = refined(folds, gap, limits, progress, n_jobs, top, least)
+    least = least_error(sets) * sum(validation_set.weight for validation_set in sets)
+    path = refine(folds, gap, limits, progress, n_jobs, top, least)
     return _fusion(final, machines, names[0], folds, sets, path, gap, limits)
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
-    """The names of the parameters that are fused over."""
+    """Return the names of the parameters that are fused over."""
     if isinstance(over, (list, tuple)) and len(over) > 1:
         return [parameter.name() for parameter in parameters_of(machine, over)]
     over = over[0] if isinstance(over, (list, tuple)) and over else over
@@ -282,7 +286,7 @@ def _names(machine: Machine, over: Any) -> list[str]:
 
 def _by_simplices(
     machines: list[Machine],
-    sets: list[Validation],
+    sets: list[ValidationSet],
     final: Machine,
     names: list[str],
     box: Any,
@@ -291,34 +295,39 @@ def _by_simplices(
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | DeclarationError:
-    """The fusion over weights by chords over simplices, or why there are none.
+    """Return the fusion over weights by chords over simplices, or why there are none.
 
     One weight of squares is left to others: as its inverse, or over a range.
     """
     try:
-        terms = [AffineTerms.of(one.problem, parameters_of(one, names)) for one in machines]
+        terms = [AffineTerms.of(machine.problem, parameters_of(machine, names)) for machine in machines]
     except DeclarationError as refusal:
         return refusal
     if len(names) == 1 and terms[0].ridge >= 0:
         return DeclarationError("")
     if len(names) > 1:
-        found = fuse_jointly(machines, sets, final, names, box, gap, limits, progress, n_jobs)
-        return DeclarationError("") if found is None else found
+        result = fuse_jointly(machines, sets, final, names, box, gap, limits, progress, n_jobs)
+        return DeclarationError("") if result is None else result
     # near a weight of zero the refinement of one parameter has better knots, and proves more
     first = replace(limits, budget=min(limits.budget, _FIRST * len(machines)))
     try:
-        found = fuse_jointly(machines, sets, final, names, box, gap, first, progress, n_jobs)
+        result = fuse_jointly(machines, sets, final, names, box, gap, first, progress, n_jobs)
     except DeclarationError as refusal:  # no upper end is found
         return refusal
     finally:
         limits.spent, limits.estimate = first.spent, first.estimate
-    return DeclarationError("") if found is None else found
+    return DeclarationError("") if result is None else result
 
 
-def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation]) -> list[Fold] | DeclarationError:
-    """The programs of the folds, or why they are not quadratic programs with the parameter in the linear term."""
+def _folds(machines: list[Machine], parameters: list[Any], sets: list[ValidationSet]) -> list[Fold] | DeclarationError:
+    """Return the programs of the folds, or why they are not quadratic programs with the parameter in the linear
+    term.
+    """
     try:
-        return [_fold(one, parameter, known) for one, parameter, known in zip(machines, parameters, sets, strict=True)]
+        return [
+            _fold(machine, parameter, validation_set)
+            for machine, parameter, validation_set in zip(machines, parameters, sets, strict=True)
+        ]
     except DeclarationError as refusal:
         return refusal
 
@@ -326,11 +335,11 @@ def _folds(machines: list[Machine], parameters: list[Any], sets: list[Validation
 def _families(
     machines: list[Machine],
     parameters: list[list[Any]],
-    sets: list[Validation],
+    sets: list[ValidationSet],
     folds: list[Fold] | DeclarationError,
     joint: DeclarationError | None,
 ) -> list[MachineFamily] | None:
-    """What the universal bound needs of the folds; None where it does not apply and another search does."""
+    """Return what the universal bound needs of the folds; None where it does not apply and another search does."""
     try:
         return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
     except DeclarationError as refusal:
@@ -340,24 +349,24 @@ def _families(
 
 
 def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
-    """The ranges that are given, in the order of names."""
-    checked_box(box, names, None, signed=True)
-    given = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
-    found = []
+    """Return the ranges that are given, in the order of names."""
+    check_box(box, names, None, signed=True)
+    ends_by_name = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
+    ends_found = []
     for name in names:
-        ends = given.get(name)
-        found.append(None if ends is None else (float(ends[0]), float(ends[1])))
-    return found
+        ends = ends_by_name.get(name)
+        ends_found.append(None if ends is None else (float(ends[0]), float(ends[1])))
+    return ends_found
 
 
 def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
-    """The values of a weight up to the largest that is considered, or of its inverse."""
+    """Return the values of a weight up to the largest that is considered, or of its inverse."""
     low, high = RANGE
     return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
 
 
-def _shown(progress: Progress | bool) -> Progress:
-    """The function called during the search: the user's, one that writes a line to a terminal, or none."""
+def _choose_progress(progress: Progress | bool) -> Progress:
+    """Return the function called during the search: the user's, one that writes a line to a terminal, or none."""
     if callable(progress):
         return progress
     if not progress or not sys.stderr.isatty():
@@ -369,33 +378,46 @@ def _shown(progress: Progress | bool) -> Progress:
 
 def _parameter(machine: Machine, over: Any) -> Any:
     if isinstance(over, (list, tuple, set, frozenset, dict)):
-        raise DeclarationError(f"several parameters are fused as a tuple, over=(one, other), received {over!r}")
+        raise DeclarationError(f"give several parameters as a tuple, over=(first, second), received {over!r}")
     name = over.name() if isinstance(over, cp.Parameter) else over
     if not isinstance(name, str):
         raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
-    known = {parameter.name(): parameter for parameter in machine.problem.parameters()}
-    if name not in known:
-        raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(known)}")
-    parameter = known[name]
-    weighs = any(one is parameter for one in machine.problem.objective.parameters())
+    by_name = {parameter.name(): parameter for parameter in machine.problem.parameters()}
+    if name not in by_name:
+        raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(by_name)}")
+    parameter = by_name[name]
+    weighs = any(parameter_of_problem is parameter for parameter_of_problem in machine.problem.objective.parameters())
     if not parameter.is_scalar() or (weighs and not parameter.is_nonneg()):
         raise DeclarationError(f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})")
-    missing = sorted(other for other, one in known.items() if other != name and one.value is None)
+    missing = sorted(
+        name_of_other
+        for name_of_other, parameter_of_problem in by_name.items()
+        if name_of_other != name and parameter_of_problem.value is None
+    )
     if missing:
         raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {name!r}")
     return parameter
 
 
-def _fold(machine: Machine, parameter: Any, known: Validation) -> Fold:
-    """The program of a machine, and the affine map from its solution to validation errors."""
+def _fold(machine: Machine, parameter: Any, validation_set: ValidationSet) -> Fold:
+    """Return the program of a machine, and the affine map from its solution to validation errors."""
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
-    M, targets = weighed_map(machine, program.columns, program.q0.size, known)
+    M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
     tie = program.tie(M, program.solve(size).x)
-    sigma, rest = (np.inf, 0.0) if tie is None else (tie.factor, tie.remainder)
+    sigma, remainder = (np.inf, 0.0) if tie is None else (tie.factor, tie.remainder)
     directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
-    return Fold(program, M, targets, sigma, {}, rest, size, directions)
+    return Fold(
+        program=program,
+        M=M,
+        errors_at_zero=targets,
+        sigma=sigma,
+        knots={},
+        remainder=remainder,
+        size=size,
+        directions=directions,
+    )
 
 
 def _fusion(
@@ -403,26 +425,26 @@ def _fusion(
     machines: list[Machine],
     name: str,
     folds: list[Fold],
-    sets: list[Validation],
-    found: Refined,
+    sets: list[ValidationSet],
+    refined_search: Refined,
     gap: float,
     limits: Limits,
 ) -> Fusion:
-    weight = sum(known.weight for known in sets)
+    weight = sum(validation_set.weight for validation_set in sets)
     inverse = folds[0].program.inverse
-    order = found.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
-    knots = [float(found.values[k]) for k in order]
+    order = refined_search.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
+    knots = [float(refined_search.values[k]) for k in order]
     chosen = solve_candidates(final, machines, sets, (_candidate(name, rho, folds, inverse) for rho in knots), limits)
-    found = replace(found, stop=end_of_search(found.stop, chosen))
+    refined_search = replace(refined_search, stop=end_of_search(refined_search.stop, chosen))
     value = chosen.values[name]
     error = chosen.total / weight
-    lower = min(found.lower_bound / weight, error)
+    lower = min(refined_search.lower_bound / weight, error)
     searched = f"1/{name}" if inverse else name
-    reach = "on" if found.complete else f"to {found.values[-1]:g}"
+    reach = "on" if refined_search.complete else f"to {refined_search.values[-1]:g}"
     facts = [
-        ("fused over", f"{searched} from {found.values[0]:g} {reach}"),
-        ("search", f"{found.solves} solves, {found.values.size} knots; {found.stop}"),
-        *found.ends(1.0 / value if inverse else value),
+        ("fused over", f"{searched} from {refined_search.values[0]:g} {reach}"),
+        ("search", f"{refined_search.solves} solves, {refined_search.values.size} knots; {refined_search.stop}"),
+        *refined_search.ends(1.0 / value if inverse else value),
     ]
     if inverse:
         facts.append(("chosen", f"{name} = {value:.6g}; the machine is the one divided by it"))
@@ -438,26 +460,36 @@ def _fusion(
     formula = "validation error - lower bound over the values covered"
     row = (f"gap of {name}", formula)
     certificate = certify_search(
-        f"Fusion over {name}", chosen, error, lower, gap, sets, row, agreement, facts, found.values.size
+        f"Fusion over {name}", chosen, error, lower, gap, sets, row, agreement, facts, refined_search.values.size
     )
-    path = _path(name, final, folds, found, weight)
-    proved = {name: path.coverage}
-    words, least = SQUARED.words, least_error(sets)
-    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*known, words, least, chosen.folds, CHORDS, limits.estimate)
+    path = _path(name, final, folds, refined_search, weight)
+    return Fusion(
+        values=chosen.values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on={name: path.coverage},
+        result=chosen.result,
+        path=path,
+        certificate=certificate,
+        loss=SQUARED.words,
+        least=least_error(sets),
+        folds=chosen.folds,
+        proof=CHORDS,
+        estimate=limits.estimate,
+    )
 
 
 def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:
-    """The value of a knot, with its validation errors."""
+    """Return the value of a knot, with its validation errors."""
     errors = np.concatenate([fold.errors(fold.knots[rho]) for fold in folds])
     return Candidate({name: 1.0 / rho if inverse else rho}, errors)
 
 
-def _path(name: str, final: Machine, folds: list[Fold], found: Refined, weight: float) -> FusedPath:
-    """The knots in the parameter, ascending."""
-    values, errors = found.values, found.squares / weight
+def _path(name: str, final: Machine, folds: list[Fold], refined_search: Refined, weight: float) -> FusedPath:
+    """Return the knots in the parameter, ascending."""
+    values, errors = refined_search.values, refined_search.squares / weight
     knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
-    top = np.inf if found.complete else float(values[-1])
+    top = np.inf if refined_search.complete else float(values[-1])
     covered = (float(values[0]), top)
     variation = component_variations(final, folds[0], knots[0]) if len(folds) == 1 else None
     if folds[0].program.inverse:
@@ -466,4 +498,13 @@ def _path(name: str, final: Machine, folds: list[Fold], found: Refined, weight: 
         errors, knots = errors[::-1], tuple(each[::-1] for each in knots)
         covered = (1.0 / top, np.inf)
         variation = None if variation is None else variation[::-1]
-    return FusedPath(name, values, errors, knots, covered, (), found.stop, variation)
+    return FusedPath(
+        parameter=name,
+        values=values,
+        validation_errors=errors,
+        knots=knots,
+        coverage=covered,
+        holes=(),
+        stop=refined_search.stop,
+        maximal_variation=variation,
+    )

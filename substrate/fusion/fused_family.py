@@ -24,7 +24,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
-from substrate.fusion.conic_family import ConicFamily, parameters_at
+from substrate.fusion.conic_family import ConicFamily, ConicPoint, parameters_at
 from substrate.fusion.conic_numbers import ProgramNumbers
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
@@ -55,43 +55,46 @@ class FusedVertex(ABC):
     #: The pairs s and h(s); how far the dual bound behind h(s) is below the value at the solver's point; and by how
     #: much the objective there is below p.
     fused: dict[float, float]
-    blurs: dict[float, float]
+    radii: dict[float, float]
     drops: dict[float, float]
 
     @property
     @abstractmethod
     def points(self) -> "tuple[FusedKnot, ...]":
-        """The knots at the corners of the parameters in constraints."""
+        """Return the knots at the corners of the parameters in constraints."""
 
     @property
     def steep(self) -> float:
-        """How far the optimal value may be below p, an affine function of the parameters in constraints."""
+        """Return how far the optimal value may be below p, an affine function of the parameters in constraints."""
         return 0.0
 
     @property
-    def blur(self) -> float:
-        """How inexact the objective is here, by the problem itself and by the largest s: that is next to it.
+    def objective_radius(self) -> float:
+        """Return how inexact the objective is here, by the problem itself and by the largest s: that is next to it.
 
         At a small s the validation error outweighs the objective, and so does what its dual point is off.
         """
-        return max(self.epsilon, self.blurs[max(self.blurs)]) if self.blurs else self.epsilon
+        return max(self.epsilon, self.radii[max(self.radii)]) if self.radii else self.epsilon
 
     @property
-    def known(self) -> bool:
-        """Whether h is known for some s."""
+    def is_known(self) -> bool:
+        """Return whether h is known for some s."""
         return any(map(np.isfinite, self.fused.values()))
 
     def loss(self, s: float) -> float:
         """Predict v - h(s): between known values on a line in logarithms, a little beyond them like 1/s, else NaN."""
-        known = sorted(
-            (one, self.validation - h - one * (self.blurs.get(one, 0.0) + self.drops.get(one, 0.0)))
-            for one, h in self.fused.items()
+        losses = sorted(
+            (
+                multiplier,
+                self.validation - h - multiplier * (self.radii.get(multiplier, 0.0) + self.drops.get(multiplier, 0.0)),
+            )
+            for multiplier, h in self.fused.items()
             if np.isfinite(h)
         )
-        if not known:
+        if not losses:
             return math.nan
-        lows = [pair for pair in known if pair[0] <= s]
-        highs = [pair for pair in known if pair[0] >= s]
+        lows = [pair for pair in losses if pair[0] <= s]
+        highs = [pair for pair in losses if pair[0] >= s]
         (low, above), (high, below) = (lows or highs)[-1 if lows else 0], (highs or lows)[0 if highs else -1]
         if low == high and not 1.0 / _BEYOND <= s / low <= _BEYOND:
             return math.nan
@@ -124,7 +127,7 @@ class FusedKnot(FusedVertex):
     #: The slopes of the optimal value in the parameters of constraints.
     slopes: Array
     fused: dict[float, float] = field(default_factory=dict)
-    blurs: dict[float, float] = field(default_factory=dict)
+    radii: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
     #: Whether x is a point of the fused problem that is an optimum of the problem too.
     adopted: bool = False
@@ -137,7 +140,7 @@ class FusedKnot(FusedVertex):
 
     @property
     def points(self) -> "tuple[FusedKnot, ...]":
-        """The knot itself."""
+        """Return the knot itself."""
         return (self,)
 
     @property
@@ -146,8 +149,8 @@ class FusedKnot(FusedVertex):
         return float(self.weights @ self.terms)
 
     @property
-    def allowed(self) -> float:
-        """How far the objective of another optimum may seem to be above the smallest one."""
+    def allowance(self) -> float:
+        """Return how far the objective of another optimum may seem to be above the smallest one."""
         return 2.0 * self.epsilon + _OPTIMAL * abs(self.lowest)
 
 
@@ -157,77 +160,79 @@ class FusedColumn(FusedVertex):
 
     knots: tuple[FusedKnot, ...]
     fused: dict[float, float] = field(default_factory=dict)
-    blurs: dict[float, float] = field(default_factory=dict)
+    radii: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
+    #: The dual points behind h, for a proof that can be checked again.
+    witnesses: dict[float, ConicPoint] = field(default_factory=dict)
 
     @property
     def theta(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The values of the weights."""
+        """Return the values of the weights."""
         return self.knots[0].theta
 
     @property
     def weights(self) -> Array:  # type: ignore[override]
-        """The weights of the parts."""
+        """Return the weights of the parts."""
         return self.knots[0].weights
 
     @property
     def points(self) -> tuple[FusedKnot, ...]:
-        """The knots."""
+        """Return the knots."""
         return self.knots
 
     @property
     def validation(self) -> float:  # type: ignore[override]
-        """The smallest validation error at a knot."""
+        """Return the smallest validation error at a knot."""
         return min(knot.validation for knot in self.knots)
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        """The largest of the knots' distances from an optimum."""
+        """Return the largest of the knots' distances from an optimum."""
         return max(knot.epsilon for knot in self.knots)
 
     @property
     def value(self) -> float:  # type: ignore[override]
-        """The largest p in absolute value."""
+        """Return the largest p in absolute value."""
         return max(abs(knot.value) for knot in self.knots)
 
     @property
     def steep(self) -> float:
-        """The largest distance of the optimal value from its chord, by its slopes at both ends of an edge."""
+        """Return the largest distance of the optimal value from its chord, by its slopes at both ends of an edge."""
         return max(self.bend(i, j) for i, j in combinations(range(len(self.knots)), 2))
 
     def bend(self, i: int, j: int) -> float:
-        """The distance between the chord of the optimal value and its tangents along an edge."""
-        one, other = self.knots[i], self.knots[j]
-        way = np.array(other.place) - np.array(one.place)
-        first, last, chord = float(one.slopes @ way), float(other.slopes @ way), other.value - one.value
+        """Return the distance between the chord of the optimal value and its tangents along an edge."""
+        knot, other_knot = self.knots[i], self.knots[j]
+        way = np.array(other_knot.place) - np.array(knot.place)
+        first, last, chord = float(knot.slopes @ way), float(other_knot.slopes @ way), other_knot.value - knot.value
         if not first < chord < last:
             return 0.0
         return (chord - first) * (last - chord) / (last - first)
 
 
 def excesses(vertices: Sequence[FusedVertex]) -> Array:
-    """D_jk, rounded up: the largest over the corners of the parameters in constraints."""
+    """Return D_jk, rounded up: the largest over the corners of the parameters in constraints."""
     D = np.zeros((len(vertices), len(vertices)))
-    for j, one in enumerate(vertices):
-        for k, other in enumerate(vertices):
-            D[j, k] = max(_excess(*pair, other.weights) for pair in zip(one.points, other.points, strict=True))
+    for j, first in enumerate(vertices):
+        for k, second in enumerate(vertices):
+            D[j, k] = max(_excess(*pair, second.weights) for pair in zip(first.points, second.points, strict=True))
     return D
 
 
-def _excess(one: FusedKnot, other: FusedKnot, weights: Array) -> float:
-    sizes = float(np.abs(weights) @ (np.abs(one.terms) + np.abs(other.terms)))
-    rounded = float(np.abs(weights) @ one.errors) + relative_rounding(8.0) * sizes
-    return float(weights @ (one.terms - other.terms)) + rounded
+def _excess(first: FusedKnot, second: FusedKnot, weights: Array) -> float:
+    sizes = float(np.abs(weights) @ (np.abs(first.terms) + np.abs(second.terms)))
+    rounded = float(np.abs(weights) @ first.errors) + relative_rounding(8.0) * sizes
+    return float(weights @ (first.terms - second.terms)) + rounded
 
 
 def _value_above(knot: FusedKnot, weights: Array) -> float:
-    """The objective with these weights at the point of a vertex, rounded up."""
+    """Return the objective with these weights at the point of a vertex, rounded up."""
     sizes = np.abs(weights)
     return float(weights @ knot.terms) + float(sizes @ (knot.errors + relative_rounding(8.0) * np.abs(knot.terms)))
 
 
 def _distance_to_optimum(weights: Array, terms: Array, errors: Array, lowest: float) -> float:
-    """How far the objective at a point may be above its smallest value, rounded up."""
+    """Return how far the objective at a point may be above its smallest value, rounded up."""
     sizes = np.abs(weights)
     rounding = relative_rounding(8.0) * (float(sizes @ np.abs(terms)) + abs(lowest))
     return max(float(weights @ terms) + float(sizes @ errors) - lowest + rounding, 0.0)
@@ -240,13 +245,13 @@ class FusedFamily:
     """
 
     def __init__(self, problem: Any, parameters: Sequence[Any], validation: Any, unit: float = np.inf) -> None:
-        self.validation = _checked(problem, parameters, validation)
+        self.validation = _check_validation(problem, parameters, validation)
         sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
         objective = sign * problem.objective.expr
         self.base = ConicFamily(cp.Problem(cp.Minimize(objective), problem.constraints), parameters, unit)
         weight = cp.Parameter(nonneg=True, name="weight of the validation error")
-        both = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
-        self.both = ConicFamily(both, [*parameters, weight], unit)
+        weighted_sum = cp.Problem(cp.Minimize(objective + weight * self.validation), problem.constraints)
+        self.both = ConicFamily(weighted_sum, [*parameters, weight], unit)
         self.solves = 0
         #: The validation error that counts as none in h, which a search sets, and the largest s so far.
         self.resolution = 0.0
@@ -262,11 +267,11 @@ class FusedFamily:
 
     def bound_chord(self, knots: Sequence[FusedVertex]) -> float:
         """Bound v between two vertices by the chord between them (:mod:`substrate.fusion.bias_chord`)."""
-        one, other = knots
-        if self.chord is None or not isinstance(one, FusedKnot) or not isinstance(other, FusedKnot):
+        first, second = knots
+        if self.chord is None or not isinstance(first, FusedKnot) or not isinstance(second, FusedKnot):
             return -np.inf
-        values = np.array([[_value_above(knot, end.weights) for end in (one, other)] for knot in (one, other)])
-        return self.chord.bound([self._chord_end(one), self._chord_end(other)], values)
+        values = np.array([[_value_above(knot, end.weights) for end in (first, second)] for knot in (first, second)])
+        return self.chord.bound([self._chord_end(first), self._chord_end(second)], values)
 
     def _chord_end(self, knot: FusedKnot) -> ChordEnd:
         if knot.theta not in self._ends:
@@ -276,22 +281,33 @@ class FusedFamily:
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
-        own, place = self.base.split(theta)
+        own_theta, place = self.base.split(theta)
         base = self.base.at(place)
-        point = base.solve(own)
+        point = base.solve(own_theta)
         self.solves += 1
         base.remember(point.x)
-        found = base.feasible(point.x)
-        if found is None:
+        point_found = base.feasible(point.x)
+        if point_found is None:
             raise SolverError(f"no feasible point was found next to the solver's at {theta}; nothing can be proved")
-        terms, errors = base.terms(*found)
-        weights = base.coefficients(own)
+        terms, errors = base.terms(*point_found)
+        weights = base.coefficients(own_theta)
         # what s times the residual takes off need be small in the cells only
-        lowest = base.lower_bound(own, point, self.resolution / self.largest if self.largest else 0.0)
+        lowest = base.lower_bound(own_theta, point, self.resolution / self.largest if self.largest else 0.0)
         epsilon = _distance_to_optimum(weights, terms, errors, lowest)
-        validation, slopes = self.validation_at(found[0]), self.base.slopes(point)
-        knot = FusedKnot(own, place, weights, found[0], terms, errors, lowest, epsilon, validation, slopes)
-        knot.feasible = found[0]
+        validation, slopes = self.validation_at(point_found[0]), self.base.slopes(point)
+        knot = FusedKnot(
+            theta=own_theta,
+            place=place,
+            weights=weights,
+            x=point_found[0],
+            terms=terms,
+            errors=errors,
+            lowest=lowest,
+            epsilon=epsilon,
+            validation=validation,
+            slopes=slopes,
+        )
+        knot.feasible = point_found[0]
         return knot
 
     def sharpen(self, knot: FusedKnot) -> None:
@@ -304,7 +320,7 @@ class FusedFamily:
         knot.epsilon = min(knot.epsilon, _distance_to_optimum(knot.weights, knot.terms, knot.errors, knot.lowest))
 
     def validation_at(self, x: Array) -> float:
-        """The validation error at a point of the problem; its variables are left there."""
+        """Return the validation error at a point of the problem; its variables are left there."""
         self.base.assign(x)
         return float(np.asarray(self.validation.value).item())
 
@@ -315,7 +331,7 @@ class FusedFamily:
         """
         if s not in vertex.fused:
             if isinstance(vertex, FusedKnot):
-                vertex.fused[s] = self._fused(vertex, s)
+                vertex.fused[s] = self._fuse(vertex, s)
                 if look:
                     self._look_for_others(vertex, s)
             elif isinstance(vertex, FusedColumn):
@@ -323,10 +339,10 @@ class FusedFamily:
         return vertex.fused[s]
 
     def _fused_column(self, column: FusedColumn, s: float) -> float:
-        """h(s) with the parameters in constraints free in their simplex."""
+        """Return h(s) with the parameters in constraints free in their simplex."""
         values = np.array([knot.value for knot in column.knots])
         # p at a corner is any number, the same here and in D: what rounding makes of it is p
-        family = self.both.over([knot.place for knot in column.knots], values)
+        family = self.both.over_simplex([knot.place for knot in column.knots], values)
         theta = (*column.theta, 1.0 / s)
         self.solves += 1
         try:
@@ -336,38 +352,39 @@ class FusedFamily:
         family.remember(point.x)
         self.both.remember(point.x[: self.both.q.shape[1]])
         lowest = family.lower_bound(theta, point, self.resolution / s)
+        column.witnesses[s] = family.witnesses[theta]
         terms, _ = family.terms(point.x, np.zeros_like(point.x))
-        parts = family.coefficients(theta) * terms
-        column.blurs[s] = max(float(parts.sum()) - lowest, 0.0)
-        column.drops[s] = max(-float(parts.sum() - parts[-2]), 0.0)
+        weighted_terms = family.coefficients(theta) * terms
+        column.radii[s] = max(float(weighted_terms.sum()) - lowest, 0.0)
+        column.drops[s] = max(-float(weighted_terms.sum() - weighted_terms[-2]), 0.0)
         sizes = abs(lowest) + max(float(np.abs(knot.weights) @ np.abs(knot.terms)) for knot in column.knots)
         return s * (lowest - relative_rounding(16.0) * sizes)
 
     def _look_for_others(self, knot: FusedKnot, s: float) -> None:
         """Look for an optimum that validates better where v - h(s) does not fall as s grows: once, at a large s."""
         lost = knot.validation - knot.fused[s]
-        before = max((known for known in knot.fused if known <= 0.5 * s), default=None)
+        before = max((multiplier for multiplier in knot.fused if multiplier <= 0.5 * s), default=None)
         if knot.examined or before is None or not lost > _WORTH * abs(knot.validation):
             return
         if lost > _FLAT * (knot.validation - knot.fused[before]):
             knot.examined = True
             self.sharpen(knot)
-            large = 2.0 ** math.ceil(math.log2(lost / knot.allowed))
+            large = 2.0 ** math.ceil(math.log2(lost / knot.allowance))
             if large > s:
-                knot.fused[large] = self._fused(knot, large)
+                knot.fused[large] = self._fuse(knot, large)
 
-    def _fused(self, knot: FusedKnot, s: float) -> float:
-        theta, both = (*knot.theta, 1.0 / s), self.both.at(knot.place)
+    def _fuse(self, knot: FusedKnot, s: float) -> float:
+        theta, family_of_sum = (*knot.theta, 1.0 / s), self.both.at(knot.place)
         self.solves += 1
         self.largest = max(self.largest, s)
         try:
-            point = both.solve(theta)
+            point = family_of_sum.solve(theta)
         except SolverError:
             return -np.inf
-        both.remember(point.x)
-        lowest = both.lower_bound(theta, point, self.resolution / s)
-        values, _ = both.terms(point.x, np.zeros_like(point.x))
-        knot.blurs[s] = max(float(both.coefficients(theta) @ values) - lowest, 0.0)
+        family_of_sum.remember(point.x)
+        lowest = family_of_sum.lower_bound(theta, point, self.resolution / s)
+        values, _ = family_of_sum.terms(point.x, np.zeros_like(point.x))
+        knot.radii[s] = max(float(family_of_sum.coefficients(theta) @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
         h = s * (lowest - knot.value - relative_rounding(8.0) * sizes)
         self._adopt(knot, point.x, knot.validation - h, s)
@@ -378,10 +395,10 @@ class FusedFamily:
 
         ``lost`` is v - h(s); the point's objective exceeds the smallest one by at most lost / s.
         """
-        if not lost > _WORTH * abs(knot.validation) or lost / s > knot.allowed:
+        if not lost > _WORTH * abs(knot.validation) or lost / s > knot.allowance:
             return
         self.sharpen(knot)
-        allowed = knot.allowed
+        allowed = knot.allowance
         if lost / s > allowed:
             return
         self.both.assign(x)
@@ -398,10 +415,12 @@ class FusedFamily:
         (self.both if knot.adopted else self.base).assign(knot.x)
 
 
-def _checked(problem: Any, parameters: Sequence[Any], validation: Any) -> Any:
+def _check_validation(problem: Any, parameters: Sequence[Any], validation: Any) -> Any:
     """Return the validation error as one number of cvxpy, or raise where it does not fit the problem."""
     if not isinstance(problem, cp.Problem) or not problem.is_dcp():
-        raise DeclarationError("a convex cvxpy.Problem is fused, with an objective that follows cvxpy's rules (is_dcp)")
+        raise DeclarationError(
+            "fuse_problem needs a convex cvxpy.Problem, whose objective follows cvxpy's rules (is_dcp)"
+        )
     if not problem.is_dcp(dpp=True):
         raise DeclarationError(
             "the problem must be affine in its parameters (is_dcp(dpp=True)): no products of two parameters, no "

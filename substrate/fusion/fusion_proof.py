@@ -11,6 +11,9 @@ dual point (w, z) behind every bound; and the cells. The check computes from the
    .. math:: \tfrac12 w^T P w + q^T w - z^T (A w + b) + d - \sum_j \min\left(\frac{r_j^2}{2 p_j}, |r_j| R_j\right)
 
    of the least value of its program, the first term where the diagonal entry :math:`p_j` is the only one of its row;
+   where parameters are in constraints, b is affine in them, and with :math:`p` at the corners of a simplex of them the
+   least value of the program less the affine function through these is at least the smallest, over the corners, of
+   this bound with the same (w, z) less :math:`p`: for x fixed, both are affine in the parameters;
 3. :math:`D_{jk}` and :math:`h_k(s)`, and with them the bound of every cell; where the two programs are those of
    :mod:`substrate.fusion.bias_chord`, that of the chord between the points at both ends too, and the larger counts;
 4. that the cells cover the box.
@@ -23,7 +26,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -46,7 +49,7 @@ from substrate.fusion.unsaved_proof import UnsavedProof
 
 __all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "collect_proof", "prove_fusion"]
 
-_KIND = "proof of a fusion"
+_KIND, _KIND_WITH_CONSTRAINTS = "proof of a fusion", "proof of a fusion over constraints"
 #: Entries of the largest program that is proved in balls.
 _MOST_ENTRIES = 100_000
 #: What a recomputed bound may be below the one that is stated, as a share of the gap: the radius in the file is the one
@@ -59,8 +62,9 @@ _CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
 class FoldProof:
     """What is known of one problem: its programs, its vertices, and the dual points.
 
-    ``points`` are feasible, ``duals`` those of the problem itself, one row per vertex, w and z behind each other;
-    ``fused`` those with the validation error beside it: row, vertex and s of each are in ``places``.
+    ``points`` are feasible, ``duals`` those of the problem itself, one row per vertex, w and z behind each other (none
+    where parameters are in constraints); ``fused`` those with the validation error beside it: row, column and s of
+    each are in ``places``.
     """
 
     base: ProgramNumbers
@@ -76,7 +80,9 @@ class FusionProof:
     """The proof of a fusion: parameters, box, vertices, cells and one record per fold.
 
     ``lower_bound`` and ``validation_error`` are what the fusion stated, both divided by ``divisor`` of the sums that
-    the folds bound.
+    the folds bound. ``placed`` are the numbers of the parameters that are in constraints. Every row of ``columns`` are
+    the vertices with the same weights at the corners of a simplex of those (one vertex where there are none), every row
+    of ``cells`` the columns at the corners of a simplex of weights.
     """
 
     names: tuple[str, ...]
@@ -89,6 +95,8 @@ class FusionProof:
     thetas: Array
     cells: Any
     folds: tuple[FoldProof, ...]
+    columns: Any
+    placed: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -103,45 +111,64 @@ class FusionProof:
     ) -> "FusionProof":
         """Copy what a :class:`~substrate.fusion.cell_search.CellSearch` found."""
         cells = search.cells
-        if not search.covered or any(len(getattr(cell, "places", ())) > 1 for cell in cells):
-            raise DeclarationError(
-                "this fusion has no proof that can be saved: its box is not covered, or a parameter is in a constraint"
-            )
+        if not search.covered:
+            raise DeclarationError("this fusion has no proof that can be saved: its box is not covered")
         search.confirm(cells)
-        used = list(dict.fromkeys(theta for cell in cells for theta in cell.corners))
-        number = {theta: k for k, theta in enumerate(used)}
+        base = search.families[0].base
+        used = list(dict.fromkeys((theta, cell.places) for cell in cells for theta in cell.corners))
+        thetas = list(dict.fromkeys(base.join(theta, place) for theta, places in used for place in places))
+        number = {theta: k for k, theta in enumerate(thetas)}
+        columns = [[number[base.join(theta, place)] for place in places] for theta, places in used]
         folds = []
         for fold, family in enumerate(search.families):
-            knots = [search.knots[theta][fold] for theta in used]
+            knots = [search.knots[theta][fold] for theta in thetas]
             points = np.array([knot.feasible for knot in knots])
-            duals = np.array([np.concatenate(family.base.witnesses[theta]) for theta in used])
+            n, m = family.base.q.shape[1], family.base.b.size
+            duals = np.zeros((0, n + m))
+            if not base.placed:
+                duals = np.array([np.concatenate(family.base.witnesses[theta]) for theta in thetas])
             places, fused = [], []
-            for k, knot in enumerate(knots):
-                for s, h in knot.fused.items():
+            n, m = family.both.q.shape[1], family.both.b.size
+            for k, (theta, simplex) in enumerate(used):
+                vertex = search.vertex(fold, theta, simplex)
+                for s, h in vertex.fused.items():
                     if np.isfinite(h):
                         places.append((float(k), s))
-                        fused.append(np.concatenate(family.both.witnesses[*knot.theta, 1.0 / s]))
-            width = family.both.q.shape[1] + family.both.b.size
+                        w, z = vertex.witnesses[s] if base.placed else family.both.witnesses[*theta, 1.0 / s]
+                        fused.append(np.concatenate([w[:n], z[:m]]))
+            width = n + m
             folds.append(
                 FoldProof(
-                    ProgramNumbers.of(family.base),
-                    ProgramNumbers.of(family.both),
-                    points,
-                    duals,
-                    np.array(places).reshape(-1, 2),
-                    np.array(fused).reshape(-1, width),
+                    base=ProgramNumbers.of(family.base),
+                    both=ProgramNumbers.of(family.both),
+                    points=points,
+                    duals=duals,
+                    places=np.array(places).reshape(-1, 2),
+                    fused=np.array(fused).reshape(-1, width),
                 )
             )
-        corners = np.array([[number[theta] for theta in cell.corners] for cell in cells], dtype=np.int64)
+        column = {key: k for k, key in enumerate(used)}
+        corners = [[column[theta, cell.places] for theta in cell.corners] for cell in cells]
         ranges = tuple((float(low), float(high)) for low, high in box)
         return cls(
-            tuple(names), ranges, dict(values), error, lower, search.gap, divisor, np.array(used), corners, tuple(folds)
+            names=tuple(names),
+            box=ranges,
+            values=dict(values),
+            validation_error=error,
+            lower_bound=lower,
+            gap=search.gap,
+            divisor=divisor,
+            thetas=np.array(thetas),
+            cells=np.array(corners, dtype=np.int64),
+            folds=tuple(folds),
+            columns=np.array(columns, dtype=np.int64),
+            placed=tuple(base.placed),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the proof in the format of model files: plain arrays and a JSON header, without pickle."""
         content = {
-            "kind": _KIND,
+            "kind": _KIND_WITH_CONSTRAINTS if self.placed else _KIND,
             "names": list(self.names),
             "box": [list(ends) for ends in self.box],
             "values": dict(self.values),
@@ -153,22 +180,25 @@ class FusionProof:
             "cones": [[_cones(program) for program in (fold.base, fold.both)] for fold in self.folds],
         }
         arrays: dict[str, Any] = {"thetas": self.thetas, "cells": self.cells}
+        if self.placed:
+            content["placed"] = list(self.placed)
+            arrays["columns"] = self.columns
         for number, fold in enumerate(self.folds):
             for name in ("points", "duals", "places", "fused"):
                 arrays[f"fold{number}.{name}"] = getattr(fold, name)
             for word, program in (("base", fold.base), ("both", fold.both)):
                 arrays |= {f"fold{number}.{word}.{name}": array for name, array in _arrays_of(program)}
-        write_archive(path, content, arrays, check=lambda archive: _checked_shapes(_read(archive)))
+        write_archive(path, content, arrays, check=lambda archive: _check_shapes(_read(archive)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> "FusionProof":
         """Read a proof; a file that is something else, or damaged, is refused."""
         archive = read_archive(path, max_bytes)
         try:
-            if archive.content.get("kind") != _KIND:
-                raise DataError(f"{path} is no proof of a fusion; it is read by problems.load if it is a model")
+            if archive.content.get("kind") not in (_KIND, _KIND_WITH_CONSTRAINTS):
+                raise DataError(f"{path} is not a saved proof of a fusion; read a model file with problems.load")
             proof = _read(archive)
-            _checked_shapes(proof)
+            _check_shapes(proof)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path} is refused: it does not describe a proof, {error!r}"[:500]) from error
         return proof
@@ -188,24 +218,24 @@ class FusionProof:
         with precision(bits):
             return self._certificate(_lower_bound(self, Balls), f"proved in balls of {bits} bits")
 
-    def _certificate(self, found: "float | str", how: str) -> Certificate:
-        reason = found if isinstance(found, str) else ""
-        bound = -np.inf if isinstance(found, str) else found / self.divisor
+    def _certificate(self, outcome: "float | str", how: str) -> Certificate:
+        reason = outcome if isinstance(outcome, str) else ""
+        bound = -np.inf if isinstance(outcome, str) else outcome / self.divisor
         scale = abs(self.validation_error)
         rows = (
             Row(
-                "bound as stated",
-                max(self.lower_bound - bound, 0.0),
-                scale,
-                _SLACK * self.gap,
-                "lower bound stated - computed",
+                name="bound as stated",
+                value=max(self.lower_bound - bound, 0.0),
+                scale=scale,
+                tolerance=_SLACK * self.gap,
+                formula="lower bound stated - computed",
             ),
             Row(
-                "gap of the search",
-                self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
-                scale,
-                self.gap * (1.0 + 1e-6),
-                "validation error stated - lower bound computed",
+                name="gap of the search",
+                value=self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
+                scale=scale,
+                tolerance=self.gap * (1.0 + 1e-6),
+                formula="validation error stated - lower bound computed",
             ),
         )
         ranges = ", ".join(f"{n} from {low:g} to {high:g}" for n, (low, high) in zip(self.names, self.box, strict=True))
@@ -225,14 +255,14 @@ class FusionProof:
         return Certificate(f"Proof of the fusion over {' and '.join(self.names)}", rows, tuple(facts))
 
     def matches(self, problem: Any, validation: Any) -> bool:
-        """Whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
+        """Return whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
         from substrate.fusion.fused_family import FusedFamily
 
-        known = {parameter.name(): parameter for parameter in problem.parameters()}
-        missing = [name for name in self.names if name not in known]
+        by_name = {parameter.name(): parameter for parameter in problem.parameters()}
+        missing = [name for name in self.names if name not in by_name]
         if missing or len(self.folds) != 1:
             return False
-        family = FusedFamily(problem, [known[name] for name in self.names], validation)
+        family = FusedFamily(problem, [by_name[name] for name in self.names], validation)
         fold = self.folds[0]
         return fold.base.equals(ProgramNumbers.of(family.base)) and fold.both.equals(ProgramNumbers.of(family.both))
 
@@ -247,14 +277,8 @@ def collect_proof(
     divisor: float = 1.0,
 ) -> FusionProof | UnsavedProof:
     """Return the numbers behind the bound of a search, or why they cannot be written."""
-    placed = [search.families[0].base.parameters[k].name() for k in search.families[0].base.placed]
     if not (math.isfinite(lower) and search.covered):
         return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
-    if placed:
-        return UnsavedProof(
-            f"{' and '.join(map(repr, placed))} stands in a constraint or is the width of a tube, whose bounds are not "
-            "saved yet; proofs over weights of the objective are"
-        )
     if search.ended_early:
         return UnsavedProof(f"the search ended before its cells had bounds of their own: {search.stop}")
     try:
@@ -286,10 +310,10 @@ class _UnprovedError(Exception):
 
 
 def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float | str:
-    """The bound over the box, or why there is none."""
+    """Return the bound over the box, or why there is none."""
     try:
         _check_cover(proof)
-        knots = [_Fold(fold, proof.thetas, numbers) for fold in proof.folds]
+        knots = [_Fold(fold, proof, numbers) for fold in proof.folds]
         return min(sum(fold.bound(cell) for fold in knots) for cell in proof.cells.tolist())
     except _UnprovedError as reason:
         return str(reason)
@@ -298,68 +322,81 @@ def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float | str:
 class _Fold:
     """The bounds of one fold, computed from its record."""
 
-    def __init__(self, fold: FoldProof, thetas: Array, numbers: type[Enclosed]) -> None:
-        base, both = _Program(fold.base, numbers), _Program(fold.both, numbers)
+    def __init__(self, fold: FoldProof, proof: FusionProof, numbers: type[Enclosed]) -> None:
+        base, both = _ProgramInBalls(fold.base, numbers), _ProgramInBalls(fold.both, numbers)
         n, m = fold.base.q.shape[1], fold.both.q.shape[1]
-        self.weights = [np.append(1.0, theta) for theta in thetas]
-        parts = [base.parts_at(x) for x in fold.points]
+        self.columns = proof.columns.tolist()
+        places = proof.thetas[:, list(proof.placed)]
+        self.weights = [np.append(1.0, theta) for theta in np.delete(proof.thetas, list(proof.placed), axis=1)]
+        if proof.placed:  # the objective is convex in the point and the parameters together
+            for weights in self.weights:
+                base.check_convex(weights)
+        values_at_points = [base.parts_at(x, place) for x, place in zip(fold.points, places, strict=True)]
         #: p_k is any number; D the upper end of phi_k(x_j) - p_k.
-        self.p = [float(_midpoint(_dot(numbers, w, part))) for w, part in zip(self.weights, parts, strict=True)]
-        self._numbers, self._parts = numbers, parts
+        self.p = [
+            float(_midpoint(_dot(numbers, w, values_at_point)))
+            for w, values_at_point in zip(self.weights, values_at_points, strict=True)
+        ]
+        self._numbers, self._parts = numbers, values_at_points
         self.epsilons = []
-        self.chord = BiasChord.of(fold.base, fold.both)
+        self.chord = None if proof.placed else BiasChord.of(fold.base, fold.both)
         self.ends: list[ChordEnd] = []
         for k, dual in enumerate(fold.duals):
             if self.chord is not None:
                 strong = base.lower_bound(self.weights[k], dual[:n], dual[n:], KEPT)
                 self.ends.append(ChordEnd(self.weights[k], fold.points[k], dual[:n], strong))
             lowest = base.lower_bound(self.weights[k], dual[:n], dual[n:])
-            self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], parts[k]) - lowest), 0.0))
-        self.pairs: list[list[tuple[float, float]]] = [[] for _ in thetas]
-        for (vertex, s), dual in zip(fold.places, fold.fused, strict=True):
-            k = int(vertex)
-            weights = np.append(self.weights[k], 1.0 / s)
-            lowest = both.lower_bound(weights, dual[:m], dual[m:])
-            self.pairs[k].append((float(s), s * subtract_below(lowest, self.p[k])))
+            self.epsilons.append(max(_upper(_dot(numbers, self.weights[k], values_at_points[k]) - lowest), 0.0))
+        self.pairs: list[list[tuple[float, float]]] = [[] for _ in self.columns]
+        for (number, s), dual in zip(fold.places, fold.fused, strict=True):
+            column = self.columns[int(number)]
+            weights = np.append(self.weights[column[0]], 1.0 / s)
+            at_corners = both.lower_bounds(weights, dual[:m], dual[m:], places[column])
+            h = min(s * subtract_below(low, self.p[k]) for low, k in zip(at_corners, column, strict=True))
+            self.pairs[int(number)].append((float(s), h))
 
     def bound(self, cell: Sequence[int]) -> float:
-        """The larger one of both bounds on a cell."""
+        """Return the larger one of both bounds on a cell."""
         return max(self._universal(cell), self._by_chord(cell))
 
     def _by_chord(self, cell: Sequence[int]) -> float:
         if self.chord is None or len(cell) != 2:
             return -np.inf
-        values = [[_upper(_dot(self._numbers, self.weights[k], self._parts[j])) for k in cell] for j in cell]
-        return self.chord.bound([self.ends[k] for k in cell], np.array(values))
+        vertices = [self.columns[number][0] for number in cell]
+        values = [[_upper(_dot(self._numbers, self.weights[k], self._parts[j])) for k in vertices] for j in vertices]
+        return self.chord.bound([self.ends[k] for k in vertices], np.array(values))
 
     def _universal(self, cell: Sequence[int]) -> float:
         D = np.zeros((len(cell), len(cell)))
-        for j, one in enumerate(cell):
-            for k, other in enumerate(cell):
-                D[j, k] = _upper(_dot(self._numbers, self.weights[other], self._parts[one]) - self.p[other])
+        for j, first in enumerate(cell):
+            for k, second in enumerate(cell):
+                D[j, k] = max(
+                    _upper(_dot(self._numbers, self.weights[at], self._parts[point]) - self.p[at])
+                    for point, at in zip(self.columns[first], self.columns[second], strict=True)
+                )
         pairs = [self.pairs[k] for k in cell]
         if not all(pairs):
             return -np.inf
-        if len(cell) == 2:
-            return bound_interval(pairs, D, [self.epsilons[k] for k in cell])
+        if len(cell) == 2 and self.epsilons:
+            return bound_interval(pairs, D, [self.epsilons[self.columns[k][0]] for k in cell])
         steep = np.maximum(D.max(axis=0), 0.0)
         chosen = []
-        for known, d in zip(pairs, steep, strict=True):
-            gains = [h - 0.5 * s * d for s, h in known]
-            chosen.append(known[int(np.argmax(gains))])
+        for pair, d in zip(pairs, steep, strict=True):
+            gains = [h - 0.5 * s * d for s, h in pair]
+            chosen.append(pair[int(np.argmax(gains))])
         s, h = np.array(chosen).T
         return bound_game(subtract_below(h, s * D))
 
 
-class _Program:
+class _ProgramInBalls:
     """A program with its matrices as enclosed numbers."""
 
     def __init__(self, program: ProgramNumbers, numbers: type[Enclosed]) -> None:
         self.given, self.numbers = program, numbers
         self.P = [P.toarray() for P in program.P]
         self.A = program.A.toarray()
-        others = sum(np.abs(P) for P in self.P)
-        self.single = np.count_nonzero(others - np.diag(np.diag(others)), axis=1) == 0
+        sizes_of_all = sum(np.abs(P) for P in self.P)
+        self.single = np.count_nonzero(sizes_of_all - np.diag(np.diag(sizes_of_all)), axis=1) == 0
         self.equal = np.concatenate([np.zeros(0, int), *(np.arange(r.start, r.stop) for r in program.rows("Zero"))])
         if self.equal.size:
             rows = self.A[self.equal]
@@ -373,21 +410,31 @@ class _Program:
     def _exact(self, values: Any) -> Any:
         return self.numbers.exact(values).careful()
 
-    def parts_at(self, x: Array) -> list[Any]:
-        """The parts of the objective at a feasible point next to x, enclosed."""
+    def rows_at(self, place: Array) -> tuple[Any, Any]:
+        """Return b and what is added to the first d at values of the parameters in constraints, enclosed."""
+        b, d = self.numbers.exact(self.given.b), self.numbers.exact(np.float64(0.0))
+        for value, step, rise in zip(place, self.given.b_steps, self.given.d_steps, strict=True):
+            b = b + self.numbers.exact(step) * float(value)
+            d = d + self.numbers.exact(np.float64(rise)) * float(value)
+        return b, d
+
+    def parts_at(self, x: Array, place: Array) -> list[Any]:
+        """Return the parts of the objective at a feasible point next to x, enclosed."""
         point = self._exact(x)
-        b = self.given.b
+        b, d_of_place = self.rows_at(place)
         if self.equal.size:
             square = self.numbers.exact(self.A[np.ix_(self.equal, self.pivots)])
-            residual = (self._exact(self.A[self.equal]) @ point + b[self.equal]).round()
+            residual = (self._exact(self.A[self.equal]) @ point + b.take(self.equal)).round()
             point = point + square.solve(-residual).place(self.pivots, x.size)
         self._check_slack((self._exact(self.A) @ point + b).round())
-        found = []
+        values = []
         for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
             linear = (point * q).total()
             quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
-            found.append((linear + quadratic + float(d)).round())
-        return found
+            values.append((linear + quadratic + float(d)).round())
+        if place.size:
+            values[0] = values[0] + d_of_place
+        return values
 
     def _check_slack(self, slack: Any) -> None:
         program = self.given
@@ -407,6 +454,10 @@ class _Program:
 
     def lower_bound(self, weights: Array, w: Array, z: Array, kept: float = 0.0) -> float:
         """Bound the objective less this share of the squares of x - w from below by a dual point, over all points."""
+        return self.lower_bounds(weights, w, z, np.zeros((1, 0)), kept)[0]
+
+    def lower_bounds(self, weights: Array, w: Array, z: Array, places: Array, kept: float = 0.0) -> list[float]:
+        """Bound it at several values of the parameters in constraints by one dual point."""
         self._check_dual(z)
         P = sum(
             (self._exact(P) * weight for P, weight in zip(self.P[1:], weights[1:], strict=True)), self._exact(self.P[0])
@@ -415,7 +466,7 @@ class _Program:
             (self._exact(q) * weight for q, weight in zip(self.given.q[1:], weights[1:], strict=True)),
             self._exact(self.given.q[0]),
         )
-        self._check_convex(weights)
+        self.check_convex(weights)
         x, pressure = self._exact(w), self._exact(z)
         pulled = P @ x
         r = abs((pulled + q - self._exact(self.A.T) @ pressure).round())
@@ -425,12 +476,16 @@ class _Program:
         if positive.any():
             safe = diagonal.select(positive, np.ones(w.size))
             lost = (r * r / (safe * (2.0 * (1.0 - kept)))).select(positive, lost)
-        slack = self._exact(self.A) @ x + self.given.b
-        value = (x * pulled).total() * 0.5 + (x * q).total() - (pressure * slack).total()
-        d = _dot(self.numbers, weights, [self.numbers.exact(one) for one in self.given.d])
-        return _lower(value + d - lost.sum())
+        products = self._exact(self.A) @ x
+        d = _dot(self.numbers, weights, [self.numbers.exact(number) for number in self.given.d])
+        bounds = []
+        for place in places:
+            b, d_of_place = self.rows_at(place)
+            value = (x * pulled).total() * 0.5 + (x * q).total() - (pressure * (products + b)).total()
+            bounds.append(_lower(value + (d + d_of_place if place.size else d) - lost.sum()))
+        return bounds
 
-    def _check_convex(self, weights: Array) -> None:
+    def check_convex(self, weights: Array) -> None:
         """Check that P has no negative eigenvalue beyond rounding: cvxpy knows this of a problem, a file need not."""
         P = sum(weight * P for weight, P in zip(weights, self.P, strict=True))
         values = np.diag(P) if self.single.all() else np.linalg.eigvalsh(P)
@@ -447,7 +502,7 @@ class _Program:
             if z[rows.start] < 0.0 or _lower(head * head - (tail * tail).total()) < 0.0:
                 raise _UnprovedError("multipliers are outside a second-order cone")
         for rows in program.rows("ExpCone"):
-            u, v, w = (self.numbers.exact(one) for one in z[rows])
+            u, v, w = (self.numbers.exact(number) for number in z[rows])
             if z[rows.start] == 0.0:
                 inside = z[rows.start + 1] >= 0.0 and z[rows.start + 2] >= 0.0
             else:
@@ -456,16 +511,16 @@ class _Program:
                 raise _UnprovedError("multipliers are outside the dual of an exponential cone")
 
 
-def _dot(numbers: type[Enclosed], weights: Array, parts: Sequence[Any]) -> Any:
-    """The sum of weights times parts, enclosed."""
+def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any:
+    """Return the sum of weights times parts, enclosed."""
     total = numbers.exact(np.float64(0.0))
-    for weight, part in zip(weights, parts, strict=True):
-        total = total + part * float(weight)
+    for weight, vector in zip(weights, vectors, strict=True):
+        total = total + vector * float(weight)
     return total
 
 
 def _exponential(number: Any) -> Any:
-    """The exponential of one number, enclosed."""
+    """Return the exponential of one number, enclosed."""
     if isinstance(number, Balls):
         return Balls(number.value.exp())
     middle, radius = float(number.midpoint), number.error().upper()
@@ -473,8 +528,8 @@ def _exponential(number: Any) -> Any:
         return Double(np.float64(0.0), np.inf)
     value = math.exp(middle)
     # the library's exponential is taken to be within four units in the last place
-    moved = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
-    return Double(np.float64(value), relative_rounding(4.0) * value + moved)
+    change = value * math.expm1(radius) * (1.0 + relative_rounding(8.0))
+    return Double(np.float64(value), relative_rounding(4.0) * value + change)
 
 
 def _midpoint(number: Any) -> float:
@@ -482,54 +537,80 @@ def _midpoint(number: Any) -> float:
 
 
 def _lower(number: Any) -> float:
-    """A double that is not above one enclosed number."""
+    """Return a double that is not above one enclosed number."""
     if isinstance(number, Balls):
         return below(number.value)
-    found = number.round()
-    value = float(found.midpoint) - found.error().upper()
+    lower_end = number.round()
+    value = float(lower_end.midpoint) - lower_end.error().upper()
     return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
 
 
 def _upper(number: Any) -> float:
-    """A double that is not below one enclosed number."""
+    """Return a double that is not below one enclosed number."""
     if isinstance(number, Balls):
         return above(number.value)
     return -_lower(-number)
 
 
+Corner = tuple[float, ...]
+ProductCell = tuple[tuple[Corner, ...], tuple[Corner, ...]]
+
+
 def _check_cover(proof: FusionProof) -> None:
     """Check that the cells cover the box: in one dimension one behind the other, in several by cutting again."""
-    cells = [tuple(tuple(proof.thetas[k].tolist()) for k in cell) for cell in proof.cells.tolist()]
+    cells = [_product_cell(proof, cell) for cell in proof.cells.tolist()]
     if len(proof.names) == 1:
         place = proof.box[0][0]
-        for (low,), (high,) in sorted((min(cell), max(cell)) for cell in cells):
+        ends = [cell[1] if proof.placed else cell[0] for cell in cells]
+        for (low,), (high,) in sorted((min(corners), max(corners)) for corners in ends):
             if low > place:
                 raise _UnprovedError(f"the cells leave a hole from {place:g} to {low:g}")
             place = max(place, high)
         if place < proof.box[0][1]:
             raise _UnprovedError(f"the cells end at {place:g}")
         return
-    covered = {frozenset(cell): True for cell in cells}
-    vertices = {corner for cell in cells for corner in cell}
-    for corners in cell_simplices([starting_levels(low, high, True) for low, high in proof.box]):
-        if not _is_covered(corners, covered, vertices):
+    covered = {(frozenset(weights), frozenset(places)): True for weights, places in cells}
+    vertices = {corner for simplices in cells for corners in simplices for corner in corners}
+    levels = [starting_levels(low, high, True) for low, high in proof.box]
+    weighing = cell_simplices([level for k, level in enumerate(levels) if k not in proof.placed])
+    placing = cell_simplices([levels[k] for k in proof.placed])
+    for cell in product(weighing, placing):
+        if not _is_covered(cell, covered, vertices):
             raise _UnprovedError("the cells do not cover the box")
 
 
-def _is_covered(corners: tuple[Any, ...], covered: dict[frozenset[Any], bool], vertices: set[Any]) -> bool:
-    """Whether a simplex is a cell, or both of its halves at a vertex on one of its edges are covered; kept for each."""
-    key = frozenset(corners)
+def _product_cell(proof: FusionProof, cell: Sequence[int]) -> ProductCell:
+    """Return the corners of the weights of a cell, and those of the parameters in constraints."""
+    placed = list(proof.placed)
+    values = [proof.thetas[column] for column in proof.columns[cell]]
+    weights, places = ([np.delete(rows, placed, axis=1) for rows in values], [rows[:, placed] for rows in values])
+    if any((rows != rows[0]).any() for rows in weights) or any((rows != places[0]).any() for rows in places):
+        raise _UnprovedError("the vertices of a cell are not those of a simplex of weights and one of the others")
+    return tuple(tuple(rows[0].tolist()) for rows in weights), tuple(tuple(row) for row in places[0].tolist())
+
+
+def _is_covered(cell: ProductCell, covered: dict[Any, bool], vertices: set[Corner]) -> bool:
+    """Return whether a cell is one of the proof's, or both of its halves at a vertex on one of its edges are covered.
+
+    The answer is kept for each cell.
+    """
+    key = frozenset(cell[0]), frozenset(cell[1])
     if key not in covered:
-        covered[key] = False
+        covered[key] = any(
+            all(_is_covered(half, covered, vertices) for half in halves) for halves in _halves(cell, vertices)
+        )
+    return covered[key]
+
+
+def _halves(cell: ProductCell, vertices: set[Corner]) -> Iterator[list[ProductCell]]:
+    """Yield both halves of a cell at each of its edges whose middle is a vertex."""
+    for side, corners in enumerate(cell):
         for i, j in combinations(range(len(corners)), 2):
             middle = between(corners[i], corners[j])
             if middle is None or middle not in vertices or middle in corners:
                 continue
-            halves = [tuple(middle if k == out else c for k, c in enumerate(corners)) for out in (i, j)]
-            if all(_is_covered(half, covered, vertices) for half in halves):
-                covered[key] = True
-                break
-    return covered[key]
+            cuts = [tuple(middle if k == out else corner for k, corner in enumerate(corners)) for out in (i, j)]
+            yield [(cut, cell[1]) if side == 0 else (cell[0], cut) for cut in cuts]
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -541,6 +622,8 @@ def _cones(program: ProgramNumbers) -> list[Any]:
 
 def _arrays_of(program: ProgramNumbers) -> Iterator[tuple[str, Any]]:
     yield from (("q", program.q), ("d", program.d), ("b", program.b), ("radius", program.radius))
+    if program.d_steps.size:
+        yield from (("b_steps", program.b_steps), ("d_steps", program.d_steps))
     for name, matrix in (("A", program.A), *((f"P{k}", P) for k, P in enumerate(program.P))):
         entries = sp.coo_array(matrix)
         yield f"{name}_rows", entries.row.astype(np.int64)
@@ -550,18 +633,32 @@ def _arrays_of(program: ProgramNumbers) -> Iterator[tuple[str, Any]]:
 
 def _read(archive: Any) -> FusionProof:
     content, arrays = archive.content, archive.arrays
+    placed = tuple(int(number) for number in content.get("placed", ()))
 
     def program(prefix: str, cones: Any) -> ProgramNumbers:
         q, b = arrays[f"{prefix}.q"], arrays[f"{prefix}.b"]
         n, m = q.shape[1], b.size
 
         def matrix(name: str, height: int) -> Any:
-            rows, columns, values = (arrays[f"{prefix}.{name}_{part}"] for part in ("rows", "columns", "values"))
+            rows, columns, values = (arrays[f"{prefix}.{name}_{field}"] for field in ("rows", "columns", "values"))
             return sp.csr_array((values, (rows, columns)), shape=(height, n))
 
         P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
         read = tuple((str(kind), int(start), tuple(int(size) for size in sizes)) for kind, start, sizes in cones)
-        return ProgramNumbers(P, q, arrays[f"{prefix}.d"], matrix("A", m), b, read, arrays[f"{prefix}.radius"])
+        steps = (np.zeros((0, m)), np.zeros(0))
+        if placed:
+            steps = arrays[f"{prefix}.b_steps"], arrays[f"{prefix}.d_steps"]
+        return ProgramNumbers(
+            P=P,
+            q=q,
+            d=arrays[f"{prefix}.d"],
+            A=matrix("A", m),
+            b=b,
+            cones=read,
+            radius=arrays[f"{prefix}.radius"],
+            b_steps=steps[0],
+            d_steps=steps[1],
+        )
 
     folds = []
     for number in range(int(content["folds"])):
@@ -575,46 +672,58 @@ def _read(archive: Any) -> FusionProof:
         )
     numbers = {name: float(content[name]) for name in ("validation_error", "lower_bound", "gap", "divisor")}
     return FusionProof(
-        tuple(str(name) for name in content["names"]),
-        tuple((float(low), float(high)) for low, high in content["box"]),
-        {str(name): float(value) for name, value in content["values"].items()},
+        names=tuple(str(name) for name in content["names"]),
+        box=tuple((float(low), float(high)) for low, high in content["box"]),
+        values={str(name): float(value) for name, value in content["values"].items()},
         **numbers,
         thetas=arrays["thetas"],
         cells=arrays["cells"],
         folds=tuple(folds),
+        columns=arrays["columns"] if placed else np.arange(len(arrays["thetas"]))[:, None],
+        placed=placed,
     )
 
 
-def _checked_shapes(proof: FusionProof) -> None:
+def _check_shapes(proof: FusionProof) -> None:
     """Refuse numbers that do not fit together, or that are not finite."""
     k = len(proof.names)
-    vertices = proof.thetas.shape[0]
-    fits = proof.thetas.shape == (vertices, k) and proof.cells.ndim == 2 and proof.cells.shape[1] == k + 1
+    vertices, n_columns, n_placed = proof.thetas.shape[0], len(proof.columns), len(proof.placed)
+    n_weights = k - n_placed
+    fits = proof.thetas.shape == (vertices, k) and proof.cells.ndim == 2 and proof.cells.shape[1] == n_weights + 1
     fits = fits and len(proof.box) == k and proof.cells.size > 0 and proof.divisor > 0.0 and bool(proof.folds)
-    fits = fits and proof.cells.dtype.kind == "i" and proof.cells.min() >= 0 and proof.cells.max() < vertices
+    fits = fits and proof.placed == tuple(sorted(set(proof.placed) & set(range(k))))
+    fits = fits and proof.columns.ndim == 2 and proof.columns.shape[1] == n_placed + 1
+    for numbers, most in ((proof.cells, n_columns), (proof.columns, vertices)):
+        fits = fits and numbers.dtype.kind == "i" and numbers.min() >= 0 and numbers.max() < most
     for fold in proof.folds:
-        for program, parts in ((fold.base, k + 1), (fold.both, k + 2)):
+        for program, n_parts in ((fold.base, n_weights + 1), (fold.both, n_weights + 2)):
             n, m = program.q.shape[1], program.b.size
             fits = (
-                fits and program.q.shape == (parts, n) and program.d.shape == (parts,) and program.radius.shape == (n,)
+                fits
+                and program.q.shape == (n_parts, n)
+                and program.d.shape == (n_parts,)
+                and program.radius.shape == (n,)
             )
             fits = fits and all(kind in _CONES and size > 0 for kind, _, sizes in program.cones for size in sizes)
             fits = fits and _cover_rows(program.cones, m)
+            fits = fits and program.b_steps.shape == (n_placed, m) and program.d_steps.shape == (n_placed,)
             sizes = (program.q, program.d, program.b, program.A.data, *(P.data for P in program.P), program.radius)
-            fits = fits and all(np.isfinite(one).all() for one in sizes) and bool((program.radius >= 0.0).all())
+            sizes = (*sizes, program.b_steps, program.d_steps)
+            fits = fits and all(np.isfinite(array).all() for array in sizes) and bool((program.radius >= 0.0).all())
         n, m = fold.base.q.shape[1], fold.base.b.size
-        fits = fits and fold.points.shape == (vertices, n) and fold.duals.shape == (vertices, n + m)
+        fits = fits and fold.points.shape == (vertices, n)
+        fits = fits and fold.duals.shape == (0 if proof.placed else vertices, n + m)
         fits = fits and fold.fused.shape == (len(fold.places), fold.both.q.shape[1] + fold.both.b.size)
         fits = fits and fold.places.ndim == 2 and fold.places.shape[1] == 2 and bool((fold.places[:, 1] > 0.0).all())
         at = fold.places[:, 0]
-        fits = fits and bool(((at >= 0) & (at < vertices) & (at == np.floor(at))).all())
-        fits = fits and all(np.isfinite(one).all() for one in (fold.points, fold.duals, fold.places, fold.fused))
+        fits = fits and bool(((at >= 0) & (at < n_columns) & (at == np.floor(at))).all())
+        fits = fits and all(np.isfinite(array).all() for array in (fold.points, fold.duals, fold.places, fold.fused))
     if not fits:
         raise DataError("the numbers of this proof do not fit together; save it again from the fusion")
 
 
 def _cover_rows(cones: Cones, height: int) -> bool:
-    """Whether every row is in exactly one cone."""
-    seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
+    """Return whether every row is in exactly one cone."""
+    rows_seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
     exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
-    return exponential and sorted(seen) == list(range(height))
+    return exponential and sorted(rows_seen) == list(range(height))

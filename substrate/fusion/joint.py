@@ -19,13 +19,13 @@ from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import Box, checked_box, levels, parameters_of
+from substrate.fusion.box import Box, check_box, levels, parameters_of
 from substrate.fusion.determined_errors import DeterminedErrors
-from substrate.fusion.faces import Faces, bound_beyond, outer_ends
+from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.result import FusedPath, Fusion, JointPath
-from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, searched
+from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, search_simplices
 from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validated_machine import (
     Candidate,
@@ -34,7 +34,7 @@ from substrate.fusion.validated_machine import (
     least_error,
     solve_candidates,
 )
-from substrate.fusion.validation import Validation
+from substrate.fusion.validation import ValidationSet
 from substrate.fusion.validation_loss import SQUARED
 from substrate.fusion.variations import component_variations
 from substrate.search.best_first import INTERRUPTED, Limits, SpentError, end_by
@@ -51,7 +51,7 @@ _BELOW = 1.0 - 1e-10
 
 def fuse_jointly(
     machines: Sequence[Machine],
-    sets: Sequence[Validation],
+    sets: Sequence[ValidationSet],
     final: Machine,
     over: Sequence[Any],
     box: Any,
@@ -67,9 +67,9 @@ def fuse_jointly(
     :equation [Pelckmans2005]_ (28): fusion over several weights at once
     """
     names = [parameter.name() for parameter in parameters_of(final, over)]
-    terms = [AffineTerms.of(one.problem, parameters_of(one, names)) for one in machines]
+    terms = [AffineTerms.of(machine.problem, parameters_of(machine, names)) for machine in machines]
     ridge = terms[0].ridge
-    ends = checked_box(box, names, names[ridge] if ridge >= 0 else None)
+    ends = check_box(box, names, names[ridge] if ridge >= 0 else None)
     folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
     try:
@@ -78,35 +78,35 @@ def fuse_jointly(
     except (KeyboardInterrupt, SpentError) as error:
         store.trim()
         stop = end_by(error, bool(store.corners))
-        found = Searched((), np.zeros(0), -np.inf, stop, NOT_COVERED)
+        result = Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop=stop, unproved=NOT_COVERED)
         tried = np.array(store.corners)
         reached = tuple((low, float(top)) for (low, _), top in zip(ends, tried.max(axis=0), strict=True))
-        return _fusion(final, machines, names, store, sets, found, -np.inf, reached, gap, limits)
-    if not all(fold.reach.determined(own[first].x) for fold, own in zip(store.folds, store.knots, strict=True)):
+        return _fusion(final, machines, names, store, sets, result, -np.inf, reached, gap, limits)
+    if not all(fold.reach.is_determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
         return None
-    least = least_error(sets) * sum(known.weight for known in sets)
-    cells = cell_simplices([levels(one, len(inner)) for one in inner])
-    found = searched(store, cells, gap, limits, progress, least)
+    least = least_error(sets) * sum(validation_set.weight for validation_set in sets)
+    cells = cell_simplices([levels(machine, len(inner)) for machine in inner])
+    result = search_simplices(store, cells, gap, limits, progress, least)
     store.trim()
     beyond, covered = np.inf, tuple[int, ...]()
-    if not (found.unproved or found.stop == INTERRUPTED or limits.seconds_left <= 0.0):
-        target = min((1.0 - gap) * float(store.squares.min()), found.lower_bound)
+    if not (result.unproved or result.stop == INTERRUPTED or limits.seconds_left <= 0.0):
+        target = min((1.0 - gap) * float(store.squares.min()), result.lower_bound)
         faces = Faces.of(store, ends, inner)
-        beyond, covered = bound_beyond(faces, target, limits)
+        beyond, covered = bound_beyond_box(faces, target, limits)
         store.trim()
         if faces.interrupted:
-            found = replace(found, stop=f"{found.stop}; interrupted while larger values were bounded")
+            result = replace(result, stop=f"{result.stop}; interrupted while larger values were bounded")
     limits.spent += store.solves
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
-    return _fusion(final, machines, names, store, sets, found, min(found.lower_bound, beyond), proved, gap, limits)
+    return _fusion(final, machines, names, store, sets, result, min(result.lower_bound, beyond), proved, gap, limits)
 
 
-def _fold(machine: Machine, terms: AffineTerms, known: Validation, ends: Box) -> ProgramFold:
+def _fold(machine: Machine, terms: AffineTerms, validation_set: ValidationSet, ends: Box) -> ProgramFold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     low, high = ends[terms.ridge] if terms.ridge >= 0 else (0.0, 0.0)
     program = AffineProgram(terms, power_of_two(size), low)
-    M, targets = weighed_map(machine, program.columns, program.q0.size, known)
-    return ProgramFold(program, M, targets, DeterminedErrors.of(program, M, high), size)
+    M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
+    return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors.of(program, M, high), size=size)
 
 
 def _fusion(
@@ -114,20 +114,20 @@ def _fusion(
     machines: Sequence[Machine],
     names: Sequence[str],
     store: KnotStore,
-    sets: Sequence[Validation],
-    found: Searched,
+    sets: Sequence[ValidationSet],
+    search: Searched,
     bound: float,
     ends: Box,
     gap: float,
     limits: Limits,
 ) -> Fusion:
-    weight = sum(known.weight for known in sets)
+    weight = sum(validation_set.weight for validation_set in sets)
     chosen = solve_candidates(final, machines, sets, _candidates(names, store), limits)
-    found = replace(found, stop=end_of_search(found.stop, chosen))
+    search = replace(search, stop=end_of_search(search.stop, chosen))
     error = chosen.total / weight
     lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
     several = len(names) > 1
-    fused = [(f"fused over {name}", _range(one)) for name, one in zip(names, ends, strict=True)]
+    fused = [(f"fused over {name}", _range(range_)) for name, range_ in zip(names, ends, strict=True)]
     kind = "simplices" if several else "intervals"
     facts = [
         *(
@@ -135,44 +135,63 @@ def _fusion(
             if several
             else [("fused over", f"{names[0]} {_range(ends[0])}"), *_end(names[0], store, chosen, ends[0])]
         ),
-        ("search", f"{store.solves} solves, {len(found.simplices)} {kind}; {found.stop}"),
-        ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", found.unproved),
+        ("search", f"{store.solves} solves, {len(search.simplices)} {kind}; {search.stop}"),
+        ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
     ]
     fold, corner = store.folds[0], tuple(chosen.values[name] for name in names)
     # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
     # magnify those of the fit
-    determined = fold.reach.determined(store.knots[0][store.best].x)
+    determined = fold.reach.is_determined(store.knots[0][store.best].x)
     agreement = (1e-5, fold.program.unit * fold.reach.largest(fold.program.tau(corner))) if determined else (1e-3, 0.0)
     formula = f"validation error - lower bound over {'the box' if several else 'the values covered'}"
     title = f"Fusion over {' and '.join(names)}"
     row = ("gap of the search" if several else f"gap of {names[0]}", formula)
     certificate = certify_search(title, chosen, error, lower, gap, sets, row, agreement, facts, len(store.corners))
     path: Any = JointPath(
-        tuple(names),
-        np.array(store.corners),
-        store.squares / weight,
-        tuple(tuple(own) for own in store.knots),
-        np.array(found.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
-        found.bounds / weight,
-        found.stop,
+        parameters=tuple(names),
+        values=np.array(store.corners),
+        validation_errors=store.squares / weight,
+        knots=tuple(tuple(knots) for knots in store.knots),
+        simplices=np.array(search.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
+        bounds=search.bounds / weight,
+        stop=search.stop,
     )
-    proved = dict(zip(names, ends, strict=True))
     if not several:
-        path = _line(names[0], final, store, ends[0], weight, found.stop)
-    words, least = SQUARED.words, least_error(sets)
-    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*known, words, least, chosen.folds, CHORDS, limits.estimate)
+        path = _line(names[0], final, store, ends[0], weight, search.stop)
+    return Fusion(
+        values=chosen.values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(names, ends, strict=True)),
+        result=chosen.result,
+        path=path,
+        certificate=certificate,
+        loss=SQUARED.words,
+        least=least_error(sets),
+        folds=chosen.folds,
+        proof=CHORDS,
+        estimate=limits.estimate,
+    )
 
 
 def _line(
     name: str, final: Machine, store: KnotStore, ends: tuple[float, float], weight: float, stop: str
 ) -> FusedPath:
-    """The knots over one parameter, ascending."""
+    """Return the knots over one parameter, ascending."""
     values = np.array(store.corners).ravel()
     order = np.argsort(values)
-    knots = tuple(tuple(own[k] for k in order) for own in store.knots)
+    knots = tuple(tuple(knots_of_fold[k] for k in order) for knots_of_fold in store.knots)
     variation = component_variations(final, store.folds[0], knots[0]) if len(knots) == 1 else None
-    return FusedPath(name, values[order], store.squares[order] / weight, knots, ends, (), stop, variation)
+    return FusedPath(
+        parameter=name,
+        values=values[order],
+        validation_errors=store.squares[order] / weight,
+        knots=knots,
+        coverage=ends,
+        holes=(),
+        stop=stop,
+        maximal_variation=variation,
+    )
 
 
 def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) -> list[tuple[str, str]]:
@@ -188,9 +207,11 @@ def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) ->
 
 
 def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
-    """The corners by their error; after one with a weight of zero also the tiny weight that its knot was solved at."""
+    """Yield the corners by their error; after one with a weight of zero also the tiny weight that its knot was
+    solved at.
+    """
     for k in np.argsort(store.squares, kind="stable"):
-        errors = np.concatenate([fold.errors(own[k]) for fold, own in zip(store.folds, store.knots, strict=True)])
+        errors = np.concatenate([fold.errors(knots[k]) for fold, knots in zip(store.folds, store.knots, strict=True)])
         corner, solved = store.corners[k], store.folds[0].program.solved_at(store.corners[k])
         yield Candidate(dict(zip(names, corner, strict=True)), errors)
         if solved != corner:

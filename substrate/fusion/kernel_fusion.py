@@ -70,51 +70,54 @@ class KernelFusion:
 
     @property
     def values(self) -> dict[str, float]:
-        """The best value of each weight, by name."""
+        """Return the best value of each weight, by name."""
         return self.best.values
 
     @property
     def validation_error(self) -> float:
-        """The validation error of the chosen machine."""
+        """Return the validation error of the chosen machine."""
         return self.best.validation_error
 
     @property
     def gap(self) -> float:
-        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
         if self.validation_error == 0.0:
             return 0.0
         return (self.validation_error - self.lower_bound) / self.validation_error
 
     @property
     def proved_on(self) -> dict[str, tuple[float, float]]:
-        """The values of each weight over which the bound holds for every kernel that was fused."""
+        """Return the values of each weight over which the bound holds for every kernel that was fused."""
         ranges = [fusion.proved_on for fusion in self.fusions.values()]
         return {
-            name: (max(one[name][0] for one in ranges), min(one[name][1] for one in ranges)) for name in self.values
+            name: (max(range_[name][0] for range_ in ranges), min(range_[name][1] for range_ in ranges))
+            for name in self.values
         }
 
     @property
     def stop(self) -> str:
-        """Why the searches ended, in words; the same words once."""
+        """Return why the searches ended, in words; the same words once."""
         reasons = dict.fromkeys([*(fusion.stop for fusion in self.fusions.values()), *self.failures.values()])
         return "; ".join(reasons)
 
     @property
     def estimate(self) -> TimeEstimate | None:
-        """How long the kernels that were fused were expected to take, together."""
-        known = [one.estimate for one in self.fusions.values() if one.estimate is not None]
-        if not known:
+        """Return how long the kernels that were fused were expected to take, together."""
+        estimates = [fusion.estimate for fusion in self.fusions.values() if fusion.estimate is not None]
+        if not estimates:
             return None
         return TimeEstimate(
-            sum(one.seconds for one in known), sum(one.most for one in known), sum(one.solves for one in known)
+            sum(fusion.seconds for fusion in estimates),
+            sum(fusion.most for fusion in estimates),
+            sum(fusion.solves for fusion in estimates),
         )
 
     def predict(self, X: Any) -> Any:
-        """The values of the chosen machine at the rows of X."""
+        """Return the values of the chosen machine at the rows of X."""
         return self.best.predict(X)
 
     def plot(self, ax: Any = None) -> Any:
-        """The path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
+        """Return the path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
 
         Returns the axes, of maps an array of them; ``ax`` is for paths.
         """
@@ -219,18 +222,18 @@ def fuse_kernels(
     True
     """
     target = positive(gap, "gap")
-    listed = _named(kernels)
+    listed = _name_kernels(kernels)
     if not callable(build):
         raise DeclarationError(f"build is a function (kernel, X, y) -> Machine, received {build!r}")
     fusions: dict[str, Fusion] = {}
     failures: dict[str, str] = {}
     clock = Limits(1, np.inf if time_limit is None else positive(time_limit, "time_limit"))
     for name, kernel in listed.items():
-        left = None if time_limit is None else clock.seconds_left
-        if left is not None and left <= 0.0 and fusions:
+        seconds = None if time_limit is None else clock.seconds_left
+        if seconds is not None and seconds <= 0.0 and fusions:
             failures[name] = f"the time limit of {time_limit:g} s was reached before it"
             continue
-        options["time_limit"] = None if left is None else max(left, _LEAST_SECONDS)
+        options["time_limit"] = None if seconds is None else max(seconds, _LEAST_SECONDS)
         try:
             fusions[name] = fuse(
                 partial(build, kernel), over=over, data=data, validation=validation, cv=cv, gap=target, **options
@@ -240,19 +243,19 @@ def fuse_kernels(
         except KeyboardInterrupt:
             if not fusions:
                 raise
-            failures |= {other: "interrupted" for other in listed if other not in fusions}
+            failures |= {kernel_name: "interrupted" for kernel_name in listed if kernel_name not in fusions}
             break
         else:
             if "interrupted" in fusions[name].stop:
-                failures |= {other: "interrupted" for other in listed if other not in fusions}
+                failures |= {kernel_name: "interrupted" for kernel_name in listed if kernel_name not in fusions}
                 break
     if not fusions:
         raise SolverError(f"no kernel of the list could be fused: {'; '.join(failures.values())}")
     return _result(listed, fusions, failures, target)
 
 
-def _named(kernels: Any) -> dict[str, Any]:
-    """The kernels by name; unless given, a name is how the kernel is printed."""
+def _name_kernels(kernels: Any) -> dict[str, Any]:
+    """Return the kernels by name; unless given, a name is how the kernel is printed."""
     if isinstance(kernels, Mapping):
         named = {str(name): as_kernel(kernel) for name, kernel in kernels.items()}
     elif isinstance(kernels, Iterable) and not isinstance(kernels, (str, bytes)):
@@ -268,18 +271,20 @@ def _named(kernels: Any) -> dict[str, Any]:
 
 
 def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[str, str], gap: float) -> KernelFusion:
-    name = min(fusions, key=lambda one: fusions[one].validation_error)
+    name = min(fusions, key=lambda kernel_name: fusions[kernel_name].validation_error)
     best = fusions[name]
     error = best.validation_error
-    lower = -np.inf if failures else min(one.lower_bound for one in fusions.values())
-    own = best.certificate.rows
-    scale = next((row.scale for row in own if row.name.startswith("gap of ")), error)  # as the search measures it
+    lower = -np.inf if failures else min(kernel_name.lower_bound for kernel_name in fusions.values())
+    rows_of_best = best.certificate.rows
+    scale = next(
+        (row.scale for row in rows_of_best if row.name.startswith("gap of ")), error
+    )  # as the search measures it
     row = Row(
-        "gap over the kernels",
-        error - lower if np.isfinite(lower) else np.inf,
-        scale,
-        gap,
-        "validation error - smallest lower bound of all kernels",
+        name="gap over the kernels",
+        value=error - lower if np.isfinite(lower) else np.inf,
+        scale=scale,
+        tolerance=gap,
+        formula="validation error - smallest lower bound of all kernels",
     )
     weights = " and ".join(best.values)
     title = f"Fusion over {weights} and {len(listed)} kernels, those listed and none between"
@@ -288,14 +293,22 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         chosen = f"{name}, {describe_values(best.values)}"
         title += f" ({chosen}, validation error {error:.4g}: {state_proof(row, trials)})"
     facts = [("kernel chosen", name), ("not covered", _NOT_COVERED)]
-    for one, fusion in fusions.items():
+    for kernel_name, fusion in fusions.items():
         ranges = ", ".join(
             f"{weight} from {low:g} {'on' if np.isinf(high) else f'to {high:g}'}"
             for weight, (low, high) in fusion.proved_on.items()
         )
-        found = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
+        description = f"{describe_values(fusion.values)}: validation error {fusion.validation_error:.6g}"
         bound = f"no value below {fusion.lower_bound:.6g}" if np.isfinite(fusion.lower_bound) else "nothing proved"
-        facts.append((f"kernel {one}", f"{found}, {bound} ({ranges}); {fusion.path.stop}"))
-    facts += [(f"kernel {one}", f"not fused, {reason}") for one, reason in failures.items()]
-    certificate = Certificate(title, (*own, row), (*best.certificate.record, *facts))
-    return KernelFusion(name, listed[name], best, fusions, failures, lower, certificate)
+        facts.append((f"kernel {kernel_name}", f"{description}, {bound} ({ranges}); {fusion.path.stop}"))
+    facts += [(f"kernel {kernel_name}", f"not fused, {reason}") for kernel_name, reason in failures.items()]
+    certificate = Certificate(title, (*rows_of_best, row), (*best.certificate.record, *facts))
+    return KernelFusion(
+        name=name,
+        kernel=listed[name],
+        best=best,
+        fusions=fusions,
+        failures=failures,
+        lower_bound=lower,
+        certificate=certificate,
+    )

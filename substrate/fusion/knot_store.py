@@ -22,19 +22,19 @@ class ProgramFold:
 
     program: AffineProgram
     M: Array
-    known: Array
+    targets: Array
     reach: DeterminedErrors
     #: The size of the targets, which sets the first knots.
     size: float = 1.0
 
     def errors(self, knot: Knot) -> Array:
-        """Validation errors at a knot, in the units of y."""
-        return np.asarray(self.known - self.program.unit * (self.M @ knot.x))
+        """Return validation errors at a knot, in the units of y."""
+        return np.asarray(self.targets - self.program.unit * (self.M @ knot.x))
 
-    def blur(self, knot: Knot) -> float:
-        """How far they are from those of the exactly feasible point, by rounding."""
-        products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.apart)
-        each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.known)
+    def errors_radius(self, knot: Knot) -> float:
+        """Return how far they are from those of the exactly feasible point, by rounding."""
+        products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
+        each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.targets)
         return 1.001 * float(np.linalg.norm(each))
 
 
@@ -47,12 +47,12 @@ class KnotStore:
     corners: list[Corner] = field(default_factory=list)
     knots: list[list[Knot]] = field(default_factory=list)
     errors: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    blurs: Array = field(default_factory=lambda: np.zeros(0))
+    error_radii: Array = field(default_factory=lambda: np.zeros(0))
     squares: Array = field(default_factory=lambda: np.zeros(0))
     solves: int = 0
 
     def __post_init__(self) -> None:
-        sizes = np.cumsum([0, *(fold.known.size for fold in self.folds)])
+        sizes = np.cumsum([0, *(fold.targets.size for fold in self.folds)])
         self.parts = [slice(int(a), int(b)) for a, b in pairwise(sizes)]
         self.errors = np.zeros((0, int(sizes[-1])))
         self.knots = [[] for _ in self.folds]
@@ -62,28 +62,28 @@ class KnotStore:
 
     @property
     def ridge(self) -> bool:
-        """Whether a parameter is in the quadratic term."""
+        """Return whether a parameter is in the quadratic term."""
         return self.folds[0].program.ridge >= 0
 
     @property
     def best(self) -> int:
-        """The knot with the smallest error."""
+        """Return the knot with the smallest error."""
         return int(self.squares.argmin())
 
     def holds(self, corner: Corner) -> bool:
-        """Whether the knot at a corner is solved."""
+        """Return whether the knot at a corner is solved."""
         return corner in self._number
 
     def add(self, corner: Corner) -> int:
-        """The number of the knot at a corner, solved if it is new."""
+        """Return the number of the knot at a corner, solved if it is new."""
         if corner in self._number:
             return self._number[corner]
         if self.workers > 1 and len(self.folds) > 1:
             with ThreadPoolExecutor(min(self.workers, len(self.folds))) as pool:
-                found = list(pool.map(lambda fold: fold.program.solve(corner), self.folds))
+                knots = list(pool.map(lambda fold: fold.program.solve(corner), self.folds))
         else:
-            found = [fold.program.solve(corner) for fold in self.folds]
-        return self._kept(corner, found)
+            knots = [fold.program.solve(corner) for fold in self.folds]
+        return self._keep(corner, knots)
 
     def trim(self) -> None:
         """Drop what an interrupt left of a knot that was not kept whole."""
@@ -91,19 +91,23 @@ class KnotStore:
         for corner in self.corners[count:]:
             self._number.pop(corner, None)
         del self.corners[count:]
-        for own in self.knots:
-            del own[count:]
-        self.errors, self.blurs, self.squares = self.errors[:count], self.blurs[:count], self.squares[:count]
+        for knots_of_fold in self.knots:
+            del knots_of_fold[count:]
+        self.errors, self.error_radii, self.squares = (
+            self.errors[:count],
+            self.error_radii[:count],
+            self.squares[:count],
+        )
 
-    def _kept(self, corner: Corner, found: list[Knot]) -> int:
+    def _keep(self, corner: Corner, knots: list[Knot]) -> int:
         self.trim()
-        self.solves += len(found)
-        e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, found, strict=True)])
-        blur = sum(fold.blur(knot) for fold, knot in zip(self.folds, found, strict=True))
-        for own, knot in zip(self.knots, found, strict=True):
-            own.append(knot)
+        self.solves += len(knots)
+        e = np.concatenate([fold.errors(knot) for fold, knot in zip(self.folds, knots, strict=True)])
+        radius = sum(fold.errors_radius(knot) for fold, knot in zip(self.folds, knots, strict=True))
+        for knots_of_fold, knot in zip(self.knots, knots, strict=True):
+            knots_of_fold.append(knot)
         self.errors = np.vstack([self.errors, e])
-        self.blurs = np.append(self.blurs, blur)
+        self.error_radii = np.append(self.error_radii, radius)
         self.squares = np.append(self.squares, float(e @ e))
         self.corners.append(corner)
         self._number[corner] = len(self.corners) - 1
@@ -111,15 +115,15 @@ class KnotStore:
 
     def along(self, u: Array, at: Sequence[int]) -> tuple[list[float], float]:
         """sigma_u of every fold on a simplex, and what the quadratic terms leave open, in units of y."""
-        reaches, rest = [], 0.0
-        for f, (fold, part) in enumerate(zip(self.folds, self.parts, strict=True)):
-            sigma, left = fold.reach.along(u[part], self._least_tau(f, at))
+        reaches, loss = [], 0.0
+        for f, (fold, place) in enumerate(zip(self.folds, self.parts, strict=True)):
+            sigma, remainder = fold.reach.along(u[place], self._least_tau(f, at))
             reaches.append(fold.program.unit * sigma)
-            rest += fold.program.unit * max(float(left @ self._radius(f, i)) for i in at)
-        return reaches, rest
+            loss += fold.program.unit * max(float(remainder @ self._radius(f, i)) for i in at)
+        return reaches, loss
 
     def _radius(self, f: int, i: int) -> Array:
-        """The assumed largest distance of an optimum from a knot, coordinate by coordinate."""
+        """Return the assumed largest distance of an optimum from a knot, coordinate by coordinate."""
         if (f, i) not in self._radii:
             self._radii[f, i] = self.folds[f].program.radius(self.knots[f][i].x)
         return self._radii[f, i]
@@ -128,7 +132,7 @@ class KnotStore:
         return min(self.folds[f].program.tau(self.corners[i]) for i in at)
 
     def radii(self, f: int, at: Sequence[int]) -> tuple[Array, Array]:
-        """Q and R of a fold, in the units of its program."""
+        """Return Q and R of a fold, in the units of its program."""
         n, tau = len(at), self._least_tau(f, at)
         Q, R = np.zeros((n, n)), np.zeros((n, n))
         for i in range(n):
@@ -139,16 +143,19 @@ class KnotStore:
         return Q, R
 
     def _pair(self, f: int, i: int, j: int, tau: float) -> tuple[float, float]:
-        """Q_ij and R_ij: the product of the knots, and the covariance that a ridge weight leaves."""
+        """Return Q_ij and R_ij: the product of the knots, and the covariance that a ridge weight leaves."""
         key = (f, min(i, j), max(i, j))
-        program, one, other = self.folds[f].program, self.knots[f][i], self.knots[f][j]
-        apart = abs(program.tau(self.corners[i]) - program.tau(self.corners[j]))
+        program, first, second = self.folds[f].program, self.knots[f][i], self.knots[f][j]
+        difference = abs(program.tau(self.corners[i]) - program.tau(self.corners[j]))
         if key not in self._pairs:
-            self._pairs[key] = program.cross(one, other), *(program.unsure(one, other) if apart else (0.0, 0.0))
+            self._pairs[key] = (
+                program.cross(first, second),
+                *(program.cross_radius(first, second) if difference else (0.0, 0.0)),
+            )
         Q, tied, untied = self._pairs[key]
-        if apart == 0.0:
+        if difference == 0.0:
             return Q, 0.0
-        size, left = self.folds[f].reach.covariance(one.x - other.x, tau)
+        size, remainder = self.folds[f].reach.covariance(first.x - second.x, tau)
         radius = np.maximum(self._radius(f, i), self._radius(f, j))
-        Q = Q + (1.0 + YOUNG) * 0.5 * apart * (untied + float(left @ radius))
-        return Q, (1.0 + YOUNG) * (1.0 + relative_rounding(4.0)) * apart * (size + tied)
+        Q = Q + (1.0 + YOUNG) * 0.5 * difference * (untied + float(remainder @ radius))
+        return Q, (1.0 + YOUNG) * (1.0 + relative_rounding(4.0)) * difference * (size + tied)

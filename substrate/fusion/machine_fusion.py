@@ -30,7 +30,7 @@ from substrate.fusion.validated_machine import (
     least_error,
     solve_candidates,
 )
-from substrate.fusion.validation import Validation
+from substrate.fusion.validation import ValidationSet
 from substrate.search.best_first import Limits
 
 __all__ = ["RANGE", "MachineFamily", "fuse_over_box"]
@@ -44,37 +44,39 @@ _AGREEMENT = (1e-3, 0.0)
 class MachineFamily(FusedFamily):
     """The problem of a machine with the sum of the loss of its validation rows."""
 
-    def __init__(self, machine: Machine, parameters: Sequence[Any], known: Validation) -> None:
+    def __init__(self, machine: Machine, parameters: Sequence[Any], validation_set: ValidationSet) -> None:
         variables = machine.problem.variables()
         edges = np.concatenate([[0], np.cumsum([variable.size for variable in variables])]).astype(int)
         columns = {variable.id: int(start) for variable, start in zip(variables, edges[:-1], strict=True)}
-        M = output_map(machine, columns, int(edges[-1]), known)
-        parts = [
+        M = output_map(machine, columns, int(edges[-1]), validation_set)
+        blocks = [
             (variable, M[:, start:stop]) for variable, start, stop in zip(variables, edges[:-1], edges[1:], strict=True)
         ]
-        self._parts, self._known = [(variable, part) for variable, part in parts if part.any()], known
-        loss = known.loss.expression(known.known, _values(self._parts), known.every_weight)
+        self._parts, self._known = [(variable, block) for variable, block in blocks if block.any()], validation_set
+        loss = validation_set.loss.expression(
+            validation_set.stacked_targets, _values(self._parts), validation_set.every_weight
+        )
         unit = max(compiled.spread for compiled in machine._compiled)
         super().__init__(machine.problem, parameters, loss, unit)
 
     def errors(self, knot: Any) -> Array:
-        """The validation errors at a knot, times the roots of the rows' weights."""
+        """Return the validation errors at a knot, times the roots of the rows' weights."""
         self.assign(knot)
-        values = [part @ np.ravel(variable.value, order="F") for variable, part in self._parts]
-        return np.asarray(self._known.roots * (self._known.known - np.sum(values, axis=0)))
+        values = [block @ np.ravel(variable.value, order="F") for variable, block in self._parts]
+        return np.asarray(self._known.roots * (self._known.stacked_targets - np.sum(values, axis=0)))
 
 
-def _values(parts: Sequence[tuple[Any, Array]]) -> Any:
-    """The predictions as an expression of the problem's variables."""
+def _values(blocks: Sequence[tuple[Any, Array]]) -> Any:
+    """Return the predictions as an expression of the problem's variables."""
     import cvxpy as cp
 
-    return sum(part @ cp.vec(variable, order="F") for variable, part in parts)
+    return sum(block @ cp.vec(variable, order="F") for variable, block in blocks)
 
 
 def fuse_over_box(
     families: Sequence[MachineFamily],
     machines: Sequence[Machine],
-    sets: Sequence[Validation],
+    sets: Sequence[ValidationSet],
     final: Machine,
     names: Sequence[str],
     box: Sequence[tuple[float, float] | None],
@@ -86,9 +88,9 @@ def fuse_over_box(
 
     A weight whose range is None is considered in ``RANGE``.
     """
-    weight = sum(known.weight for known in sets)
+    weight = sum(validation_set.weight for validation_set in sets)
     least = least_error(sets)
-    search = CellSearch(families, gap, limits, progress, 0.0, least * weight)
+    search = CellSearch(families=families, gap=gap, limits=limits, progress=progress, floor=0.0, least=least * weight)
     ends, cut_off = solvable_box(families, _complete(names, box, families[0]))
     search.run(ends)
     chosen = solve_candidates(final, machines, sets, _candidates(names, families, search), limits)
@@ -98,14 +100,14 @@ def fuse_over_box(
     proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
     facts = [
         *(
-            (_title("fused over", name, names), f"{_range(name, names, one)}")
-            for name, one in zip(names, ends, strict=True)
+            (_title("fused over", name, names), f"{_range(name, names, range_)}")
+            for name, range_ in zip(names, ends, strict=True)
         ),
         *cut_off,
         *search_facts(search),
     ]
-    for name, one in zip(names, ends, strict=True):
-        if chosen.values[name] in one:
+    for name, range_ in zip(names, ends, strict=True):
+        if chosen.values[name] in range_:
             facts.append(("choice", f"{name} at {chosen.values[name]:g}, an end of its range; box= looks further"))
     several = len(names) > 1
     row = "gap of the search" if several else f"gap of {names[0]}"
@@ -116,10 +118,20 @@ def fuse_over_box(
         title, chosen, error, lower, gap, sets, (row, formula), _AGREEMENT, facts, len(search.knots)
     )
     path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
-    proved = dict(zip(names, ends, strict=True))
-    words = sets[0].loss.words
-    known = (chosen.values, error, lower, proved, chosen.result, path, certificate)
-    return Fusion(*known, words, least, chosen.folds, proof, limits.estimate)
+    return Fusion(
+        values=chosen.values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(names, ends, strict=True)),
+        result=chosen.result,
+        path=path,
+        certificate=certificate,
+        loss=sets[0].loss.words,
+        least=least,
+        folds=chosen.folds,
+        proof=proof,
+        estimate=limits.estimate,
+    )
 
 
 def _title(words: str, name: str, names: Sequence[str]) -> str:
@@ -127,7 +139,7 @@ def _title(words: str, name: str, names: Sequence[str]) -> str:
 
 
 def _range(name: str, names: Sequence[str], ends: tuple[float, float]) -> str:
-    """A range in words; with the name where that is not in the title of the fact."""
+    """Return a range in words; with the name where that is not in the title of the fact."""
     words = f"from {ends[0]:g} to {ends[1]:g}"
     return words if len(names) > 1 else f"{name} {words}"
 
@@ -135,8 +147,8 @@ def _range(name: str, names: Sequence[str], ends: tuple[float, float]) -> str:
 def _complete(
     names: Sequence[str], box: Sequence[tuple[float, float] | None], family: FusedFamily
 ) -> list[tuple[float, float]]:
-    """The range of every parameter: weights have one unless it is given, parameters in constraints need one."""
-    found = []
+    """Return the range of every parameter: weights have one unless it is given, parameters in constraints need one."""
+    completed = []
     for k, (name, ends) in enumerate(zip(names, box, strict=True)):
         if ends is None and k in family.base.placed:
             raise DeclarationError(
@@ -146,22 +158,22 @@ def _complete(
         low, high = RANGE if ends is None else ends
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise DeclarationError(
-                f"the range of {name!r} must be two numbers with low < high, received {(low, high)!r}; where no chord "
-                "proves anything, a bound beyond every value is not known"
+                f"the range of {name!r} must be two numbers with low < high, received {(low, high)!r}; a "
+                "bound beyond every value is known only for weights along a path"
             )
         if k in family.base.weighing and low < 0.0:
             raise DeclarationError(f"{name!r} is a weight, its range begins at {low:g}; a weight is not negative")
-        found.append((float(low), float(high)))
-    return found
+        completed.append((float(low), float(high)))
+    return completed
 
 
 def _order(search: CellSearch) -> list[tuple[float, ...]]:
-    """The vertices, the best first."""
+    """Return the vertices, the best first."""
     return sorted(search.knots, key=lambda theta: sum(knot.validation for knot in search.knots[theta]))
 
 
 def _candidates(names: Sequence[str], families: Sequence[MachineFamily], search: CellSearch) -> Iterator[Candidate]:
-    """The vertices, the best first, with their validation errors."""
+    """Yield the vertices, the best first, with their validation errors."""
     for theta in _order(search):
         knots = search.knots[theta]
         errors = [family.errors(knot) for family, knot in zip(families, knots, strict=True)]
@@ -172,7 +184,15 @@ def _path(name: str, ends: tuple[float, float], search: CellSearch, weight: floa
     thetas = sorted(search.knots)
     errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
     knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
-    return FusedPath(name, np.array(thetas).ravel(), errors, knots, ends, (), search.stop)
+    return FusedPath(
+        parameter=name,
+        values=np.array(thetas).ravel(),
+        validation_errors=errors,
+        knots=knots,
+        coverage=ends,
+        holes=(),
+        stop=search.stop,
+    )
 
 
 def _joint_path(names: Sequence[str], families: Sequence[FusedFamily], search: CellSearch, weight: float) -> JointPath:
@@ -186,11 +206,19 @@ def _joint_path(names: Sequence[str], families: Sequence[FusedFamily], search: C
             simplices.append([numbers[families[0].base.join(*corner)] for corner in corners])
             bounds.append(cell.bound / weight)
     shaped = np.array(simplices, dtype=np.intp).reshape(-1, len(names) + 1)
-    return JointPath(tuple(names), np.array(thetas), errors, knots, shaped, np.array(bounds), search.stop)
+    return JointPath(
+        parameters=tuple(names),
+        values=np.array(thetas),
+        validation_errors=errors,
+        knots=knots,
+        simplices=shaped,
+        bounds=np.array(bounds),
+        stop=search.stop,
+    )
 
 
 def _staircases(cell: Cell) -> Iterator[list[tuple[tuple[float, ...], tuple[float, ...]]]]:
-    """Simplices that make up the product of both simplices of a cell: one for each way up both, step by step."""
+    """Return simplices that make up the product of both simplices of a cell, one for each way up both."""
     across, up = len(cell.corners) - 1, len(cell.places) - 1
     for steps in combinations(range(across + up), across):
         i, j = 0, 0

@@ -80,7 +80,7 @@ class Knot:
     """A primal and dual point at one value.
 
     The primal point x, the multipliers of the rows (dual), their slacks from above, the gap, the part of the gap
-    (allowance) that covers the residual of stationarity, and how far in each coordinate (apart) a point
+    (allowance) that covers the residual of stationarity, and how far in each coordinate (radius) a point
     is from x that is feasible exactly.
     """
 
@@ -90,7 +90,7 @@ class Knot:
     slack: Array
     gap: float
     allowance: float
-    apart: Array
+    radius: Array
 
 
 class ParametricQP:
@@ -105,7 +105,7 @@ class ParametricQP:
         self.P, q, A, b, self.columns, equalities = numbers
         #: Whether rho is one over the parameter, by which the machine was divided.
         self.inverse = weighs_all_squares(numbers, elsewhere)
-        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0)[1] - q
+        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0).q - q
         self.q0 = (q - self.q1) / unit
         if not self.inverse:
             refuse_other_dependence(parameter.name(), numbers, elsewhere, unit * self.q0, self.q1)
@@ -116,7 +116,13 @@ class ParametricQP:
         rows, m = sp.csr_array(sp.vstack([self.A, -self.G])), self.b.size
         every = np.append(-self.b, self.h)
         self.program = ConeProgram(
-            sp.csr_array(self.P), self.q0, rows, every, np.arange(m), np.arange(m, every.size), ()
+            P=sp.csr_array(self.P),
+            q=self.q0,
+            A=rows,
+            b=every,
+            equal=np.arange(m),
+            linear=np.arange(m, every.size),
+            cone_blocks=(),
         )
         self.feasible = Feasibility(self.program)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
@@ -129,12 +135,12 @@ class ParametricQP:
         return np.asarray(self.q0 + rho / self.unit * self.q1)
 
     def penalty(self, x: Array) -> float:
-        """The penalty, which rho weighs."""
+        """Return the penalty, which rho weighs."""
         return float(self.q1 @ x)
 
     def solve(self, rho: float) -> Knot:
-        """The polished knot at rho; raises where the solver fails."""
-        found: list[Knot] = []
+        """Return the polished knot at rho; raises where the solver fails."""
+        knots: list[Knot] = []
         structured = self._by_structure(rho) if self.q0.size > _STRUCTURED else None
         if structured is not None:
             return structured
@@ -142,20 +148,20 @@ class ParametricQP:
             point = self._interior(rho, accuracy)
             if point is not None:
                 rows = np.flatnonzero(point[1][self.b.size :] > np.maximum(self.h - self.G @ point[0], 0.0))
-                found.append(self._best(rho, [point, *self._polished(rho, *point, rows)]))
-            if found and found[-1].gap <= _POLISHED:
+                knots.append(self._best(rho, [point, *self._polish(rho, *point, rows)]))
+            if knots and knots[-1].gap <= _POLISHED:
                 break
-        if not found:
+        if not knots:
             raise SolverError(f"PIQP found no point at {rho:g}")
-        return min(found, key=lambda knot: knot.gap)
+        return min(knots, key=lambda knot: knot.gap)
 
     @cached_property
     def _structure(self) -> Structure | None:
-        found = find_structure(self.program, self._dense)
-        return None if isinstance(found, str) else found
+        structure = find_structure(self.program, self._dense)
+        return None if isinstance(structure, str) else structure
 
     def _by_structure(self, rho: float) -> Knot | None:
-        """The knot of the structured interior-point method, which needs no polishing; None where it fails."""
+        """Return the knot of the structured interior-point method, which needs no polishing; None where it fails."""
         program = replace(self.program, q=self.linear(rho))
         structure = None if self._structure is None else renew(self._structure, program)
         point = None if structure is None else structured_solution(structure, warm=self._warm)
@@ -167,13 +173,15 @@ class ParametricQP:
         return self._knot(rho, point.x, dual, towards(self.program, point.x, point.inside))
 
     def limit(self, rho: float, near: Knot) -> Knot | None:
-        """The knot at rho on the segment of another one, by its active rows; None where the linear system fails."""
+        """Return the knot at rho on the segment of another one, by its active rows; None where the linear system
+        fails.
+        """
         rows = np.flatnonzero(near.dual[self.b.size :] > 0.0)
-        points = self._polished(rho, near.x, rho / near.value * near.dual, rows)
+        points = self._polish(rho, near.x, rho / near.value * near.dual, rows)
         return self._best(rho, points) if points else None
 
     def _best(self, rho: float, points: list[Point]) -> Knot:
-        """The knot of the point that is nearest to optimal by a quick estimate."""
+        """Return the knot of the point that is nearest to optimal by a quick estimate."""
         return self._knot(rho, *min(points, key=lambda point: self._merit(rho, *point)))
 
     def _merit(self, rho: float, x: Array, dual: Array) -> float:
@@ -186,7 +194,7 @@ class ParametricQP:
         return merit if np.isfinite(merit) else np.inf
 
     def _interior(self, rho: float, accuracy: float) -> tuple[Array, Array] | None:
-        """The solver's point, None where it failed; one that only stalled is judged by its gap."""
+        """Return the solver's point, None where it failed; one that only stalled is judged by its gap."""
         import piqp
 
         dense = self.q0.size * (self.h.size + self.b.size) < 2_000_000
@@ -201,15 +209,15 @@ class ParametricQP:
         usable = status in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) and np.isfinite(np.concatenate(point)).all()
         return point if usable else None
 
-    def _polished(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
-        """The points computed between a guess of the active rows and the final ones."""
+    def _polish(self, rho: float, x: Array, dual: Array, rows: IntegerArray) -> list[Point]:
+        """Return the points computed between a guess of the active rows and the final ones."""
         points: list[Point] = []
-        seen: set[bytes] = set()
+        visited: set[bytes] = set()
         for _ in range(_ROUNDS):
             solved = self._on_rows(rho, x, dual, rows)
-            if solved is None or rows.tobytes() in seen:
+            if solved is None or rows.tobytes() in visited:
                 break
-            seen.add(rows.tobytes())
+            visited.add(rows.tobytes())
             point, lam, mu = solved
             multipliers = np.zeros(dual.size)
             multipliers[: self.b.size], multipliers[self.b.size + rows] = lam, np.maximum(mu, 0.0)
@@ -242,60 +250,76 @@ class ParametricQP:
         return start[:n], start[n : n + self.b.size], start[n + self.b.size :]
 
     def _knot(self, rho: float, x: Array, dual: Array, step: Step | None = None) -> Knot:
-        """The knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
-        found = self.feasible.near(x, step)
-        if isinstance(found, str):
+        """Return the knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
+        feasible_point = self.feasible.near(x, step)
+        if isinstance(feasible_point, str):
             slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(rho, x, dual, slack, _NOTHING, _NOTHING, np.zeros_like(x))
-        return self.at(rho, found, dual)
+            return Knot(
+                value=rho, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
+            )
+        return self.at(rho, feasible_point, dual)
 
     def at(self, rho: float, point: FeasiblePoint, dual: Array) -> Knot:
-        """The knot at a feasible point, with its gap."""
+        """Return the knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes
         slack, rounding = self.program.slack(point.x)
         above = np.maximum(slack + rounding + sizes[1] @ point.radius, 0.0)[m:]
         r, error = self.program.slope(point.x, np.append(-dual[:m], dual[m:]), self.linear(rho))
-        left = np.abs(r) + error + sizes[0] @ point.radius + self._rounding(rho)
-        a, untied = self._ties.split(left, self.radius(point.x))
+        residual_radius = np.abs(r) + error + sizes[0] @ point.radius + self._rounding(rho)
+        a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = float(untied @ self.radius(point.x)) + a * a / (2.0 * _YOUNG)
         gap = (1.0 + _YOUNG) * (float(dual[m:] @ above) + allowance)
-        return Knot(rho, point.x, dual, above, gap, (1.0 + _YOUNG) * allowance, point.radius)
+        return Knot(
+            value=rho,
+            x=point.x,
+            dual=dual,
+            slack=above,
+            gap=gap,
+            allowance=(1.0 + _YOUNG) * allowance,
+            radius=point.radius,
+        )
 
     @cached_property
     def _ties(self) -> CoordinateBounds:
         return CoordinateBounds.of(self.program, _LARGEST)
 
     def _rounding(self, rho: float) -> Array:
-        """The distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
+        """Return the distance of the linear term from q0 + rho q1, with the rounding of rho / unit."""
         high, low = add(multiply(np.full_like(self.q1, rho / self.unit), self.q1), (self.q0, np.zeros_like(self.q0)))
         return np.abs((high - self.linear(rho)) + low)
 
     def radius(self, x: Array) -> Array:
-        """The assumed largest distance of each coordinate of an optimum from x."""
+        """Return the assumed largest distance of each coordinate of an optimum from x."""
         radius = np.zeros_like(x)
         for start, stop in pairwise(self._starts):
             radius[start:stop] = FAR * max(1.0, float(np.abs(x[start:stop]).max(initial=0.0)))
         return radius
 
-    def cross(self, one: Knot, other: Knot) -> float:
-        """Slacks of one knot times multipliers of the other, both ways.
+    def cross(self, first: Knot, second: Knot) -> float:
+        """Return the slacks of one knot times multipliers of the other, both ways.
 
         Along a chord an allowance shrinks like theta, not like its square; the remainder is part of the cross term.
         """
         m = self.b.size
-        products = float(one.dual[m:] @ other.slack + other.dual[m:] @ one.slack)
-        return (1.0 + _YOUNG) * products + one.allowance + other.allowance
+        products = float(first.dual[m:] @ second.slack + second.dual[m:] @ first.slack)
+        return (1.0 + _YOUNG) * products + first.allowance + second.allowance
 
-    def distance(self, one: Array, other: Array) -> float:
-        """Half the squared distance in the norm of P."""
-        step = one - other
+    def distance(self, first: Array, second: Array) -> float:
+        """Return half the squared distance in the norm of P."""
+        step = first - second
         return 0.5 * float(step @ (self.P @ step))
 
     def tie(self, M: Array, x: Array) -> OutputBound | None:
-        r"""A bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M d."""
-        found = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
-        return found if found is not None and np.isfinite(found.factor) and found.remainder <= _UNTIED else None
+        r"""Return a bound of :math:`\|M d\|` in terms of :math:`\|d\|_P`, near x; None where P does not determine M
+        d.
+        """
+        condition = by_conditions(self.program, np.arange(self.q0.size), M, self.radius(x))
+        return (
+            condition
+            if condition is not None and np.isfinite(condition.factor) and condition.remainder <= _UNTIED
+            else None
+        )
 
     def least_penalty(self) -> float | None:
-        """The smallest penalty that the constraints allow, by a linear program; None where there is none."""
+        """Return the smallest penalty that the constraints allow, by a linear program; None where there is none."""
         return least(self.q1, self.A, self.b, self.G, self.h)

@@ -84,7 +84,7 @@ class ProblemFusion:
 
     @property
     def gap(self) -> float:
-        """(validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
+        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
         difference = self.validation_error - self.lower_bound
         if difference <= 0.0:
             return 0.0
@@ -152,11 +152,11 @@ def fuse_problem(
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
     limits = Limits(budget, np.inf if time_limit is None else positive(time_limit, "time_limit"))
-    parameters, box = _checked_over(problem, over)
+    parameters, box = _check_parameters(problem, over)
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
     with late_progress("fuse_problem", limits) as shown:
-        search = CellSearch([family], target, limits, progress or shown, floor)
+        search = CellSearch(families=[family], gap=target, limits=limits, progress=progress or shown, floor=floor)
         box, cut_off = solvable_box([family], box)
         search.run(box)
         return _result(parameters, box, cut_off, family, search)
@@ -187,9 +187,9 @@ def solvable_box(
         )
     if (low, high) == tuple(box[at]):
         return list(box), []
-    made = [(low, high) if k == at else ends for k, ends in enumerate(box)]
+    shrunk = [(low, high) if k == at else ends for k, ends in enumerate(box)]
     words = f"the constraints have solutions with room for {name} from {low:g} to {high:g} only"
-    return made, [("range", f"{words}; nothing is said about other values")]
+    return shrunk, [("range", f"{words}; nothing is said about other values")]
 
 
 def _result(
@@ -208,25 +208,49 @@ def _result(
     proof = collect_proof(search, names, box, values, error, lower)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
-    found = Row("gap of the search", error - lower if np.isfinite(lower) else np.inf, scale, search.gap, formula)
+    gap_row = Row(
+        name="gap of the search",
+        value=error - lower if np.isfinite(lower) else np.inf,
+        scale=scale,
+        tolerance=search.gap,
+        formula=formula,
+    )
     size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
-    optimal = Row("optimality", knot.epsilon, size, _OPTIMAL, "objective - its dual bound, at the values chosen")
+    optimal = Row(
+        name="optimality",
+        value=knot.epsilon,
+        scale=size,
+        tolerance=_OPTIMAL,
+        formula="objective - its dual bound, at the values chosen",
+    )
     title = f"Fusion over {' and '.join(names)}"
-    if not found.passes:
-        title += f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(found, len(search.knots))})"
+    if not gap_row.passes:
+        title += (
+            f" ({describe_values(values)}, validation error {error:.4g}: {state_proof(gap_row, len(search.knots))})"
+        )
     facts = [(f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(names, box, strict=True)]
     if np.isfinite(lower):
         share = f"{error - lower:.2g} above the least over the box"
         facts.append((PROVED, f"validation error {error:.6g}, at most {share}"))
-    certificate = Certificate(title, (optimal, found), (*facts, *cut_off, *search_facts(search)))
+    certificate = Certificate(title, (optimal, gap_row), (*facts, *cut_off, *search_facts(search)))
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)
     tried = np.array(list(search.knots))
     errors = np.array([knots[0].validation for knots in search.knots.values()])
-    proved = dict(zip(names, box, strict=True))
-    known = (values, error, lower, proved, tried, errors, search.solves, search.stop, certificate, proof)
-    return ProblemFusion(*known, search.limits.estimate)
+    return ProblemFusion(
+        values=values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(names, box, strict=True)),
+        tried=tried,
+        validation_errors=errors,
+        solves=search.solves,
+        stop=search.stop,
+        certificate=certificate,
+        proof=proof,
+        estimate=search.limits.estimate,
+    )
 
 
 def search_facts(search: CellSearch) -> list[tuple[str, str]]:
@@ -239,21 +263,21 @@ def search_facts(search: CellSearch) -> list[tuple[str, str]]:
     return facts
 
 
-def _checked_over(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float, float]]]:
-    """The parameters and their ranges, or why they cannot be fused over."""
+def _check_parameters(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float, float]]]:
+    """Return the parameters and their ranges, or why they cannot be fused over."""
     if not isinstance(problem, cp.Problem):
-        raise DeclarationError(f"a cvxpy.Problem is fused, received {problem!r}")
+        raise DeclarationError(f"fuse_problem needs a cvxpy.Problem, received {problem!r}")
     if not isinstance(over, Mapping) or not over:
         raise DeclarationError(
             f"over is a dict of parameters and their ranges, {{weight: (1e-2, 1e3)}}, received {over!r}"
         )
-    known = {parameter.name(): parameter for parameter in problem.parameters()}
+    by_name = {parameter.name(): parameter for parameter in problem.parameters()}
     parameters, box = [], []
-    for given, ends in over.items():
-        name = given.name() if isinstance(given, cp.Parameter) else given
-        if name not in known or (isinstance(given, cp.Parameter) and known[name] is not given):
-            raise DeclarationError(f"the problem has no parameter {name!r}; it has {sorted(known)}")
-        parameter = known[name]
+    for key, ends in over.items():
+        name = key.name() if isinstance(key, cp.Parameter) else key
+        if name not in by_name or (isinstance(key, cp.Parameter) and by_name[name] is not key):
+            raise DeclarationError(f"the problem has no parameter {name!r}; it has {sorted(by_name)}")
+        parameter = by_name[name]
         if not parameter.is_scalar():
             raise DeclarationError(f"{name!r} must be one number, it has the shape {parameter.shape}")
         try:
@@ -266,7 +290,7 @@ def _checked_over(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float,
             raise DeclarationError(f"{name!r} is non-negative, its range begins at {low:g}")
         parameters.append(parameter)
         box.append((low, high))
-    missing = sorted(n for n, p in known.items() if p.value is None and not any(p is chosen for chosen in parameters))
+    missing = sorted(n for n, p in by_name.items() if p.value is None and not any(p is chosen for chosen in parameters))
     if missing:
         raise DeclarationError(f"the parameters {missing} have no value; give them one, or fuse over them too")
     return parameters, box

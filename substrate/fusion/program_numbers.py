@@ -1,7 +1,7 @@
 """The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value, and its place."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,20 +19,29 @@ __all__ = [
     "weighs_all_squares",
 ]
 
-#: P, q, A, b, the column of each variable, and how many rows are equalities.
-Numbers = tuple[Any, Array, Any, Array, dict[int, int], int]
+
+class QuadraticNumbers(NamedTuple):
+    """The numbers of a quadratic program: P, q, A, b, the column of each variable, and how many rows are equalities."""
+
+    P: Any
+    q: Array
+    A: Any
+    b: Array
+    columns: dict[int, int]
+    equalities: int
+
 
 #: A value besides one and two at which the dependence on a parameter is checked.
 ELSEWHERE = 3.7
 
 
-def numbers_of(problem: Any, parameter: Any, value: float) -> Numbers:
-    """P, q, A, b, the column of each variable, and how many rows are equalities, with the parameter at a value."""
+def numbers_of(problem: Any, parameter: Any, value: float) -> QuadraticNumbers:
+    """Return the numbers of a problem with its parameter at a value."""
     return numbers_at(problem, [parameter], [value])
 
 
-def numbers_at(problem: Any, parameters: Sequence[Any], values: Sequence[float]) -> Numbers:
-    """The same with several parameters at values."""
+def numbers_at(problem: Any, parameters: Sequence[Any], values: Sequence[float]) -> QuadraticNumbers:
+    """Return the numbers of a problem with its parameters at values."""
     kept = [parameter.value for parameter in parameters]
     try:
         for parameter, value in zip(parameters, values, strict=True):
@@ -50,20 +59,28 @@ def numbers_at(problem: Any, parameters: Sequence[Any], values: Sequence[float])
     size = data["c"].size
     P = data.get("P")
     P = sp.csc_array((size, size)) if P is None else sp.csc_array(P)
-    program = data["param_prob"]
-    return P, np.array(data["c"]), sp.csr_array(data["A"]), np.array(data["b"]), dict(program.var_id_to_col), dims.zero
+    return QuadraticNumbers(
+        P=P,
+        q=np.array(data["c"]),
+        A=sp.csr_array(data["A"]),
+        b=np.array(data["b"]),
+        columns=dict(data["param_prob"].var_id_to_col),
+        equalities=dims.zero,
+    )
 
 
-def weighs_all_squares(at_one: Numbers, elsewhere: Numbers) -> bool:
-    """Whether the parameter is the weight of the whole quadratic term, and in nothing else."""
-    P = at_one[0]
-    return bool(P.nnz) and _same_rest(at_one, elsewhere) and equal_matrices(ELSEWHERE * P, elsewhere[0])
+def weighs_all_squares(at_one: QuadraticNumbers, elsewhere: QuadraticNumbers) -> bool:
+    """Return whether the parameter is the weight of the whole quadratic term, and in nothing else."""
+    is_weighted = bool(at_one.P.nnz) and _has_same_rows(at_one, elsewhere)
+    return is_weighted and equal_matrices(ELSEWHERE * at_one.P, elsewhere.P)
 
 
-def refuse_other_dependence(name: str, at_one: Numbers, elsewhere: Numbers, q0: Array, q1: Array) -> None:
+def refuse_other_dependence(
+    name: str, at_one: QuadraticNumbers, elsewhere: QuadraticNumbers, q0: Array, q1: Array
+) -> None:
     """Refuse a parameter that is not in the linear term only, with the next step."""
-    (P, _, A, b, _, _), (P2, q2, A2, b2, _, _) = at_one, elsewhere
-    if _same_rest(at_one, elsewhere) and not equal_matrices(P, P2):
+    is_same = equal_matrices(elsewhere.P, at_one.P)
+    if _has_same_rows(at_one, elsewhere) and not is_same:
         raise DeclarationError(
             f"{name!r} must enter the linear term only, or be the weight of all squares; here it weighs a quadratic "
             "term beside another one, such as w'w beside squared errors, and then the path between two values is no "
@@ -71,32 +88,33 @@ def refuse_other_dependence(name: str, at_one: Numbers, elsewhere: Numbers, q0: 
             "and beside squared errors that of a 1-norm or a maximum; for w'w with squared errors LSSVMRegressorCV and "
             f"LSSVMClassifierCV choose gamma, which is 1/{name}, with a proof"
         )
-    same = equal_matrices(P2, P) and equal_matrices(A2, A) and np.allclose(b2, b, rtol=1e-12, atol=0.0)
-    if not same or not np.allclose(q2, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
+    is_same = is_same and equal_matrices(elsewhere.A, at_one.A)
+    is_same = is_same and np.allclose(elsewhere.b, at_one.b, rtol=1e-12, atol=0.0)
+    if not is_same or not np.allclose(elsewhere.q, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
         raise DeclarationError(
             f"{name!r} must enter the linear term only, as the weight of a norm, of a maximum or of a hinge does, or "
             "be the weight of all squares; here it also weighs a quadratic term or enters a constraint"
         )
 
 
-def _same_rest(one: Numbers, other: Numbers) -> bool:
-    """Whether everything but P is the same."""
-    same = equal_matrices(one[2], other[2]) and np.allclose(one[3], other[3], rtol=1e-12, atol=0.0)
-    return same and bool(np.allclose(one[1], other[1], rtol=1e-12, atol=0.0))
+def _has_same_rows(first: QuadraticNumbers, second: QuadraticNumbers) -> bool:
+    """Return whether A, b and q are the same."""
+    is_same = equal_matrices(first.A, second.A) and np.allclose(first.b, second.b, rtol=1e-12, atol=0.0)
+    return is_same and bool(np.allclose(first.q, second.q, rtol=1e-12, atol=0.0))
 
 
-def equal_matrices(one: Any, other: Any) -> bool:
-    """Whether two sparse matrices have the same entries, up to rounding."""
-    if one.shape != other.shape:
+def equal_matrices(first: Any, second: Any) -> bool:
+    """Return whether two sparse matrices have the same entries, up to rounding."""
+    if first.shape != second.shape:
         return False
-    difference = abs(one - other)
-    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(one).max())
+    difference = abs(first - second)
+    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(first).max())
 
 
 def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
-    """The smallest q'x with A x = b and G x <= h, by a linear program; None where there is none."""
+    """Return the smallest q'x with A x = b and G x <= h, by a linear program; None where there is none."""
     from scipy.optimize import linprog
 
     equal = (A, b) if b.size else (None, None)
-    found = linprog(q, A_ub=G, b_ub=h, A_eq=equal[0], b_eq=equal[1], bounds=(None, None), method="highs")
-    return float(found.fun) if found.status == 0 else None
+    optimum = linprog(q, A_ub=G, b_ub=h, A_eq=equal[0], b_eq=equal[1], bounds=(None, None), method="highs")
+    return float(optimum.fun) if optimum.status == 0 else None

@@ -20,12 +20,12 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot
-from substrate.fusion.simplex_bound import bounded
+from substrate.fusion.simplex_bound import bound_simplex
 from substrate.fusion.validated_machine import MARGIN
 from substrate.penalized.homotopy.chord_certificate import find_settled, interval_bounds
 from substrate.search.best_first import BestFirst, Limits, Progress, SpentError, end_by
 
-__all__ = ["Refined", "refined", "solve_all", "spanned"]
+__all__ = ["Refined", "refine", "solve_all", "span_knots"]
 
 
 #: Penalty, as a share of its value at weight zero, that counts as the smallest possible.
@@ -41,7 +41,7 @@ _DOUBLINGS = 60
 
 
 def solve_all(folds: list[Fold], value: float, workers: int) -> None:
-    """One knot per fold."""
+    """Solve one knot per fold."""
     if workers < 2 or len(folds) < 2:
         for fold in folds:
             fold.solve(value)
@@ -50,8 +50,8 @@ def solve_all(folds: list[Fold], value: float, workers: int) -> None:
         list(pool.map(lambda fold: fold.solve(value), folds))
 
 
-def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
-    """The first knots, from zero to two values where the penalty does not shrink any more, or to a given value."""
+def span_knots(folds: list[Fold], workers: int, up_to: float | None, limits: Limits) -> None:
+    """Solve the first knots, from zero to two values where the penalty shrinks no more, or to a given value."""
     least = [fold.program.least_penalty() for fold in folds]
     unit = max(fold.size or fold.program.unit for fold in folds)
     first = _start(folds, _FIRST * unit if up_to is None else min(_FIRST * unit, 1e-5 * up_to))
@@ -61,10 +61,10 @@ def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits
         value = value if up_to is None else min(value, up_to)
         limits.check(sum(len(fold.knots) for fold in folds), len(folds))
         solve_all(folds, value, workers)
-        left = [fold.program.penalty(fold.knots[value].x) for fold in folds]
+        penalties = [fold.program.penalty(fold.knots[value].x) for fold in folds]
         ended += all(
             low is not None and now - low <= _NOUGHT * max(top - low, 1e-12)
-            for low, now, top in zip(least, left, most, strict=True)
+            for low, now, top in zip(least, penalties, most, strict=True)
         )
         # one knot more where nothing changes any more: larger values are bounded by the last two
         if value == up_to or (up_to is None and ended > 1):
@@ -73,13 +73,13 @@ def spanned(folds: list[Fold], workers: int, up_to: float | None, limits: Limits
 
 
 def _start(folds: list[Fold], first: float) -> float:
-    """The knots at zero, where bounds like t are not unique, and at a tiny value, which is returned.
+    """Return the knots at zero, where bounds like t are not unique, and at a tiny value, which is returned.
 
     A knot at zero is the limit along the segment of the tiny rho. Where a fold has none, the tiny value is the smallest
     of a few that can be solved, and its primal point is used at zero too.
     """
-    found = [_by_limit(fold, first) for fold in folds]
-    if all(found):
+    limits = [_by_limit(fold, first) for fold in folds]
+    if all(limits):
         return first
     gaps = {}
     for factor in _LADDER:
@@ -89,17 +89,19 @@ def _start(folds: list[Fold], first: float) -> float:
         if gaps[factor] <= _EXACT:
             break
     low = min(gaps, key=lambda factor: gaps[factor]) * first
-    for fold, known in zip(folds, found, strict=True):
+    for fold, limit in zip(folds, limits, strict=True):
         for factor in gaps:
             if factor * first != low:
                 del fold.knots[factor * first]
-        if not known:
+        if not limit:
             _stand_in(fold, low)
     return low
 
 
 def _by_limit(fold: Fold, first: float) -> bool:
-    """Whether the segment that begins at zero was found: then its knots at zero and at a tiny value are the fold's."""
+    """Return whether the segment that begins at zero was found: then its knots at zero and at a tiny value are the
+    fold's.
+    """
     for further in (1e5, 1e3):
         near = fold.program.solve(further * first)
         zero, tiny = fold.program.limit(0.0, near), fold.program.limit(first, near)
@@ -110,7 +112,7 @@ def _by_limit(fold: Fold, first: float) -> bool:
 
 
 def _stand_in(fold: Fold, low: float) -> None:
-    """A knot at zero from the primal point of a small rho and the multipliers of zero.
+    """Add a knot at zero from the primal point of a small rho and the multipliers of zero.
 
     With different primal x and dual w, the optimum is within twice the gap of x, hence the factors.
     """
@@ -118,8 +120,18 @@ def _stand_in(fold: Fold, low: float) -> None:
     limit = program.limit(0.0, near)
     at_zero = min([program.solve(0.0), *([limit] if limit else [])], key=lambda knot: knot.gap)
     gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(0.0, near.x, at_zero.dual, near.slack, 2.0 * gap, 2.0 * gap, near.apart)
-    fold.knots[low] = Knot(low, near.x, near.dual, near.slack, 2.0 * near.gap, 2.0 * near.gap, near.apart)
+    fold.knots[0.0] = Knot(
+        value=0.0, x=near.x, dual=at_zero.dual, slack=near.slack, gap=2.0 * gap, allowance=2.0 * gap, radius=near.radius
+    )
+    fold.knots[low] = Knot(
+        value=low,
+        x=near.x,
+        dual=near.dual,
+        slack=near.slack,
+        gap=2.0 * near.gap,
+        allowance=2.0 * near.gap,
+        radius=near.radius,
+    )
 
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
@@ -143,11 +155,11 @@ class Refined:
 
     @property
     def best(self) -> int:
-        """The knot with the smallest error; the largest of several that are equal."""
+        """Return the knot with the smallest error; the largest of several that are equal."""
         return int(self.order()[0])
 
     def order(self, positive: bool = False) -> NDArray[np.intp]:
-        """The knots by their error, the larger of two equal ones first; ``positive`` leaves out that at zero.
+        """Return the knots by their error, the larger of two equal ones first; ``positive`` leaves out that at zero.
 
         A knot at zero may have been taken from a small value that can be solved: its machine is that of the small one.
         """
@@ -155,7 +167,7 @@ class Refined:
         return np.asarray(every[self.values[every] > 0.0] if positive else every, dtype=np.intp)
 
     def ends(self, value: float) -> list[tuple[str, str]]:
-        """Facts for a certificate where the chosen value is at an end of its range."""
+        """Return facts for a certificate where the chosen value is at an end of its range."""
         chosen, best = f"{value:g}", int(np.abs(self.values - value).argmin())
         if best == 0:
             return [("choice", f"at {chosen}, the lower end of its range")]
@@ -202,39 +214,39 @@ class IntervalSpace:
 
     @property
     def solves(self) -> int:
-        """How many programs were solved."""
+        """Return how many programs were solved."""
         return _common(self.folds).size * len(self.folds)
 
     @property
     def best(self) -> float:
-        """The smallest sum of squares at a knot."""
+        """Return the smallest sum of squares at a knot."""
         values = _common(self.folds)
         if values.size != self._best[0]:
             self._best = values.size, float(_squares(self.folds, values).min(initial=np.inf))
         return self._best[1]
 
     def target(self) -> float:
-        """The bound at which an interval is settled."""
+        """Return the bound at which an interval is settled."""
         best = self.best
         return best - (1.0 - MARGIN) * self.gap * max(best, self.least)
 
     def cover(self) -> list[Interval]:
         """Solve the first knots, and bound the intervals between them and what lies beyond."""
-        spanned(self.folds, self.workers, self.up_to, self.limits)
+        span_knots(self.folds, self.workers, self.up_to, self.limits)
         values = _common(self.folds)
-        beyond = _beyond(self.folds, values)
+        beyond = _bound_beyond(self.folds, values)
         tail = [] if beyond is None else [Interval(float(values[-1]), np.inf, beyond)]
-        return [self._bounded(float(low), float(high)) for low, high in pairwise(values)] + tail
+        return [self._bound_interval(float(low), float(high)) for low, high in pairwise(values)] + tail
 
     def priority(self, cell: Interval) -> float:
-        """The bound."""
+        """Return the bound of an interval: the smallest is first."""
         return cell.bound
 
     def refine(self, cell: Interval, target: float) -> list[Interval]:
         """Cut an interval where its bound is attained; none where it has collapsed, or where that would not help."""
         width = cell.high - cell.low
         if np.isinf(width):  # knots that were added since may bound the tail better
-            beyond = _beyond(self.folds, _common(self.folds))
+            beyond = _bound_beyond(self.folds, _common(self.folds))
             return [] if beyond is None or beyond <= cell.bound else [Interval(cell.low, cell.high, beyond)]
         best = self.best
         collapsed = width <= _COLLAPSED * cell.high or cell.bound >= best
@@ -243,10 +255,12 @@ class IntervalSpace:
         self.limits.check(self.solves, len(self.folds))
         middle = float(cell.low + np.clip(cell.place, 0.1, 0.9) * width)
         solve_all(self.folds, middle, self.workers)
-        return [self._bounded(cell.low, middle), self._bounded(middle, cell.high)]
+        return [self._bound_interval(cell.low, middle), self._bound_interval(middle, cell.high)]
 
-    def _bounded(self, low: float, high: float) -> Interval:
-        """The larger one of both bounds; the second is computed where the first leaves a better value possible."""
+    def _bound_interval(self, low: float, high: float) -> Interval:
+        """Return the larger one of both bounds; the second is computed where the first leaves a better value
+        possible.
+        """
         ends = np.array([low, high])
         pairs = [fold.track(ends).quadratics() for fold in self.folds]
         errors, radii = (np.sum(parts, axis=0) for parts in zip(*pairs, strict=True))
@@ -254,10 +268,10 @@ class IntervalSpace:
         bound = float(bounds[0])
         if bound < self.best:
             bound = max(bound, _directional(self.folds, low, high))
-        return Interval(low, high, bound, float(places[0]), errors, radii)
+        return Interval(low=low, high=high, bound=bound, place=float(places[0]), errors=errors, radii=radii)
 
 
-def refined(
+def refine(
     folds: list[Fold],
     gap: float,
     budget: int | Limits,
@@ -275,14 +289,16 @@ def refined(
     limits = budget if isinstance(budget, Limits) else Limits(budget)
     if not all(np.isfinite(fold.sigma) for fold in folds):
         return _grid(folds, gap, limits, progress, workers, up_to)
-    space = IntervalSpace(folds, gap, limits, workers, up_to, least)
+    space = IntervalSpace(folds=folds, gap=gap, limits=limits, workers=workers, up_to=up_to, least=least)
     search = BestFirst[Interval](space, limits, progress, f"the gap of {gap:g} is met")
     search.run()
     values = _common(folds)
     squares = _squares(folds, values)
     complete = any(np.isinf(cell.high) for cell in search.cells)
     lower = _BELOW * min(search.lower_bound, float(squares.min()))
-    return Refined(values, squares, lower, complete, space.solves, search.stop)
+    return Refined(
+        values=values, squares=squares, lower_bound=lower, complete=complete, solves=space.solves, stop=search.stop
+    )
 
 
 def _grid(
@@ -291,12 +307,12 @@ def _grid(
     """Search without bounds, where the squares do not determine the predictions: a grid, and then around its best."""
     stop = "the best knot of a grid is settled"
     try:
-        spanned(folds, workers, up_to, limits)
+        span_knots(folds, workers, up_to, limits)
         while True:
             values = _common(folds)
             squares = _squares(folds, values)
             progress(values.size * len(folds), float(squares.min()), -np.inf)
-            cut = _grid_cut(values, squares, gap)
+            cut = _choose_cut_of_grid(values, squares, gap)
             if cut is None:
                 break
             limits.check(values.size * len(folds), len(folds))
@@ -304,11 +320,18 @@ def _grid(
     except (KeyboardInterrupt, SolverError, SpentError) as error:
         stop = end_by(error, bool(_common(folds).size))
     values = _common(folds)
-    return Refined(values, _squares(folds, values), -np.inf, False, values.size * len(folds), stop)
+    return Refined(
+        values=values,
+        squares=_squares(folds, values),
+        lower_bound=-np.inf,
+        complete=False,
+        solves=values.size * len(folds),
+        stop=stop,
+    )
 
 
-def _beyond(folds: list[Fold], values: Array) -> float | None:
-    """A lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
+def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
+    """Return a lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
     radii, squares = [], []
     for fold in folds:
         radius = fold.tail(values)
@@ -321,12 +344,12 @@ def _beyond(folds: list[Fold], values: Array) -> float | None:
 
 
 def _common(folds: list[Fold]) -> Array:
-    """The values at which every fold has a knot."""
+    """Return the values at which every fold has a knot."""
     return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
 
 
 def _squares(folds: list[Fold], values: Array) -> Array:
-    """The sum of squares of all folds at each of the common knots."""
+    """Return the sum of squares of all folds at each of the common knots."""
     total = np.zeros(values.size)
     for fold in folds:
         errors = [fold.errors(fold.knots[float(value)]) for value in values]
@@ -335,22 +358,22 @@ def _squares(folds: list[Fold], values: Array) -> Array:
 
 
 def _directional(folds: list[Fold], low: float, high: float) -> float:
-    """The bound in the direction of the error between two knots."""
+    """Return the bound in the direction of the error between two knots."""
     sizes = np.cumsum([0, *(fold.errors_at_zero.size for fold in folds)])
-    both = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
-    blurs = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
+    errors_at_ends = [np.array([fold.errors(fold.knots[value]) for value in (low, high)]) for fold in folds]
+    radii = np.array([sum(fold.beside([fold.knots[value]]) for fold in folds) for value in (low, high)])
 
     def along(u: Array) -> tuple[list[float], float]:
-        parts = np.split(u, sizes[1:-1])
-        found = [fold.along(part, (low, high)) for fold, part in zip(folds, parts, strict=True)]
-        return [sigma for sigma, _ in found], sum(rest for _, rest in found)
+        directions = np.split(u, sizes[1:-1])
+        bounds = [fold.along(direction, (low, high)) for fold, direction in zip(folds, directions, strict=True)]
+        return [sigma for sigma, _ in bounds], sum(loss for _, loss in bounds)
 
     forms = [fold.forms(low, high) for fold in folds]
-    return bounded(np.concatenate(both, axis=1), blurs, forms, along).value
+    return bound_simplex(np.concatenate(errors_at_ends, axis=1), radii, forms, along).value
 
 
-def _grid_cut(values: Array, squares: Array, gap: float) -> float | None:
-    """Without bounds: a geometric grid first, since a minimum may be anywhere, then the neighbours of its best knot."""
+def _choose_cut_of_grid(values: Array, squares: Array, gap: float) -> float | None:
+    """Choose a cut without bounds: a geometric grid, since a minimum may be anywhere, then next to its best knot."""
     low, high = values[1:-1], values[2:]  # the first interval starts at zero
     ratios = high / low
     if ratios.size and ratios.max() > _RATIO:

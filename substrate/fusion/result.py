@@ -55,7 +55,7 @@ class FusedPath:
 
     @property
     def claim(self) -> str:
-        """The values that the lower bound covers, in words."""
+        """Return the values that the lower bound covers, in words."""
         return describe_coverage(self.parameter, self.coverage, self.holes)
 
 
@@ -148,17 +148,17 @@ class Fusion:
 
     @property
     def parameter(self) -> str:
-        """The name of the parameter; of several, the first."""
+        """Return the name of the parameter; of several, the first."""
         return next(iter(self.values))
 
     @property
     def value(self) -> float:
-        """The best value of the parameter; of several, of the first."""
+        """Return the best value of the parameter; of several, of the first."""
         return self.values[self.parameter]
 
     @property
     def stop(self) -> str:
-        """Why the search ended, in words."""
+        """Return why the search ended, in words."""
         return str(self.path.stop)
 
     @property
@@ -171,7 +171,7 @@ class Fusion:
         return difference / scale if scale > 0.0 else np.inf
 
     def predict(self, X: Any) -> Any:
-        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
         return self.result.predict(X)
 
     def plot(self, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
@@ -192,9 +192,9 @@ class Fusion:
         shown = (self.path.values > 0.0) & np.isfinite(self.path.values)  # the axis is logarithmic
         if ax is None and self.path.maximal_variation is not None:
             _, (above, ax) = plt.subplots(2, 1, sharex=True, layout="constrained", figsize=(6.4, 6.4))
-            for part, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
-                style = ("-", "--", ":", "-.")[(part - 1) % 4]
-                above.plot(self.path.values[shown], variation, style, linewidth=1.0, label=f"component {part}")
+            for component, variation in enumerate(self.path.maximal_variation[shown].T, start=1):
+                style = ("-", "--", ":", "-.")[(component - 1) % 4]
+                above.plot(self.path.values[shown], variation, style, linewidth=1.0, label=f"component {component}")
             above.axvline(self.value, color="0.5", linewidth=1.0)
             above.set_ylabel("maximal variation (units of y)")
             if self.path.maximal_variation.shape[1] <= 8:

@@ -50,7 +50,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.copositive import least_difference, pairwise_difference
 from substrate.fusion.knot_store import KnotStore
 
-__all__ = ["SimplexBound", "bounded", "nearest_combination", "simplex_bound"]
+__all__ = ["SimplexBound", "bound_simplex", "nearest_combination", "simplex_bound"]
 
 #: Factors of the balanced omega that are tried.
 _OMEGAS = (1.0, 0.4, 2.5)
@@ -74,7 +74,7 @@ class SimplexBound:
 
 
 def nearest_combination(E: Array) -> Array:
-    """The combination (weights at least zero, of sum one) of a few rows that has the smallest norm, nearly."""
+    """Return the combination (weights at least zero, of sum one) of a few rows that has the smallest norm, nearly."""
     K = E @ E.T
     n = K.shape[0]
     K = K + 1e-15 * max(float(np.trace(K)), 1e-300) * np.eye(n)
@@ -99,34 +99,34 @@ Forms = tuple[Array, Array]
 
 
 def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.inf) -> SimplexBound:
-    """The bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
+    """Return the bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
     at = list(vertices)
     forms = [store.radii(f, at) for f in range(len(store.folds))]
-    return bounded(store.errors[at], store.blurs[at], forms, lambda u: store.along(u, at), enough)
+    return bound_simplex(store.errors[at], store.error_radii[at], forms, lambda u: store.along(u, at), enough)
 
 
-def bounded(E: Array, blurs: Array, forms: Sequence[Forms], along: Along, enough: float = np.inf) -> SimplexBound:
-    """The bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
+def bound_simplex(E: Array, radii: Array, forms: Sequence[Forms], along: Along, enough: float = np.inf) -> SimplexBound:
+    """Return the bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
     place = nearest_combination(E)
     nearest = place @ E
     length = float(np.linalg.norm(nearest))
     if length == 0.0:
         return SimplexBound(0.0, 0.0, place, forms[0][0])
     u = nearest / (length * (1.0 + 1e-14))
-    reaches, rest = along(u)
-    a = E @ u - blurs - relative_rounding(E.shape[1]) * np.linalg.norm(E, axis=1) - rest
+    reaches, loss = along(u)
+    a = E @ u - radii - relative_rounding(E.shape[1]) * np.linalg.norm(E, axis=1) - loss
     enough = math.sqrt(enough) if math.isfinite(enough) else math.inf
     omegas = _OMEGAS if any(R.any() for _, R in forms) else _OMEGAS[:1]
-    choices = [_stacked(forms, reaches, omega) for omega in omegas]
+    choices = [_stack_forms(forms, reaches, omega) for omega in omegas]
     lows = [pairwise_difference(a, Q) for Q in choices]
     chosen = int(np.argmax(lows))
     beta = lows[chosen] if lows[chosen] >= enough else least_difference(a, choices[chosen], enough)
     value = _BELOW * max(beta, 0.0) ** 2
-    return SimplexBound(value, length**2, place, choices[chosen], beta < enough)
+    return SimplexBound(value=value, flat=length**2, place=place, radii=choices[chosen], sharp=beta < enough)
 
 
-def _stacked(forms: Sequence[Forms], reaches: Sequence[float], factor: float) -> Array:
-    """One quadratic form for all folds, in units of y squared, ridge weights included."""
+def _stack_forms(forms: Sequence[Forms], reaches: Sequence[float], factor: float) -> Array:
+    """Return one quadratic form for all folds, in units of y squared, ridge weights included."""
     n = forms[0][0].shape[0]
     whole, weights = [], []
     for (Q, R), sigma in zip(forms, reaches, strict=True):

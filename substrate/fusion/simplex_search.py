@@ -30,7 +30,7 @@ __all__ = [
     "between",
     "cell_simplices",
     "halves",
-    "searched",
+    "search_simplices",
 ]
 
 Simplex = tuple[int, ...]
@@ -62,8 +62,8 @@ class Searched:
 
 
 def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
-    """Every cell of a grid cut into simplices along its diagonal, one for each order of the parameters."""
-    found = []
+    """Return every cell of a grid cut into simplices along its diagonal, one for each order of the parameters."""
+    simplices = []
     k = len(levels)
     for cell in product(*(range(len(level) - 1) for level in levels)):
         for order in permutations(range(k)):
@@ -72,8 +72,8 @@ def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
             for axis in order:
                 at[axis] += 1
                 corners.append(tuple(float(level[i]) for level, i in zip(levels, at, strict=True)))
-            found.append(tuple(corners))
-    return found
+            simplices.append(tuple(corners))
+    return simplices
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class SimplexCell:
 
     simplex: Simplex
     bound: float
-    found: SimplexBound
+    bound_of_simplex: SimplexBound
 
 
 @dataclass(slots=True)
@@ -103,16 +103,16 @@ class SimplexSpace:
 
     @property
     def solves(self) -> int:
-        """How many programs were solved."""
+        """Return how many programs were solved."""
         return self.store.solves
 
     @property
     def best(self) -> float:
-        """The smallest sum of squares at a knot."""
+        """Return the smallest sum of squares at a knot."""
         return float(self.store.squares.min(initial=np.inf))
 
     def target(self) -> float:
-        """The bound at which a simplex is settled."""
+        """Return the bound at which a simplex is settled."""
         best = self.best
         return best - (1.0 - MARGIN) * self.gap * max(best, self.least)
 
@@ -121,20 +121,23 @@ class SimplexSpace:
         for corners in self.start:
             for corner in corners:
                 self._add(corner)
-        return [self._bounded(tuple(self.store.add(corner) for corner in corners), 0.0) for corners in self.start]
+        return [self._bound(tuple(self.store.add(corner) for corner in corners), 0.0) for corners in self.start]
 
     def priority(self, cell: SimplexCell) -> float:
-        """The bound."""
+        """Return the bound of a simplex: the smallest is first."""
         return cell.bound
 
     def refine(self, cell: SimplexCell, target: float) -> list[SimplexCell]:
         """Cut a simplex; one whose bound was good enough at a larger best value is bounded again first."""
         self._check()
-        if not cell.found.sharp:
-            return [self._bounded(cell.simplex, cell.bound)]
-        return [self._bounded(part, cell.bound) for part in _cut(self.store, cell.simplex, cell.found, self.gap)]
+        if not cell.bound_of_simplex.sharp:
+            return [self._bound(cell.simplex, cell.bound)]
+        return [
+            self._bound(half, cell.bound)
+            for half in _cut_simplex(self.store, cell.simplex, cell.bound_of_simplex, self.gap)
+        ]
 
-    def _bounded(self, simplex: Simplex, floor: float) -> SimplexCell:
+    def _bound(self, simplex: Simplex, floor: float) -> SimplexCell:
         found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)
         return SimplexCell(simplex, max(found.value, floor), found)
 
@@ -147,7 +150,7 @@ class SimplexSpace:
         self.limits.check(self.store.solves, len(self.store.folds))
 
 
-def searched(
+def search_simplices(
     store: KnotStore,
     start: Sequence[tuple[Corner, ...]],
     gap: float,
@@ -161,25 +164,31 @@ def searched(
     which one counts as none.
     """
     limits = budget if isinstance(budget, Limits) else Limits(budget)
-    space = SimplexSpace(store, start, gap, limits, least)
+    space = SimplexSpace(store=store, start=start, gap=gap, limits=limits, least=least)
     search = BestFirst[SimplexCell](space, limits, progress, f"the gap of {gap:g} is met")
     search.run()
     cells = search.cells
     unproved = "" if search.covered else NOT_COVERED
     bounds = np.array([cell.bound for cell in cells])
-    return Searched(tuple(cell.simplex for cell in cells), bounds, search.lower_bound, search.stop, unproved)
+    return Searched(
+        simplices=tuple(cell.simplex for cell in cells),
+        bounds=bounds,
+        lower_bound=search.lower_bound,
+        stop=search.stop,
+        unproved=unproved,
+    )
 
 
-def _cut(store: KnotStore, simplex: Simplex, found: SimplexBound, gap: float) -> list[Simplex]:
-    """The parts of a simplex, with one more knot; none where it has collapsed."""
+def _cut_simplex(store: KnotStore, simplex: Simplex, bound: SimplexBound, gap: float) -> list[Simplex]:
+    """Return the parts of a simplex, with one more knot; none where it has collapsed."""
     best = float(store.squares.min())
-    if found.flat < best and found.flat - found.value <= _SETTLED * gap * best:
-        return _starred(store, simplex, found.place)
-    return halves(store, simplex, found.radii)
+    if bound.flat < best and bound.flat - bound.value <= _SETTLED * gap * best:
+        return _star(store, simplex, bound.place)
+    return halves(store, simplex, bound.radii)
 
 
 def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
-    """The two parts of a simplex, cut at the edge with the largest radius that has not collapsed."""
+    """Return the two parts of a simplex, cut at the edge with the largest radius that has not collapsed."""
     pairs = sorted(combinations(range(len(simplex)), 2), key=lambda pair: -radii[pair])
     for i, j in pairs:
         corner = between(store.corners[simplex[i]], store.corners[simplex[j]])
@@ -189,8 +198,8 @@ def halves(store: KnotStore, simplex: Simplex, radii: Array) -> list[Simplex]:
     return []
 
 
-def _starred(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
-    """The simplices with a new knot at a place instead of one vertex each."""
+def _star(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
+    """Return the simplices with a new knot at a place instead of one vertex each."""
     weights = np.where(place > _ON_FACE, place, 0.0)
     weights = weights / weights.sum()
     corners = np.array([store.corners[v] for v in simplex])
@@ -201,9 +210,9 @@ def _starred(store: KnotStore, simplex: Simplex, place: Array) -> list[Simplex]:
     return [tuple(new if k == out else v for k, v in enumerate(simplex)) for out in np.flatnonzero(weights)]
 
 
-def between(one: Corner, other: Corner) -> Corner | None:
-    """Where an edge is cut; None where it has collapsed."""
-    a, b = np.array(one), np.array(other)
+def between(first: Corner, second: Corner) -> Corner | None:
+    """Return where an edge is cut; None where it has collapsed."""
+    a, b = np.array(first), np.array(second)
     width = np.abs(a - b)
     if (width <= _COLLAPSED * np.maximum(np.abs(a), np.abs(b))).all():
         return None

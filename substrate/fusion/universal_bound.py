@@ -54,17 +54,17 @@ def bound_game(M: Array) -> float:
     """Bound :math:`\\min_\\lambda \\max_j \\sum_k M_{jk} \\lambda_k` over the simplex from below, rounding included."""
     if not np.isfinite(M).all():
         return -np.inf
-    best = max(_proved(M, mu) for mu in np.eye(M.shape[0]))
-    return max(best, _proved(M, _strategy(M)))
+    best = max(_prove(M, mu) for mu in np.eye(M.shape[0]))
+    return max(best, _prove(M, _strategy(M)))
 
 
-def _proved(M: Array, mu: Array) -> float:
-    """What weights mu of the points prove."""
+def _prove(M: Array, mu: Array) -> float:
+    """Return what weights mu of the points prove."""
     return float((mu @ M - relative_rounding(4.0 * M.shape[0]) * (np.abs(mu) @ np.abs(M))).min())
 
 
 def _strategy(M: Array) -> Array:
-    """Weights mu that are optimal up to rounding."""
+    """Return weights mu that are optimal up to rounding."""
     n = M.shape[0]
     if M.shape == (2, 2):
         rise = M[0] - M[1]  # mu M = M[1] + mu_0 rise, equal in both columns
@@ -77,8 +77,8 @@ def _strategy(M: Array) -> Array:
     rows = np.hstack([-M.T / size, np.ones((M.shape[1], 1))])
     equal = np.append(np.ones(n), 0.0)[None, :]
     bounds = [(0.0, None)] * n + [(None, None)]
-    found = linprog(np.append(np.zeros(n), -1.0), rows, np.zeros(M.shape[1]), equal, [1.0], bounds, method="highs")
-    mu = np.maximum(found.x[:n], 0.0) if found.status == 0 else np.ones(n)
+    optimum = linprog(np.append(np.zeros(n), -1.0), rows, np.zeros(M.shape[1]), equal, [1.0], bounds, method="highs")
+    mu = np.maximum(optimum.x[:n], 0.0) if optimum.status == 0 else np.ones(n)
     return np.asarray(mu / mu.sum())
 
 
@@ -87,24 +87,24 @@ def bound_one_side(
     far: Sequence[tuple[float, float]],
     excess: float,
     epsilon: float,
-    own: float = 0.0,
+    own_bound: float = 0.0,
 ) -> float:
     """Bound v on an interval by the end b: ``near`` are pairs (s, h_a(s)), ``far`` pairs (s, h_b(s)).
 
-    ``excess`` is D_ab, ``own`` D_aa, ``epsilon`` how far x_a may be from a minimum at a, all rounded up.
+    ``excess`` is D_ab, ``own_bound`` D_aa, ``epsilon`` how far x_a may be from a minimum at a, all rounded up.
     """
-    if not near or not far or not np.isfinite(excess + epsilon + own):
+    if not near or not far or not np.isfinite(excess + epsilon + own_bound):
         return -np.inf
     start = min(0.5, max(_LEAST, epsilon / (_SHARE * excess) if excess > 0.0 else 0.5))
     beyond = max(subtract_below(h, s * (excess + epsilon * (1.0 - start) / start)) for s, h in far)
     within = -np.inf
     for s_a, value in near:
-        h_a = subtract_below(value, s_a * own)
+        h_a = subtract_below(value, s_a * own_bound)
         for s_b, h_b in far:
             share = 1.01 * start * s_a / (start * s_a + (1.0 - start) * s_b)
-            other = subtract_below(h_b, s_b * excess)
-            between = h_a + min(share, 1.0) * (other - h_a)
-            within = max(within, min(h_a, between - relative_rounding(4.0) * (abs(h_a) + abs(other))))
+            other_bound = subtract_below(h_b, s_b * excess)
+            between = h_a + min(share, 1.0) * (other_bound - h_a)
+            within = max(within, min(h_a, between - relative_rounding(4.0) * (abs(h_a) + abs(other_bound))))
     return min(beyond, within)
 
 

@@ -17,7 +17,7 @@ _FINEST = 0.02
 
 
 def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: Progress) -> Searched:
-    """The knots of a geometric grid, and then steps from the best one that are halved where they do not help."""
+    """Return the knots of a geometric grid, and then steps from the best one that are halved where they do not help."""
     stop = "the best knot of a grid is settled"
     try:
         for corner in dict.fromkeys(c for cell in cell_simplices([levels(e, len(ends)) for e in ends]) for c in cell):
@@ -36,14 +36,14 @@ def searched_without_bounds(store: KnotStore, ends: Box, budget: int, progress: 
             stop = f"the budget of {budget} solves is spent"
     except (KeyboardInterrupt, SolverError) as error:
         stop = end_by(error, bool(store.corners))
-    return Searched((), np.zeros(0), -np.inf, stop, _UNPROVED)
+    return Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop=stop, unproved=_UNPROVED)
 
 
 def _neighbours(corner: Corner, ends: Box, step: float) -> list[Corner]:
-    found = []
+    neighbours = []
     for k, (low, high) in enumerate(ends):
         for factor in (1.0 - step, 1.0 / (1.0 - step)):
-            moved = list(corner)
-            moved[k] = float(np.clip(corner[k] * factor, low, high))
-            found.append(tuple(moved))
-    return found
+            neighbour = list(corner)
+            neighbour[k] = float(np.clip(corner[k] * factor, low, high))
+            neighbours.append(tuple(neighbour))
+    return neighbours

@@ -18,7 +18,7 @@ from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import spread_of
 from substrate.composition import Machine
 from substrate.errors import SolverError
-from substrate.fusion.validation import Validation
+from substrate.fusion.validation import ValidationSet
 from substrate.fusion.validation_loss import SQUARED
 from substrate.search.best_first import Limits
 
@@ -72,7 +72,7 @@ class ValidatedMachine:
 def solve_candidates(
     final: Machine,
     machines: Sequence[Machine],
-    sets: Sequence[Validation],
+    sets: Sequence[ValidationSet],
     candidates: Iterable[Candidate],
     limits: Limits | None = None,
 ) -> ValidatedMachine:
@@ -103,33 +103,44 @@ def solve_candidates(
     if best is None:
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
-        again = Candidate(best.values, best.knot)
+        candidate_again = Candidate(best.values, best.knot)
         try:
-            best = _solve(final, machines, sets, again)
+            best = _solve(final, machines, sets, candidate_again)
         except KeyboardInterrupt:
             interrupted = True
-            best = _solve(final, machines, sets, again)
+            best = _solve(final, machines, sets, candidate_again)
     return replace(best, interrupted=interrupted)
 
 
 def _solve(
-    final: Machine, machines: Sequence[Machine], sets: Sequence[Validation], candidate: Candidate
+    final: Machine, machines: Sequence[Machine], sets: Sequence[ValidationSet], candidate: Candidate
 ) -> ValidatedMachine:
-    given: dict[str, Any] = dict(candidate.values)
-    results = [machine.solve(**given) for machine in machines]
-    predicted = [result.predict(known.X) for result, known in zip(results, sets, strict=True)]
-    errors = np.concatenate([known.errors(values) for known, values in zip(sets, predicted, strict=True)])
-    total = sum(known.total(values) for known, values in zip(sets, predicted, strict=True))
+    values_given: dict[str, Any] = dict(candidate.values)
+    results = [machine.solve(**values_given) for machine in machines]
+    predicted = [result.predict(validation_set.X) for result, validation_set in zip(results, sets, strict=True)]
+    errors = np.concatenate(
+        [validation_set.errors(values) for validation_set, values in zip(sets, predicted, strict=True)]
+    )
+    total = sum(validation_set.total(values) for validation_set, values in zip(sets, predicted, strict=True))
     if len(machines) == 1 and machines[0] is final:
-        return ValidatedMachine(candidate.values, results[0], errors, candidate.errors, total)
-    return ValidatedMachine(candidate.values, final.solve(**given), errors, candidate.errors, total, tuple(results))
+        return ValidatedMachine(
+            values=candidate.values, result=results[0], errors=errors, knot=candidate.errors, total=total
+        )
+    return ValidatedMachine(
+        values=candidate.values,
+        result=final.solve(**values_given),
+        errors=errors,
+        knot=candidate.errors,
+        total=total,
+        folds=tuple(results),
+    )
 
 
-def _agrees(found: ValidatedMachine, sets: Sequence[Validation]) -> bool:
-    """Whether the squares of the machines are those of their knots."""
-    targets = np.concatenate([known.known for known in sets])
-    nothing = _NOTHING * targets.size * float(np.var(targets))
-    return float(found.errors @ found.errors) <= (1.0 + _AGREES) * float(found.knot @ found.knot) + nothing
+def _agrees(machine: ValidatedMachine, sets: Sequence[ValidationSet]) -> bool:
+    """Return whether the squares of the machines are those of their knots."""
+    targets = np.concatenate([validation_set.stacked_targets for validation_set in sets])
+    negligible = _NOTHING * targets.size * float(np.var(targets))
+    return float(machine.errors @ machine.errors) <= (1.0 + _AGREES) * float(machine.knot @ machine.knot) + negligible
 
 
 def certify_search(
@@ -138,7 +149,7 @@ def certify_search(
     error: float,
     lower: float,
     gap: float,
-    sets: Iterable[Validation],
+    sets: Iterable[ValidationSet],
     gap_row: tuple[str, str],
     agreement: tuple[float, float],
     facts: Iterable[tuple[str, str]],
@@ -150,23 +161,35 @@ def certify_search(
     the tolerance of the row that compares knot and machine, and what is added to its scale; ``trials`` how many values
     were tried.
     """
-    known = list(sets)
-    rows = np.concatenate([one.known for one in known])
+    validation_sets = list(sets)
+    rows = np.concatenate([validation_set.stacked_targets for validation_set in validation_sets])
     spread, rounding = spread_of(rows, np.ones(rows.size))
     # an error of rounding size requires no bound
-    scale = max(error, least_error(known)) + (rounding**2 if known[0].loss == SQUARED else rounding)
+    scale = max(error, least_error(validation_sets)) + (rounding**2 if validation_sets[0].loss == SQUARED else rounding)
     name, formula = gap_row
-    found = [Row(name, error - lower if np.isfinite(lower) else np.inf, scale, gap, formula)]
-    if not found[0].passes:
-        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(found[0], trials)})"
+    rows_found = [
+        Row(
+            name=name,
+            value=error - lower if np.isfinite(lower) else np.inf,
+            scale=scale,
+            tolerance=gap,
+            formula=formula,
+        )
+    ]
+    if not rows_found[0].passes:
+        title += (
+            f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(rows_found[0], trials)})"
+        )
     tolerance, more = agreement
     size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
     difference = float(np.linalg.norm(chosen.errors - chosen.knot))
     formula = "||e^v of the knot - e^v of the machine||"
-    found.append(Row("knot and machine agree", difference, size, tolerance, formula))
-    facts = [("validation", known[0].loss.words), *facts]
+    rows_found.append(
+        Row(name="knot and machine agree", value=difference, scale=size, tolerance=tolerance, formula=formula)
+    )
+    facts = [("validation", validation_sets[0].loss.words), *facts]
     machine = chosen.result.certificate
-    return Certificate(title, (*machine.rows, *found), (*machine.record, *facts))
+    return Certificate(title, (*machine.rows, *rows_found), (*machine.record, *facts))
 
 
 def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
@@ -174,9 +197,9 @@ def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
     return f"{stop}; interrupted while the best machine was solved" if chosen.interrupted else stop
 
 
-def least_error(sets: Sequence[Validation]) -> float:
-    """The mean validation error below which one counts as none."""
-    return sets[0].loss.least(np.concatenate([known.known for known in sets]))
+def least_error(sets: Sequence[ValidationSet]) -> float:
+    """Return the mean validation error below which one counts as none."""
+    return sets[0].loss.least(np.concatenate([validation_set.stacked_targets for validation_set in sets]))
 
 
 def describe_values(values: dict[str, float]) -> str:

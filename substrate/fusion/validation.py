@@ -18,13 +18,13 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fusion.validation_loss import SQUARED, ValidationLoss
 from substrate.least_squares.leave_one_out import Split, checked_splits
 
-__all__ = ["Validation", "checked_pair", "checked_validation", "folds_of"]
+__all__ = ["ValidationSet", "check_pair", "check_validation", "folds_of"]
 
 Name = str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class ValidationSet:
     """Validation points, and the targets of those outputs that are validated; None names the only output.
 
     ``weights`` are those of the rows, one each unless given; ``loss`` is what is taken of targets and predictions.
@@ -42,44 +42,47 @@ class Validation:
 
     @property
     def weight(self) -> float:
-        """The sum of the weights of the rows: their number unless weights were given."""
+        """Return the sum of the weights of the rows: their number unless weights were given."""
         return float(self.rows) if self.weights is None else float(self.weights.sum())
 
     @property
-    def known(self) -> Array:
-        """All targets, output by output and column by column."""
+    def stacked_targets(self) -> Array:
+        """Return all targets, output by output and column by column."""
         return np.concatenate([target.ravel(order="F") for target in self.targets.values()])
 
     @property
     def every_weight(self) -> Array:
-        """The weights in the order of ``known``."""
-        one = np.ones(self.rows) if self.weights is None else self.weights
-        return np.tile(one, self.known.size // self.rows)
+        """Return the weights in the order of ``stacked_targets``."""
+        weights = np.ones(self.rows) if self.weights is None else self.weights
+        return np.tile(weights, self.stacked_targets.size // self.rows)
 
     @property
     def roots(self) -> Array:
-        """The square roots of the weights in the order of ``known``: errors times these have the weighted squares."""
+        """Return the square roots of the weights in the order of ``stacked_targets``.
+
+        Errors times these have the weighted squares.
+        """
         return np.sqrt(self.every_weight)
 
     def values(self, predicted: Any) -> Array:
-        """Predictions in the order of ``known``."""
+        """Return predictions in the order of ``stacked_targets``."""
         values = predicted if isinstance(predicted, Mapping) else {None: predicted}
         every = [np.asarray(values[name]).reshape(target.shape) for name, target in self.targets.items()]
-        return np.concatenate([one.ravel(order="F") for one in every])
+        return np.concatenate([matrix.ravel(order="F") for matrix in every])
 
     def errors(self, predicted: Any) -> Array:
-        """Targets minus predictions, times the roots of the weights, in the order of ``known``."""
-        return np.asarray(self.roots * (self.known - self.values(predicted)))
+        """Return targets minus predictions, times the roots of the weights, in the order of ``stacked_targets``."""
+        return np.asarray(self.roots * (self.stacked_targets - self.values(predicted)))
 
     def total(self, predicted: Any) -> float:
-        """The weighted sum of the loss of predictions."""
-        return self.loss.total(self.known, self.values(predicted), self.every_weight)
+        """Return the weighted sum of the loss of predictions."""
+        return self.loss.total(self.stacked_targets, self.values(predicted), self.every_weight)
 
 
-def checked_validation(
+def check_validation(
     machine: Machine, X_val: Any, y_val: Any, weights: Any = None, loss: ValidationLoss = SQUARED
-) -> Validation:
-    """Validation rows for every output of the machine, or why they do not fit."""
+) -> ValidationSet:
+    """Return validation rows for every output of the machine, or say why they do not fit."""
     X = real_points(X_val, "X_val")
     if X.shape[0] == 0:
         raise DataError("X_val is empty; give at least one validation row")
@@ -87,34 +90,34 @@ def checked_validation(
         if isinstance(term, Substrate) and term.X.shape[1] != X.shape[1]:
             raise DataError(f"X_val has {X.shape[1]} columns, the training points have {term.X.shape[1]}")
     _refuse_fitted(machine, X)
-    given = _by_output(machine, y_val)
-    targets = {name: _checked_target(machine, name, y, X) for name, y in given.items() if y is not None}
+    targets_by_output = _group_by_output(machine, y_val)
+    targets = {name: _check_target(machine, name, y, X) for name, y in targets_by_output.items() if y is not None}
     for target in targets.values():
         loss.check(target)
-    return Validation(X, targets, _checked_weights(weights, X.shape[0], "the weights of validation"), loss)
+    return ValidationSet(X, targets, _check_weights(weights, X.shape[0], "the weights of validation"), loss)
 
 
-def _checked_weights(weights: Any, rows: int, called: str) -> Array | None:
+def _check_weights(weights: Any, rows: int, called: str) -> Array | None:
     if weights is None:
         return None
-    found = real_array(weights, called, ndim=1)
-    if found.shape != (rows,):
-        raise DataError(f"{called} must have one entry per row: expected {rows}, received {found.size}")
-    if (found < 0.0).any() or not found.any():
+    weights_found = real_array(weights, called, ndim=1)
+    if weights_found.shape != (rows,):
+        raise DataError(f"{called} must have one entry per row: expected {rows}, received {weights_found.size}")
+    if (weights_found < 0.0).any() or not weights_found.any():
         raise DataError(f"{called} must not be negative, and not all zero")
-    return found
+    return weights_found
 
 
-def checked_pair(given: Any, called: str) -> tuple[Any, Any, Any]:
-    """Points, targets and the weights of rows, None where there are none; or why this is not what was given."""
-    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-        raise DeclarationError(f"{called} is (X, y), or (X, y, weights of rows), received {type(given).__name__}")
-    X, y, *weights = given
+def check_pair(pair: Any, called: str) -> tuple[Any, Any, Any]:
+    """Return points, targets and the weights of rows, None where there are none; or why this is not what was given."""
+    if not isinstance(pair, (tuple, list)) or len(pair) not in (2, 3):
+        raise DeclarationError(f"{called} is (X, y), or (X, y, weights of rows), received {type(pair).__name__}")
+    X, y, *weights = pair
     return X, y, weights[0] if weights else None
 
 
-def _by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
-    """The targets by output: all must be there, though one may be None."""
+def _group_by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
+    """Return the targets by output: all must be there, though one may be None."""
     names = list(machine.outputs.terms)
     if names == [None]:
         if isinstance(y_val, Mapping):
@@ -137,12 +140,12 @@ def _by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
     return {name: y_val[name] for name in names}
 
 
-def _checked_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
+def _check_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
     called = "y_val" if name is None else f"y_val[{name!r}]"
     terms = machine.outputs.terms[name]
     columns = columns_of(terms[0])
-    given = real_array(y_val, called, ndim=(1, 2))
-    y = real_array(given if columns else without_single_column(given, called), called, ndim=1 + len(columns))
+    target = real_array(y_val, called, ndim=(1, 2))
+    y = real_array(target if columns else without_single_column(target, called), called, ndim=1 + len(columns))
     if y.shape[1:] != columns:
         raise DataError(f"{called} must have {columns[0]} columns, as the output has, received {y.shape[1]}")
     if y.shape[0] != X.shape[0]:
@@ -154,14 +157,14 @@ def _checked_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array
 
 
 def _refuse_fitted(machine: Machine, X: Array) -> None:
-    """Rows that the objective already fits cannot choose its weight: the search would end where it fits them best."""
+    """Refuse rows that the objective fits already: the search would end where it fits them best."""
     for points in machine.fitted_points:
-        known = {row.tobytes() for row in _dense(points)}
-        again = [number for number, row in enumerate(_dense(X)) if row.tobytes() in known]
-        if again:
+        training_rows = {row.tobytes() for row in _dense(points)}
+        repeated = [number for number, row in enumerate(_dense(X)) if row.tobytes() in training_rows]
+        if repeated:
             raise DataError(
-                f"rows {again[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), so "
-                "they cannot choose its weight; hold other rows back"
+                f"rows {repeated[:5]} of X_val are fitted by the objective already (as (23) fits its validation rows), "
+                "so they cannot choose its weight; hold other rows back"
             )
 
 
@@ -171,43 +174,43 @@ def _dense(points: Any) -> Array:
 
 def folds_of(
     build: Callable[..., Any], data: Any, cv: Any, validation: Any, loss: ValidationLoss = SQUARED
-) -> tuple[list[Machine], list[Validation], Machine]:
-    """One machine and one validation set per fold, and the machine of all rows.
+) -> tuple[list[Machine], list[ValidationSet], Machine]:
+    """Return one machine and one validation set per fold, and the machine of all rows.
 
     Where ``data`` has weights of rows, the function is called with them too, and the rows held back keep theirs.
     """
     if data is None:
         raise DeclarationError("a function (X, y) -> Machine needs data=(X, y)")
-    points, targets, given = checked_pair(data, "data")
-    X, y = real_points(points, "X"), _checked_data(targets)
-    weights = _checked_weights(given, X.shape[0], "the weights of data")
+    points, targets, data_weights = check_pair(data, "data")
+    X, y = real_points(points, "X"), _check_data(targets)
+    weights = _check_weights(data_weights, X.shape[0], "the weights of data")
     if (cv is None) == (validation is None):
         raise DeclarationError("a function (X, y) -> Machine needs either cv or validation=(X, y)")
     if cv is not None:
         _refuse_cv(cv)
-    final = _built(build, X, y, weights)
+    final = _build_machine(build, X, y, weights)
     if validation is not None:
-        return [final], [checked_validation(final, *checked_pair(validation, "validation"), loss)], final
+        return [final], [check_validation(final, *check_pair(validation, "validation"), loss)], final
     machines, sets = [], []
     for train, test in _splits(cv, final, X.shape[0]):
-        kept, held = (None, None) if weights is None else (weights[train], weights[test])
-        one = _built(build, X[train], _taken(y, train), kept)
-        machines.append(one)
-        sets.append(checked_validation(one, X[test], _taken(y, test), held, loss))
+        kept, weights_val = (None, None) if weights is None else (weights[train], weights[test])
+        machine = _build_machine(build, X[train], _take_rows(y, train), kept)
+        machines.append(machine)
+        sets.append(check_validation(machine, X[test], _take_rows(y, test), weights_val, loss))
     return machines, sets, final
 
 
-def _checked_data(y: Any) -> Any:
+def _check_data(y: Any) -> Any:
     if isinstance(y, Mapping):
         return {name: real_array(target, f"y[{name!r}]", ndim=(1, 2)) for name, target in y.items()}
     return real_array(y, "y", ndim=(1, 2))
 
 
-def _taken(y: Any, rows: Any) -> Any:
+def _take_rows(y: Any, rows: Any) -> Any:
     return {name: target[rows] for name, target in y.items()} if isinstance(y, dict) else y[rows]
 
 
-def _built(build: Callable[..., Any], X: Any, y: Any, weights: Array | None) -> Machine:
+def _build_machine(build: Callable[..., Any], X: Any, y: Any, weights: Array | None) -> Machine:
     machine = build(X, y) if weights is None else build(X, y, weights)
     if not isinstance(machine, Machine):
         raise DeclarationError(f"the function must return a Machine, received {machine!r}")
@@ -215,7 +218,7 @@ def _built(build: Callable[..., Any], X: Any, y: Any, weights: Array | None) -> 
 
 
 def _refuse_cv(cv: Any) -> None:
-    """What scikit-learn would misread: text, and numbers of folds that are none."""
+    """Refuse what scikit-learn would misread: text, and numbers of folds that are none."""
     whole = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
     iterable = hasattr(cv, "split") or hasattr(cv, "__iter__")
     if not (cv == "loo" if isinstance(cv, (str, bytes)) else (whole and cv > 1) or (iterable and not whole)):
@@ -226,7 +229,9 @@ def _refuse_cv(cv: Any) -> None:
 
 
 def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
-    """The splits as scikit-learn makes them: stratified by the classes of the first substrate, or by their codes."""
+    """Return the splits as scikit-learn makes them: stratified by the classes of the first substrate, or by their
+    codes.
+    """
     from sklearn.model_selection import LeaveOneOut, check_cv
 
     first = machine.substrates[0]

@@ -18,7 +18,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["SQUARED", "ValidationLoss", "checked_loss"]
+__all__ = ["SQUARED", "ValidationLoss", "check_loss"]
 
 #: The losses by name, with the words of a certificate.
 _WORDS = {
@@ -42,23 +42,23 @@ class ValidationLoss:
 
     @property
     def words(self) -> str:
-        """The loss in words, for a certificate."""
+        """Return the loss in words, for a certificate."""
         return f"{_WORDS[self.name]} at {self.level:g}" if self.name == "pinball" else _WORDS[self.name]
 
     @property
-    def signed(self) -> bool:
-        """Whether the targets are labels."""
+    def is_signed(self) -> bool:
+        """Return whether the targets are labels."""
         return self.name in ("hinge", "log_loss")
 
     def check(self, targets: Array) -> None:
         """Refuse targets that are not labels where the loss needs some."""
-        if self.signed and not np.isin(targets, (-1.0, 1.0)).all():
+        if self.is_signed and not np.isin(targets, (-1.0, 1.0)).all():
             raise DataError(
                 f"loss={self.name!r} compares predictions with labels -1 and +1, received {np.unique(targets)[:5]}"
             )
 
     def total(self, targets: Array, values: Array, weights: Array) -> float:
-        """The weighted sum of the loss."""
+        """Return the weighted sum of the loss."""
         if self.name == "squared":
             each = (targets - values) ** 2
         elif self.name == "mean_absolute":
@@ -72,7 +72,7 @@ class ValidationLoss:
         return float(weights @ each)
 
     def expression(self, targets: Array, values: Any, weights: Array) -> Any:
-        """The weighted sum of the loss as a convex expression of cvxpy."""
+        """Return the weighted sum of the loss as a convex expression of cvxpy."""
         import cvxpy as cp
 
         if self.name == "squared":
@@ -87,8 +87,10 @@ class ValidationLoss:
         return weights @ cp.logistic(-cp.multiply(targets, values))
 
     def least(self, targets: Array) -> float:
-        """The mean loss below which one counts as none: a millionth of the variance, or of the size, of the targets."""
-        if self.signed:
+        """Return the mean loss below which one counts as none: a millionth of the variance, or of the size, of the
+        targets.
+        """
+        if self.is_signed:
             return _NOTHING
         spread = float(np.std(targets))
         return _NOTHING * (spread**2 if self.name == "squared" else spread)
@@ -97,8 +99,8 @@ class ValidationLoss:
 SQUARED = ValidationLoss()
 
 
-def checked_loss(loss: Any) -> ValidationLoss:
-    """The loss that is meant by a name, or by a pair ("pinball", level)."""
+def check_loss(loss: Any) -> ValidationLoss:
+    """Return the loss that is meant by a name, or by a pair ("pinball", level)."""
     name, level = loss, 0.5
     if isinstance(loss, (tuple, list)) and len(loss) == 2 and loss[0] == "pinball":
         name = "pinball"

@@ -71,20 +71,20 @@ class CellSpace(Protocol[C]):
 
     @property
     def solves(self) -> int:
-        """How many problems were solved."""
+        """Return how many problems were solved."""
 
     @property
     def best(self) -> float:
-        """The smallest value found; infinite where there is none yet."""
+        """Return the smallest value found; infinite where there is none yet."""
 
     def target(self) -> float:
-        """The bound at which a cell is settled."""
+        """Return the bound at which a cell is settled."""
 
     def cover(self) -> Sequence[C]:
         """Solve what the first cells need, and return cells that cover the range."""
 
     def priority(self, cell: C) -> float:
-        """Where a cell stands in the queue, the smallest first."""
+        """Return where a cell stands in the queue, the smallest first."""
 
     def refine(self, cell: C, target: float) -> Sequence[C]:
         """Return cells that cover this one: the same with a better bound, or its parts; none where it has collapsed."""
@@ -133,7 +133,7 @@ class Limits:
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the time."""
+        """Return what is left of the time."""
         return self.time_limit - (time.monotonic() - self.started)
 
     def check(self, solves: int, more: int = 1) -> None:
@@ -165,9 +165,9 @@ class Limits:
             )
 
 
-def end_by(error: BaseException, found: bool) -> str:
+def end_by(error: BaseException, has_point: bool) -> str:
     """Return why a search ended at an interrupt, a limit or a solver's failure; raise where nothing was found."""
-    if not found:
+    if not has_point:
         raise error
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -210,12 +210,12 @@ class BestFirst(Generic[C]):
 
     @property
     def cells(self) -> list[C]:
-        """All cells, which cover the range."""
+        """Return all cells, which cover the range."""
         return [*self.settled, *(cell for _, _, cell in self.open)]
 
     @property
     def lower_bound(self) -> float:
-        """The smallest bound of all cells, also of those that were not reached."""
+        """Return the smallest bound of all cells, also of those that were not reached."""
         if not self.covered:
             return self.floor
         return min((cell.bound for cell in self.cells), default=self.floor)

@@ -62,7 +62,7 @@ class FewRows:
     constant: bool = True
 
     def features(self) -> DoubledNumbers | None:
-        """L, one row for each point; None where there are too many, or where the kernel has no such formula."""
+        """Return L, one row for each point; None where they are too many, or the kernel has no such formula."""
         if self.points.shape[0] > _ROWS or self.kernel.pairwise or is_device_array(self.points):
             return None
         if is_sparse(self.points):
@@ -73,18 +73,22 @@ class FewRows:
         return _factor_by_pivots(DoubledNumbers(*matrix[0]), self.pivots)
 
     def least_eigenvalue(self, L: DoubledNumbers, rows: Any) -> float:
-        """The smallest eigenvalue of the kernel matrix of some rows, off the constant."""
+        """Return the smallest eigenvalue of the kernel matrix of some rows, off the constant."""
         values = np.linalg.svd(self._center(L, rows)[1].pair[0], compute_uv=False)
         return float(values[min(len(rows) - int(self.constant), values.size) - 1]) ** 2
 
     def criteria(self, L: DoubledNumbers, criterion: str, splits: Sequence[Split], lambdas: Array) -> Array:
-        """The criterion at every lambda, one column per output, up to a factor that is the same for all of them."""
+        """Return the criterion at every lambda, one column per output, up to a factor that is the same for all of
+        them.
+        """
         if criterion not in ("folds", "validation"):
             return self._of_machine(L, criterion, splits[0][0], lambdas)
         return np.asarray(np.mean([self._of_split(L, split, lambdas) for split in splits], axis=0))
 
     def _center(self, L: DoubledNumbers, rows: Any) -> tuple[DoubledNumbers, DoubledNumbers, DoubledNumbers]:
-        """The root of the weights of some rows over its length, and features and targets less their weighted means."""
+        """Return the root of the weights of some rows over its length, and features and targets less their weighted
+        means.
+        """
         root = DoubledNumbers(self.weights[rows]).sqrt()
         Z, Y = root[:, None] * L[rows], root[:, None] * DoubledNumbers(self.Y[rows])
         if not self.constant:
@@ -107,7 +111,7 @@ class FewRows:
         return np.asarray((left_out * left_out).sum(axis=1).pair[0])
 
     def _of_split(self, L: DoubledNumbers, split: Split, lambdas: Array) -> Array:
-        """The weighted mean square error on the rows that validate."""
+        """Return the weighted mean square error on the rows that validate."""
         train, check = split
         _, Z, Y = self._center(L, train)
         targets_val, features = DoubledNumbers(self.Y[check]), L[check]
@@ -156,7 +160,7 @@ def _least(
 
 
 def _factor_by_pivots(K: DoubledNumbers, pivots: int) -> DoubledNumbers:
-    """L with K = L L', columns falling in size, by the largest pivot among the first points in every step."""
+    """Return L with K = L L', columns falling in size, by the largest pivot of the first points in every step."""
     remainder, columns = K[:, :pivots], []
     places = np.arange(pivots)
     is_left = np.ones(pivots, dtype=bool)
@@ -178,7 +182,7 @@ def _factor_by_pivots(K: DoubledNumbers, pivots: int) -> DoubledNumbers:
 
 
 def _solve(Z: DoubledNumbers, rows: DoubledNumbers, lambdas: Array) -> tuple[DoubledNumbers, Array]:
-    """C^-1 times the transposed rows for C C' = Z'Z + lambda I, and log det of that, for every lambda."""
+    """Return C^-1 times the transposed rows for C C' = Z'Z + lambda I, and log det of that, for every lambda."""
     r, count = Z.shape[1], lambdas.size
     G = DoubledNumbers(np.zeros((r, r)))
     for k in range(Z.shape[0]):
@@ -198,7 +202,7 @@ def _solve(Z: DoubledNumbers, rows: DoubledNumbers, lambdas: Array) -> tuple[Dou
 
 
 def _fit(transform: DoubledNumbers, T: DoubledNumbers, Y: DoubledNumbers) -> DoubledNumbers:
-    """The transpose of one, times the other, times targets, for every lambda."""
+    """Return transposed solutions times features times targets, for every lambda."""
     count, r, rows = transform.shape
     total = DoubledNumbers(np.zeros((count, rows, Y.shape[1])))
     for j in range(r):

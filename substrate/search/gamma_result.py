@@ -43,33 +43,35 @@ class GammaSearch:
 
     @property
     def criterion(self) -> Array:
-        """The criterion at gamma."""
+        """Return the criterion at gamma."""
         return _in_units(self.values, self.unit)
 
     @property
     def lower_bound(self) -> Array:
-        """No gamma of the range has a smaller criterion; minus infinity where nothing is claimed."""
+        """Return a number that no criterion of the range is below; minus infinity where nothing is claimed."""
         return _in_units(self.bounds, self.unit)
 
     @property
     def path(self) -> dict[str, Any]:
-        """What was seen of the criterion, in the units of y squared, and the range that it is of."""
+        """Return what was seen of the criterion, in the units of y squared, and the range that it is of."""
         curve = _in_units(self.curve, self.unit)
         values = curve[:, 0] if self.gamma.size == 1 else curve
         return {"parameter": "gamma", "values": self.seen, "criterion": values, "coverage": self.gamma_range}
 
     @property
     def is_certified(self) -> bool:
-        """Whether there is a lower bound at all; a search on a grid has none."""
+        """Return whether there is a lower bound at all; a search on a grid has none."""
         return bool(np.isfinite(self.bounds).all())
 
     @property
     def is_closed(self) -> bool:
-        """Whether every lower bound is within the gap, rounding included."""
+        """Return whether every lower bound is within the gap, rounding included."""
         return self.is_certified and self.rows()[0].passes
 
     def rows(self) -> tuple[Row, ...]:
-        """The gap of the worst output, and what is beyond a default range, as rows; none without a lower bound."""
+        """Return the gap of the worst output, and what is beyond a default range, as rows; none without a lower
+        bound.
+        """
         if not self.is_certified:
             return ()
         formula = "criterion - lower bound, over the range of gamma"
@@ -88,7 +90,7 @@ class GammaSearch:
         return (worst,) if self.beyond is None else (worst, end_row("gamma", self.values, self.beyond, self.floor))
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """The range, the effort and the rounding, for a certificate's record."""
+        """Return the range, the effort and the rounding, for a certificate's record."""
         low, high = self.gamma_range
         rounding = float(np.max(self.slack / np.where(self.values > 0.0, self.values, 1.0)))
         ends = [
@@ -108,7 +110,7 @@ class GammaSearch:
         return (("gamma searched", description), ("search of gamma", effort), *self._to_widen())
 
     def _to_widen(self) -> tuple[tuple[str, str], ...]:
-        """What to do where a row fails."""
+        """Return what to do where a row fails."""
         rows, (low, high) = self.rows(), self.gamma_range
         advice = []
         if rows and not rows[0].passes:

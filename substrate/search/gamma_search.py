@@ -80,7 +80,7 @@ _GRID, _AT_ONCE = 400, 50
 
 
 def lambda_range(spectra: Sequence[Spectral], gammas: Any = None) -> tuple[float, float]:
-    """The range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
+    """Return the range of lambda: from a given range of gamma, or all that matters to machines on these spectra.
 
     Above 10 trace(PKP) every machine is the mean of y; the lower end is 1e-11 of the trace, or where rounding of the
     kernel matrix begins to matter.
@@ -151,7 +151,7 @@ class _Survey:
     values: Array
     lower: Array
     upper: Array
-    known: Any
+    is_exact: Any
     floor: Array
     gap: float
 
@@ -188,33 +188,33 @@ class _Survey:
             values=values,
             lower=lower,
             upper=squared,
-            known=is_known,
+            is_exact=is_known,
             floor=floor,
             gap=gap,
         )
 
     @property
     def sharp(self) -> Any:
-        """Whether rounding can change the criterion by next to nothing, there and above."""
+        """Return whether rounding can change the criterion by next to nothing, there and above."""
         with np.errstate(invalid="ignore"):
             near: Any = (self.upper - self.lower <= _SHARP * np.maximum(self.values, self.floor)).all(axis=1)
         near[:3] = True
-        return np.logical_and.accumulate(near & self.known)
+        return np.logical_and.accumulate(near & self.is_exact)
 
     def end(self, usual: float | None) -> float:
-        """The lambda at which the range ends."""
+        """Return the lambda at which the range ends."""
         least = np.minimum.accumulate(self.values, axis=0)
         below: Any = (least <= self.floor).all(axis=1)
-        if below.any() and not below[0] and self.known[crossed := int(below.argmax())]:
+        if below.any() and not below[0] and self.is_exact[crossed := int(below.argmax())]:
             return self._crossing(crossed, self.floor)
-        best = np.where(self.known[:, None], self.values, np.inf).min(axis=0)
+        best = np.where(self.is_exact[:, None], self.values, np.inf).min(axis=0)
         bounds = np.minimum.accumulate(self.lower, axis=0)
         proved: Any = (least - bounds <= 0.5 * self.gap * least + self.floor).all(axis=1)
         for price in (PRICE, HIGHEST_PRICE):
             enough: Any = np.array([is_affordable(each, best, self.gap, self.floor, price) for each in least])
             if usual is not None and enough[self.lambdas >= usual].any():
                 return max(usual, float(self.lambdas[-1]))
-            good = np.flatnonzero(enough & proved & self.known)
+            good = np.flatnonzero(enough & proved & self.is_exact)
             if good.size:
                 return float(self.lambdas[max(int(good[-1]), 2)])
             if price == PRICE:
@@ -223,7 +223,9 @@ class _Survey:
         return self._crossing(number, level) if number > 2 else float(self.lambdas[2])
 
     def _crossing(self, number: int, level: Array) -> float:
-        """The largest lambda at which every criterion is at most its level, between a point and the one before."""
+        """Return the largest lambda at which every criterion is at most its level, between a point and the one
+        before.
+        """
         low, high = (float(np.log(self.lambdas[k] - self.criterion.lift)) for k in (number, number - 1))
         for _ in range(_ROUNDS):
             t = np.linspace(low, high, _CROSSING)
@@ -235,11 +237,11 @@ class _Survey:
         return float(np.exp(low)) + self.criterion.lift
 
     def outside(self, end: float) -> Array:
-        """The least criterion that was seen outside of a range with this end."""
+        """Return the least criterion that was seen outside of a range with this end."""
         return np.asarray(np.where((self.lambdas < end)[:, None], self.upper, np.inf).min(axis=0))
 
     def least_beyond_end(self, end: float, result: GammaSearch) -> Array:
-        """The least criterion to expect outside of a range with this end.
+        """Return the least criterion to expect outside of a range with this end.
 
         What rounding leaves of a criterion is not counted as seen: it is the largest that it can be. Where the ones end
         that are known so well that a small change is one, their fall is continued.
@@ -255,7 +257,7 @@ class _Survey:
 
 
 def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
-    """A bound on the rounding of the sums in a value of the criterion."""
+    """Return a bound on the rounding of the sums in a value of the criterion."""
     eta = relative_rounding(criterion.size + 16)
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
@@ -263,13 +265,15 @@ def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array
 
 
 def _negligible(criterion: Criterion | CriterionSum) -> Array:
-    """A criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be gained."""
+    """Return a criterion that needs no bound, one number per output: below it rounding decides, or nothing is to be
+    gained.
+    """
     share = max(NEGLIGIBLE, (relative_rounding(30.0 * criterion.size)) ** 2)
     return np.asarray(share * criterion.spread)
 
 
 def gamma_ends(gammas: Any) -> tuple[float, float]:
-    """A range of gamma as an ascending pair of positive numbers."""
+    """Return a range of gamma as an ascending pair of positive numbers."""
     return ascending_pair(gammas, "the range of gamma")
 
 
@@ -390,7 +394,7 @@ class _Best:
         ), best_points
 
     def path(self) -> tuple[Array, Array]:
-        """Every point at which the criterion was evaluated, gamma ascending, and its values there."""
+        """Return every point at which the criterion was evaluated, gamma ascending, and its values there."""
         t, first = np.unique(np.concatenate([places for places, _ in self._seen]), return_index=True)
         return t[::-1], np.concatenate([values for _, values in self._seen])[first[::-1]]
 

@@ -62,20 +62,20 @@ class Minimum:
 
 @cache
 def _derivatives(degree: int) -> tuple[Array, ...]:
-    """Matrices that take Chebyshev coefficients to those of the first three derivatives, of the same length."""
+    """Return matrices that take Chebyshev coefficients to those of the first three derivatives."""
     first = np.zeros((degree + 1, degree + 1))
     first[:-1] = chebyshev.chebder(np.eye(degree + 1))
     return first, first @ first, first @ first @ first
 
 
 def _polynomials(x: Array, degree: int) -> Array:
-    """All Chebyshev polynomials at x, one row per point."""
+    """Return all Chebyshev polynomials at x, one row per point."""
     return np.asarray(np.cos(np.outer(np.arccos(x), np.arange(degree + 1))))
 
 
 @cache
 def _first_cells(degree: int) -> tuple[Array, Array]:
-    """Centres of the first cells, then the two ends, and the polynomials there."""
+    """Return the centres of the first cells, then the two ends, and the polynomials there."""
     x = np.concatenate([-1.0 + (1.0 + 2.0 * np.arange(_FIRST_CELLS)) / _FIRST_CELLS, [-1.0, 1.0]])
     return x, _polynomials(x, degree)
 
@@ -117,7 +117,7 @@ def minimum_of_polynomial(coefficients: Array, upper_bound: float, slack: float)
 
 
 def _polish(series: Array, point: float, value: float) -> tuple[float, float]:
-    """Newton's steps to the stationary point next to the best one found, which differs from it by a cell at most."""
+    """Take Newton's steps to the stationary point next to the best one, which is at most a cell away."""
     x = point
     for _ in range(_MOST_STEPS):
         _, slope, curvature = (_polynomials(np.array([x]), series.shape[0] - 1) @ series)[0]
@@ -130,7 +130,7 @@ def _polish(series: Array, point: float, value: float) -> tuple[float, float]:
 
 
 def _parabola(p: Array, slope: Array, curvature: Array, width: float) -> Array:
-    """Minima of p + slope tau + curvature tau^2 / 2 on [-width, width]."""
+    """Return the minima of p + slope tau + curvature tau^2 / 2 on [-width, width]."""
     at_end = p - np.abs(slope) * width + 0.5 * curvature * width**2
     inside = (curvature > 0.0) & (np.abs(slope) < curvature * width)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -146,13 +146,13 @@ _ANGLES = np.linspace(0.3, 3.1, 57)
 
 
 def points() -> Array:
-    """The Chebyshev points of [-1, 1], ascending, ends included."""
+    """Return the Chebyshev points of [-1, 1], ascending, ends included."""
     return np.asarray(-np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE))
 
 
 @cache
 def _transform() -> Array:
-    """Values at the points to coefficients of Chebyshev polynomials."""
+    """Return the matrix that takes values at the points to coefficients of Chebyshev polynomials."""
     k = np.arange(DEGREE + 1)
     half = np.where((k == 0) | (k == DEGREE), 0.5, 1.0)
     cosines = np.cos(np.pi * np.outer(k, DEGREE - k) / DEGREE)
@@ -161,19 +161,19 @@ def _transform() -> Array:
 
 @cache
 def _points_of_cells() -> NDArray[np.bool_]:
-    """Which stretches, from a point to the next, meet each of the first cells; the last point has none."""
+    """Return which stretches, from a point to the next, meet each of the first cells; the last point has none."""
     edges, x = -1.0 + 2.0 * np.arange(_FIRST_CELLS + 1) / _FIRST_CELLS, points()
     meet = (x[None, :-1] <= edges[1:, None] + 1e-12) & (x[None, 1:] >= edges[:-1, None] - 1e-12)
     return np.column_stack([meet, np.zeros(_FIRST_CELLS, dtype=bool)])
 
 
 def largest_on_cells(stretches: Array) -> Array:
-    """The largest of numbers that hold from each point to the next, on every one of the first cells."""
+    """Return the largest of numbers that hold from each point to the next, on every one of the first cells."""
     return np.asarray(np.where(_points_of_cells(), stretches, 0.0).max(axis=1))
 
 
 def coefficients(values: Array) -> Array:
-    """Chebyshev coefficients of the interpolant of values at the points, along the first axis."""
+    """Return the Chebyshev coefficients of the interpolant of values at the points, along the first axis."""
     return np.asarray(_transform() @ values)
 
 
@@ -185,13 +185,13 @@ def ellipse(half_length: float, angles: Array) -> tuple[Array, Array]:
 
 
 def growth_on_ellipse(half_length: float, angles: Array, cone: int, growth: float) -> Array:
-    """The logarithm of M over the ceiling on the interval."""
+    """Return the logarithm of M over the ceiling on the interval."""
     _, beyond = ellipse(half_length, angles)
     return np.asarray(growth * beyond - cone * np.log(np.cos(angles / 2.0)))
 
 
 def interpolation_error(half_length: float, ceiling: Array, cone: int, growth: float) -> Array:
-    """The largest difference between function and interpolant, by the best of many ellipses; none on a point."""
+    """Return the largest difference between function and interpolant, by the best of many ellipses; none on a point."""
     if half_length == 0.0:
         return np.zeros_like(ceiling)
     rho, _ = ellipse(half_length, _ANGLES)

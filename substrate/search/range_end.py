@@ -53,7 +53,7 @@ STEP, _STEPS = 10.0**0.5, 20
 
 
 def is_affordable(values: Any, best: Any, gap: float, negligible: Any = 0.0, price: float = PRICE) -> bool:
-    """Whether every criterion is worse than the best one by no more than a proof may cost, or negligible."""
+    """Return whether every criterion is worse than the best one by no more than a proof may cost, or negligible."""
     return bool((np.asarray(values) <= affordable_limit(best, gap, negligible, price)).all())
 
 

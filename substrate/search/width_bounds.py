@@ -34,7 +34,7 @@ that, and constant columns do not count.
 With :math:`G = (S + \lambda)^{-1}` of the spectrum of the centred :math:`K_0` and its basis Y, all other matrices enter
 as :math:`G^{1/2} Y^T (\cdot)\, Y G^{1/2}`; their norms fall in :math:`\lambda`. A norm is bounded by a number c for
 which a Cholesky factor of :math:`cI - M` exists. The errors of the decomposition, of the kernel values and of these
-products are one more matrix, bounded in norm (``unsure``).
+products are one more matrix, bounded in norm (``kernel_radius``).
 """
 
 import math
@@ -79,7 +79,7 @@ class WidthFamily:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "WidthFamily":
-        """Of a resolved kernel; other kernels than those above, devices and sparse rows are refused."""
+        """Build it of a resolved kernel; other kernels than those above, devices and sparse rows are refused."""
         plain = isinstance(kernel, (RBF, Laplacian)) or (isinstance(kernel, Matern) and kernel.nu in (0.5, 1.5, 2.5))
         if not plain or not isinstance(kernel.sigma, float):  # type: ignore[attr-defined]
             raise DeclarationError(
@@ -106,11 +106,11 @@ class WidthFamily:
         )
 
     def kernel_at(self, t: float) -> Any:
-        """The kernel of this logarithm of the width, in units of ``unit``."""
+        """Return the kernel of this logarithm of the width, in units of ``unit``."""
         return replace(self.kernel, sigma=self.unit * math.exp(t))
 
     def default_range(self) -> tuple[float, float]:
-        """Logarithms of the ends: nearly the identity for 99 % of the pairs; ten times the largest distance."""
+        """Return the logarithms of the ends: nearly the identity for 99 % of the pairs; ten largest distances."""
         distances_above_zero = self.distances[self.distances > 0.0]
         if not distances_above_zero.size:
             return -1.0, 1.0
@@ -183,27 +183,29 @@ class Zone:
 
     @property
     def bend(self) -> float:
-        """Half the square of the half-length."""
+        """Return half the square of the half-length."""
         return 0.5 * self.half**2
 
     @cached_property
     def slope_squares(self) -> Array:
-        """The squares of the entries of the slope."""
+        """Return the squares of the entries of the slope."""
         return np.square(self.slope)
 
     @cached_property
     def low_squares(self) -> Array:
-        """The squares of the entries of the lower bound of the remainder."""
+        """Return the squares of the entries of the lower bound of the remainder."""
         return np.square(self.low)
 
     @cached_property
     def whole_squares(self) -> Array:
-        """The squares of the entries of the sum of both bounds."""
+        """Return the squares of the entries of the sum of both bounds."""
         return np.square(self.whole)
 
     @cached_property
     def masses(self) -> Array | None:
-        """The weights of the rows, of mean one, in the coordinates of the spectrum; None where there are none."""
+        """Return the weights of the rows, of mean one, in the coordinates of the spectrum; None where there are
+        none.
+        """
         basis, root = self.spectrum.basis, self.spectrum.root
         if root is None:
             return None
@@ -216,7 +218,7 @@ class Zone:
         return {}
 
     def norms(self, lam: float) -> tuple[float, float]:
-        """Bounds on the norms of slope and whole relative to K_0 + lambda, computed at a lambda not larger."""
+        """Return bounds on the norms of slope and whole relative to K_0 + lambda, computed at a lambda not larger."""
         step = math.floor(math.log(lam) / _STEP)
         if step not in self._norms:
             root = np.sqrt(1.0 / (self.spectrum.values + math.exp(step * _STEP)))
@@ -227,7 +229,7 @@ class Zone:
         return self._norms[step]
 
     def radius(self, lambdas: Array) -> Array:
-        """A bound on what rounding changes, relative to K_0 + lambda."""
+        """Return a bound on what rounding changes, relative to K_0 + lambda."""
         spectrum = self.spectrum
         spectrum_error = (
             spectrum.error + spectrum.lift
@@ -241,7 +243,9 @@ def _size(matrix: Array) -> float:
 
 
 def largest_eigenvalue(M: Array) -> float:
-    """A number that no eigenvalue of a symmetric matrix exceeds, within a few per cent of the largest in size."""
+    """Return a number that no eigenvalue of a symmetric matrix exceeds, within a few per cent of the largest in
+    size.
+    """
     from scipy.linalg import LinAlgError, cholesky
 
     n = M.shape[0]

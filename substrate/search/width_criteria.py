@@ -88,9 +88,9 @@ class _Cells:
         self.g = self.machine.inverses(self.lam)
         self.least = float(values[0]) + self.lam
         norms = np.array([zone.norms(float(lam)) for lam in self.lam])
-        self.unsure = zone.radius(self.lam)
+        self.kernel_radius = zone.radius(self.lam)
         self.reach = self.h * norms[:, 0]
-        self.rho = self.bend * norms[:, 1] + self.unsure
+        self.rho = self.bend * norms[:, 1] + self.kernel_radius
         self.size = self.reach + self.eta / self.least
         reached = self.size + self.rho
         self.known = reached < _MOST
@@ -99,82 +99,82 @@ class _Cells:
         self.rounding = 8.0 * relative_rounding(zone.spectrum.n + 16.0)
 
     def total(self, products: Array) -> Array:
-        """Sums over coordinates and outputs."""
+        """Return sums over coordinates and outputs."""
         return np.asarray(products.reshape(products.shape[0], self.lam.size, self.outputs).sum(axis=(0, 2)))
 
     def length(self, vectors: Array) -> Array:
-        """Lengths of vectors over coordinates and outputs."""
+        """Return the lengths of vectors over coordinates and outputs."""
         return np.sqrt(self.total(np.square(vectors)))
 
     def each(self, by_cell: Array) -> Array:
-        """Numbers per cell, repeated for its outputs."""
+        """Return numbers per cell, repeated for its outputs."""
         return np.repeat(by_cell, self.outputs, axis=-1)
 
     @cached_property
     def inverse(self) -> Array:
-        """1/(s + lambda), per coordinate, and per output of a cell."""
+        """Return 1/(s + lambda), per coordinate, and per output of a cell."""
         return self.each(self.g)
 
     @cached_property
     def alpha(self) -> Array:
-        """Support values in the coordinates of the spectrum."""
+        """Return the support values in the coordinates of the spectrum."""
         return np.asarray(self.g[:, :, None] * self.z[:, None, :]).reshape(self.z.shape[0], -1)
 
     @cached_property
     def quadratic(self) -> Array:
-        """Q."""
+        """Return Q."""
         return np.asarray(self.machine.quadratic(self.g, self.lam).sum(axis=1))
 
     def value(self, factors: tuple[Array, Array]) -> Array:
-        """The mean criterion of all outputs in the middle of the cells, from its two factors."""
+        """Return the mean criterion of all outputs in the middle of the cells, from its two factors."""
         falling, rising = factors
         return np.asarray(falling.mean(axis=1) * rising)
 
     @cached_property
-    def turned(self) -> Array:
-        """K_1 alpha."""
+    def slope_of_alpha(self) -> Array:
+        """Return K_1 alpha."""
         return np.asarray(self.zone.slope @ self.alpha)
 
     @cached_property
     def bends(self) -> tuple[Array, Array]:
-        """(U + L) alpha and L alpha, times half the square of h."""
+        """Return (U + L) alpha and L alpha, times half the square of h."""
         return self.bend * (self.zone.whole @ self.alpha), self.bend * (self.zone.low @ self.alpha)
 
     @cached_property
     def frobenius(self) -> Array:
-        """The Frobenius norm of K_1 relative to A_0."""
+        """Return the Frobenius norm of K_1 relative to A_0."""
         return np.sqrt(_form(self.g, self.zone.slope_squares, self.g))
 
     @cached_property
     def roughness(self) -> Array:
-        """What rounding of sums may change, relative to their largest terms."""
+        """Return what rounding of sums may change, relative to their largest terms."""
         return np.asarray(self.rounding * (1.0 + self.h * self.frobenius + self.eta / self.least))
 
     @cached_property
     def second(self) -> list[Array]:
-        """M^2 beta as a sum of terms, each multiplied by A_0^{1/2} on the left."""
+        """Return M^2 beta as a sum of terms, each multiplied by A_0^{1/2} on the left."""
         g, h, eta = self.inverse, self.h, self.each(self.eta)
-        twice = self.zone.slope @ np.concatenate([g * self.turned, g * self.alpha], axis=1)
+        twice = self.zone.slope @ np.concatenate([g * self.slope_of_alpha, g * self.alpha], axis=1)
         cut = self.alpha.shape[1]
-        mixed = h * eta * (twice[:, cut:] + g * self.turned)
+        mixed = h * eta * (twice[:, cut:] + g * self.slope_of_alpha)
         return [h * h * twice[:, :cut], mixed, eta * eta * (g * self.alpha)]
 
     @cached_property
     def beyond(self) -> Array:
-        """The length of A^{-1} z less its first two orders, relative to A_0^{-1/2}."""
+        """Return the length of A^{-1} z less its first two orders, relative to A_0^{-1/2}."""
         root, Q = np.sqrt(self.inverse), np.sqrt(self.quadratic)
         whole, low = self.bends
-        acting = np.sqrt(self.rho * self.total(self.alpha * whole)) + self.length(root * low) + self.unsure * Q
+        acting = np.sqrt(self.rho * self.total(self.alpha * whole)) + self.length(root * low) + self.kernel_radius * Q
         shift = np.minimum(acting, self.rho * Q)
-        by_first = self.h * self.length(root * self.turned) + self.eta * self.length(root * self.alpha)
+        by_first = self.h * self.length(root * self.slope_of_alpha) + self.eta * self.length(root * self.alpha)
         crossed = (self.size + self.rho) * shift + self.rho * by_first
         squared = sum(self.length(root * term) for term in self.second)
         return np.asarray(shift + crossed + self.eps / self.rest * (squared + crossed))
 
 
-def _form(left: Array, matrix: Array, right: Array) -> Array:
-    """Quadratic forms, one per column."""
-    return np.asarray(np.maximum(np.einsum("kj,kj->j", left, matrix @ right), 0.0))
+def _form(first: Array, matrix: Array, right: Array) -> Array:
+    """Return quadratic forms, one per column."""
+    return np.asarray(np.maximum(np.einsum("kj,kj->j", first, matrix @ right), 0.0))
 
 
 def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
@@ -182,13 +182,14 @@ def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     n, Q = g.shape[0], cell.quadratic
     whole, low = cell.bends
     upward = cell.total(cell.alpha * (whole - low)) / Q
-    by_width = h * np.abs(zone.slope.diagonal() @ g / n - cell.total(cell.alpha * cell.turned) / Q)
+    by_width = h * np.abs(zone.slope.diagonal() @ g / n - cell.total(cell.alpha * cell.slope_of_alpha) / Q)
     by_lambda = eta * np.abs(g.sum(axis=0) / n - cell.total(np.square(cell.alpha)) / Q)
     downward = cell.bend * (zone.low.diagonal() @ g) / n
     remainder = np.sqrt(_form(g, zone.whole_squares, g)) + np.sqrt(_form(g, zone.low_squares, g))
     root = np.sqrt(float(n))
-    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0)) + cell.bend * remainder + cell.unsure * root
-    lost = upward + by_width + by_lambda + downward + length**2 / (2.0 * n * cell.rest) + 2.0 * cell.unsure
+    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0)) + cell.bend * remainder
+    length = length + cell.kernel_radius * root
+    lost = upward + by_width + by_lambda + downward + length**2 / (2.0 * n * cell.rest) + 2.0 * cell.kernel_radius
     logs = cell.machine.mean_log_stretch(cell.lam)
     values = cell.value(cell.machine.evidence(g, cell.lam, logs))
     rounding = log_rounding(n, logs) + 4.0 * cell.roughness + 2.0 * zone.spectrum.skew
@@ -200,7 +201,9 @@ def _generalized_cross_validation(cell: _Cells, wanted: float) -> tuple[Array, A
     inverse, squares = cell.inverse, np.square(cell.g)
     length = cell.length(cell.alpha)
     # relative derivatives of the length of alpha and of the trace, and what either may lose or gain beyond
-    down, down_lambda = (cell.total(cell.alpha * inverse * factor) / length**2 for factor in (cell.turned, cell.alpha))
+    down, down_lambda = (
+        cell.total(cell.alpha * inverse * factor) / length**2 for factor in (cell.slope_of_alpha, cell.alpha)
+    )
     second = sum(cell.length(inverse * term) for term in cell.second)
     loss = (cell.beyond / np.sqrt(cell.least) + second) / length
     machine = cell.machine if zone.masses is None else replace(cell.machine, masses=zone.masses.diagonal())
@@ -215,7 +218,7 @@ def _generalized_cross_validation(cell: _Cells, wanted: float) -> tuple[Array, A
         up = np.einsum("kj,kj->j", g, (masses * zone.slope) @ g) / trace
         up_lambda, bent = masses.diagonal() @ squares / trace, _form(g, masses * zone.low, g)
         most = np.square(cell.eps) * trace
-    gain = (cell.bend * bent + cell.unsure * trace + most / cell.rest) / trace
+    gain = (cell.bend * bent + cell.kernel_radius * trace + most / cell.rest) / trace
     rounding = cell.roughness * (1.0 + np.sqrt(cell.quadratic / cell.least) / length) + 2.0 * zone.spectrum.skew
     first = h * np.abs(up - down) + eta * np.abs(up_lambda - down_lambda)
     falls, rises = h * np.abs(down) + eta * down_lambda + loss, h * np.abs(up) + eta * up_lambda + gain
@@ -229,7 +232,7 @@ def _leave_one_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     squared = np.square(basis)
     B = squared @ cell.g
     width = cell.alpha.shape[1]
-    terms = [cell.alpha, inverse * cell.turned, inverse * cell.alpha, *(inverse * term for term in cell.second)]
+    terms = [cell.alpha, inverse * cell.slope_of_alpha, inverse * cell.alpha, *(inverse * term for term in cell.second)]
     rows = (basis @ np.concatenate(terms, axis=1)).reshape(n, len(terms), width) / cell.each(B)[:, None, :]
     residuals, by_width, by_lambda = rows[:, 0], rows[:, 1], rows[:, 2]
     length = cell.length(residuals)
@@ -260,7 +263,7 @@ def _quotients(
     leverages: tuple[Array, Array],
     cells: NDArray[np.intp] | None,
 ) -> Array:
-    """What the quotients by B_ii and the first derivatives lose, relative to the length of the residuals.
+    """Return what the quotients by B_ii and the first derivatives lose, relative to the length of the residuals.
 
     The derivatives of B_ii in the width are computed for ``some`` of the cells; without these, bounded by a norm.
     """

@@ -61,7 +61,7 @@ class WidthSearch:
     ended: str = ""
 
     def rows(self, value: float) -> tuple[Row, ...]:
-        """The gap of a chosen machine, of the given criterion, as a row of a certificate."""
+        """Return the gap of a chosen machine, of the given criterion, as a row of a certificate."""
         formula = "criterion - lower bound, over all widths and gammas"
         return (
             Row(
@@ -74,7 +74,9 @@ class WidthSearch:
         )
 
     def facts(self, kernel: Any) -> tuple[tuple[str, str], ...]:
-        """The widths, whether that of the chosen kernel is at an end, and the effort, for a certificate's record."""
+        """Return the widths, whether that of the chosen kernel is at an end, and the effort, for a certificate's
+        record.
+        """
         (low, high), width = self.widths, float(kernel.sigma)
         searched = f"{low:.4g} to {high:.4g}, every width and every gamma of the range"
         ends = [name for name, end in (("lower", low), ("upper", high)) if abs(np.log(width / end)) < _AT_END]
@@ -108,7 +110,7 @@ class _Zones:
     weights: Array | None
     start: list[_ZoneCell]
     gap: float
-    known: float
+    best_value: float
     limits: Limits
     best: float = np.inf
     floor: float = 0.0
@@ -121,15 +123,15 @@ class _Zones:
     usual: float = 4.0
 
     def target(self) -> float:
-        """The bound at which an interval is closed."""
-        return (1.0 - self.gap) * min(self.best, self.known) - self.floor
+        """Return the bound at which an interval is closed."""
+        return (1.0 - self.gap) * min(self.best, self.best_value) - self.floor
 
     def cover(self) -> list[_ZoneCell]:
-        """The first zones, of which nothing is known."""
+        """Return the first zones, of which nothing is known."""
         return self.start
 
     def priority(self, cell: _ZoneCell) -> float:
-        """The bound."""
+        """Return the bound of a zone: the smallest is first."""
         return cell.bound
 
     def refine(self, cell: _ZoneCell, target: float) -> list[_ZoneCell]:
@@ -139,20 +141,20 @@ class _Zones:
         if not still.any():
             return []
         self.limits.check(self.solves)
-        cells, at_least, least = self._explored(cell.t, cell.half, cell.cells[still], cell.bounds[still])
+        cells, at_least, least = self._explore(cell.t, cell.half, cell.cells[still], cell.bounds[still])
         self.solves += 1
-        parts = [_closed(min(closed, least))]
+        cells_of_zone = [_close(min(closed, least))]
         if len(cells) and cell.half > _SMALLEST_HALF:
             bound, half = float(at_least.min()), 0.5 * cell.half
-            parts += [
+            cells_of_zone += [
                 _ZoneCell(t=cell.t + side * half, half=half, cells=cells, bounds=at_least, bound=bound)
                 for side in (-1.0, 1.0)
             ]
         elif len(cells):
-            parts.append(_closed(float(at_least.min())))
-        return parts
+            cells_of_zone.append(_close(float(at_least.min())))
+        return cells_of_zone
 
-    def _explored(self, t: float, half: float, cells: Array, bounds: Array) -> tuple[Array, Array, float]:
+    def _explore(self, t: float, half: float, cells: Array, bounds: Array) -> tuple[Array, Array, float]:
         """Bound all intervals of a zone: those that stay open with their bounds, and the least bound of the others."""
         zone = Zone.of(self.family, t, half, self.weights)
         targets = zone.spectrum.targets(self.Y)
@@ -160,35 +162,35 @@ class _Zones:
         self.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
         kept, closed = [], np.inf
         while len(cells):
-            part, rest = slice(0, _AT_ONCE), slice(_AT_ONCE, None)
-            now, later = (cells[part], bounds[part]), (cells[rest], bounds[rest])
-            found = bounded_cells(zone, targets, now[0], self.criterion, self.target())
+            first, others = slice(0, _AT_ONCE), slice(_AT_ONCE, None)
+            now, later = (cells[first], bounds[first]), (cells[others], bounds[others])
+            bounds_found = bounded_cells(zone, targets, now[0], self.criterion, self.target())
             self.evaluated += len(now[0])
-            self._take(t, now[0], found.values)
-            lower = np.maximum(found.lower, now[1])
-            done = lower >= self.target()
-            closed = min(closed, float(lower[done].min(initial=np.inf)))
+            self._take(t, now[0], bounds_found.values)
+            lower = np.maximum(bounds_found.lower, now[1])
+            is_closed = lower >= self.target()
+            closed = min(closed, float(lower[is_closed].min(initial=np.inf)))
             long = np.diff(now[0], axis=1)[:, 0] > _SMALLEST_LENGTH
-            halve = ~done & long & ~(found.by_lambda <= _SHARE * found.by_width)
-            stay = ~done & ~halve
+            halve = ~is_closed & long & ~(bounds_found.by_lambda <= _SHARE * bounds_found.by_width)
+            stay = ~is_closed & ~halve
             kept.append((now[0][stay], lower[stay]))
             middle = now[0][halve].mean(axis=1)
             halves = [np.column_stack([now[0][halve][:, 0], middle]), np.column_stack([middle, now[0][halve][:, 1]])]
             cells = np.concatenate([*halves, later[0]])
             bounds = np.concatenate([lower[halve], lower[halve], later[1]])
-        remaining, at_least = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        remaining, at_least = (np.concatenate(arrays) for arrays in zip(*kept, strict=True))
         return remaining, at_least, closed
 
     def _take(self, t: float, cells: Array, values: Array) -> None:
-        """Values in the middle of cells."""
+        """Take values in the middle of cells."""
         least = int(values.argmin())
         if values[least] < self.best:
             middle = float(np.exp(cells[least]).mean())
             self.best, self.place = float(values[least]), (t, middle)
 
 
-def _closed(bound: float) -> _ZoneCell:
-    """The bound of intervals that are final."""
+def _close(bound: float) -> _ZoneCell:
+    """Return the bound of intervals that are final."""
     return _ZoneCell(t=0.0, half=0.0, cells=np.zeros((0, 2)), bounds=np.zeros(0), bound=bound)
 
 
@@ -206,8 +208,8 @@ def search_widths(
 ) -> WidthSearch:
     """Minimise over widths (``logarithms``, in units of the family's) and lambda; outputs share both.
 
-    At most ``most`` kernel matrices are decomposed. ``known`` is a value that another kernel has reached: cells above
-    it are closed. An interrupt of the user ends the search with what is known by then.
+    At most ``most`` kernel matrices are decomposed. ``best_value`` is a value that another kernel has reached: cells
+    above it are closed. An interrupt of the user ends the search with what is known by then.
     """
     start, stop = logarithms
     d = family.dimension
@@ -228,7 +230,14 @@ def search_widths(
     ]
     limits = Limits(most)
     space = _Zones(
-        family=family, Y=Y, criterion=criterion, weights=weights, start=zones, gap=gap, known=best_value, limits=limits
+        family=family,
+        Y=Y,
+        criterion=criterion,
+        weights=weights,
+        start=zones,
+        gap=gap,
+        best_value=best_value,
+        limits=limits,
     )
     search = BestFirst[_ZoneCell](space, limits, _progress(step), "")
     search.run()
@@ -238,9 +247,20 @@ def search_widths(
         ended = "interrupted before the gap was reached"
     elif ended and ended != space.collapsed:
         ended = "ended by max_evaluations before the gap was reached"
-    widths = tuple(family.unit * float(np.exp(end)) for end in logarithms)
-    result = (*space.place, space.best, bound, space.floor)
-    return WidthSearch(*result, (widths[0], widths[1]), gap, space.solves, space.evaluated, ended)
+    t, lam = space.place
+    low_width, high_width = (family.unit * float(np.exp(end)) for end in logarithms)
+    return WidthSearch(
+        t=t,
+        lam=lam,
+        value=space.best,
+        bound=bound,
+        floor=space.floor,
+        widths=(low_width, high_width),
+        gap=gap,
+        zones=space.solves,
+        cells=space.evaluated,
+        ended=ended,
+    )
 
 
 def _progress(step: Callable[[str], None] | None) -> Progress:

@@ -7,7 +7,7 @@ from substrate import Machine, Substrate
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.joint import _fold
 from substrate.fusion.knot_store import KnotStore
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise, Linear
 
 
@@ -77,5 +77,5 @@ def ridge_line():
 
 def store_of(machine, parameters, box, validation):
     """Return an empty store of the knots of one machine and one validation set."""
-    checked = checked_validation(machine, *validation)
+    checked = check_validation(machine, *validation)
     return KnotStore([_fold(machine, AffineTerms.of(machine.problem, parameters), checked, tuple(box))])

@@ -103,16 +103,16 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
     size = float(np.linalg.norm(y - y.mean())) or 1.0
     program = AffineProgram(terms_made, power_of_two(size), low)
     return ProgramFold(
-        program=program, M=M, known=y_check - y.mean(), reach=DeterminedErrors.of(program, M, high), size=size
+        program=program, M=M, targets=y_check - y.mean(), reach=DeterminedErrors.of(program, M, high), size=size
     )
 
 
 def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends, gap: float, budget: int) -> Choice:
     """Return the weights that validate best, with the bound; an infinite end asks for a proof beyond every value."""
     from substrate.fusion.box import levels
-    from substrate.fusion.faces import Faces, bound_beyond, outer_ends
+    from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
     from substrate.fusion.knot_store import KnotStore
-    from substrate.fusion.simplex_search import cell_simplices, searched
+    from substrate.fusion.simplex_search import cell_simplices, search_simplices
     from substrate.fusion.unproved_search import searched_without_bounds
 
     if not any(fold.program.q0.any() for fold in folds):
@@ -121,18 +121,18 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
     covered: tuple[int, ...] = ()
     inner = outer_ends(store, ends)
     first = store.add(tuple(high for _, high in inner))
-    if all(fold.reach.determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
-        outcome = searched(
+    if all(fold.reach.is_determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
+        outcome = search_simplices(
             store, cell_simplices([levels(range_, len(inner)) for range_ in inner]), gap, budget, _silent
         )
         target = min((1.0 - gap) * float(store.squares.min()), outcome.lower_bound)
-        beyond, covered = bound_beyond(Faces.of(store, ends, inner), target, budget)
+        beyond, covered = bound_beyond_box(Faces.of(store, ends, inner), target, budget)
         lower = min(outcome.lower_bound, beyond)
     else:  # the squares do not determine the predictions
         outcome = searched_without_bounds(store, inner, budget, _silent)
     if outcome.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
         raise KeyboardInterrupt
-    rows, best = sum(fold.known.size for fold in folds), store.best
+    rows, best = sum(fold.targets.size for fold in folds), store.best
     error, values = float(store.squares[best]) / rows, dict(zip(names, store.corners[best], strict=True))
     proved = {
         name: (low, np.inf if k in covered else high)
@@ -158,7 +158,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
 
 def _nothing_to_fit(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends) -> Choice:
     """Return the choice where the machine is its bias whatever the weights, so its error is that of all."""
-    squares = np.array([float(np.mean(np.concatenate([fold.known for fold in folds]) ** 2))])
+    squares = np.array([float(np.mean(np.concatenate([fold.targets for fold in folds]) ** 2))])
     corner, error = tuple(low for low, _ in ends), float(squares[0])
     stop = "there is nothing to fit, all weights give the bias"
     path = {"parameters": tuple(names), "values": np.array([corner]), "criterion": squares, "coverage": tuple(ends)}

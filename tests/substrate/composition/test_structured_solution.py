@@ -410,11 +410,25 @@ def test_a_program_that_differs_much_begins_farther_back_or_anew():
     begins = []
     for factor in (1.0, 1.1, 30.0):
         p = ScaledProgram(renew(structure, dataclasses.replace(program, q=factor * program.q)))
-        u = structured_solution_module._start(p, warm)[0]
+        u = structured_solution_module._start(p, warm)[-1][0]
         begins.append(max((k for k, one in enumerate(warm) if np.array_equal(u, p.into(one)[0])), default=-1))
     assert begins[0] == len(warm) - 1
     assert begins[0] >= begins[1] > begins[2]
     assert begins[2] == -1
+
+
+def test_earlier_iterates_are_handed_on_and_the_definitions_are_factored_once():
+    program, dense = program_of(huber())
+    structure = find_structure(program, dense)
+    warm = structured_solution(structure).warm
+    near = renew(structure, dataclasses.replace(program, q=1.001 * program.q))
+    again = structured_solution(near, warm=warm)
+    assert_allclose(again.warm[0][0], warm[0][0], rtol=1e-12)
+    assert near.definitions is structure.definitions
+    x, z = np.linspace(-1.0, 1.0, program.q.size), np.linspace(0.0, 1.0, structure.n_rows)
+    every = near.multipliers(x, z)
+    residual = near.program.P @ x + near.program.q - near.program.A.T @ every
+    assert_allclose(residual[near.eliminated.columns], 0.0, atol=1e-12 * np.abs(every).max())
 
 
 def test_what_was_computed_from_the_rows_is_kept_for_the_same_rows_only():

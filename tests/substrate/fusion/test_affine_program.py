@@ -65,16 +65,16 @@ def test_bounds_such_as_a_maximum_are_found_lowered_and_balanced():
     program, bounds = fold.program, fold.program.bounds
     assert bounds.columns.size == 3  # one per component
     x = np.random.default_rng(0).normal(size=program.q0.size)
-    low = bounds.lowered(x)
+    low = bounds.lower(x)
     slack = (program.h - program.G @ low)[bounds.rows]
     assert_allclose(np.minimum.reduceat(slack, bounds.starts), 0.0, atol=1e-14)
     assert (np.delete(low, bounds.columns) == np.delete(x, bounds.columns)).all()
     dual = np.random.default_rng(1).random(program.b.size + program.h.size)
     q = program.linear((2.0, 0.0))
-    balanced = bounds.balanced(q, dual, program.b.size, slack)
+    balanced = bounds.balance(q, dual, program.b.size, slack)
     r = q + program.G.T @ balanced[program.b.size :]
     assert_allclose(r[bounds.columns], 0.0, atol=1e-15)
-    empty = bounds.balanced(q, np.zeros_like(dual), program.b.size, program.h - program.G @ low)
+    empty = bounds.balance(q, np.zeros_like(dual), program.b.size, program.h - program.G @ low)
     assert_allclose((q + program.G.T @ empty[program.b.size :])[bounds.columns], 0.0, atol=1e-15)
 
 

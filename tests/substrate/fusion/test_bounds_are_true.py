@@ -8,7 +8,7 @@ from sampled_cases import first
 from substrate import Machine, Substrate, fuse
 from substrate.fusion.fold import never_negative
 from substrate.fusion.fuse import _fold
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
 from substrate.penalized.l1.active_set import solve_l1
 from substrate.penalized.variation.active_rows import solve_maximal_variation
@@ -144,7 +144,7 @@ def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
         (lambda s: cp.max(s.f()), False),
     ):
         machine, rho, held = lasso(penalty)
-        assert never_negative(_fold(machine, rho, checked_validation(machine, *held)).program) == known
+        assert never_negative(_fold(machine, rho, check_validation(machine, *held)).program) == known
 
 
 @pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])

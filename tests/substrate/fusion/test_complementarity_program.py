@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from substrate.errors import SolverError
-from substrate.fusion.complementarity_program import _Program
+from substrate.fusion.complementarity_program import _ComplementarityModel
 
 
 def _ended(status, points=1):
@@ -19,18 +19,18 @@ def _ended(status, points=1):
 @pytest.mark.parametrize("status", ["optimal", "gaplimit", "timelimit"])
 def test_an_ending_with_a_point_is_reported_and_the_limit_reaches_scip(status):
     program, asked = _ended(status)
-    assert _Program.run(program, 7.0) == status
+    assert _ComplementarityModel.run(program, 7.0) == status
     assert asked == {"limits/time": 7.0}
 
 
 def test_an_interrupt_that_scip_takes_for_its_own_is_raised():
     program, _ = _ended("userinterrupt")
     with pytest.raises(KeyboardInterrupt):
-        _Program.run(program, 7.0)
+        _ComplementarityModel.run(program, 7.0)
 
 
 @pytest.mark.parametrize(("status", "points"), [("timelimit", 0), ("unbounded", 1)])
 def test_other_endings_are_errors(status, points):
     program, _ = _ended(status, points)
     with pytest.raises(SolverError, match=f"SCIP ended with {status} and {points} points"):
-        _Program.run(program, 7.0)
+        _ComplementarityModel.run(program, 7.0)

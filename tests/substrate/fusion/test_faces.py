@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from substrate.fusion.faces import Faces, bound_beyond, outer_ends
+from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from tests.oracles.joint_machines import lines, rows, sparse_ridge, store_of, two_groups
 
 EVERY = ((0.0, np.inf), (0.0, np.inf))
@@ -32,7 +32,7 @@ def test_the_bound_beyond_the_box_is_exact_where_nothing_changes():
     found = faces.bound(edge, (0,)).value
     least = (0.3 + 1.0 - 0.25) ** 2
     assert 0.99 * least <= found <= least
-    lower, covered = bound_beyond(faces, 0.06, 200)
+    lower, covered = bound_beyond_box(faces, 0.06, 200)
     assert covered == (0, 1)
     assert 0.06 <= lower <= 0.09
 
@@ -43,10 +43,10 @@ def test_a_face_that_is_too_near_gives_no_false_bound():
     faces = Faces.of(store, EVERY, ((0.0, 1.0), (0.0, 1.0)))
     found = faces.bound([store.add((1.0, 1.0))], (0, 1)).value
     assert 0.0 <= found <= 0.09
-    lower, covered = bound_beyond(faces, 0.0899, 200)
+    lower, covered = bound_beyond_box(faces, 0.0899, 200)
     assert covered == (0,)  # one weight alone may grow, as long as the other one is at most 1
     assert 0.0899 <= lower <= 0.64
-    assert bound_beyond(faces, 1.0, 200) == (np.inf, ())
+    assert bound_beyond_box(faces, 1.0, 200) == (np.inf, ())
 
 
 def test_a_penalty_that_may_be_negative_is_not_followed_to_infinity():

@@ -93,6 +93,70 @@ def test_two_weights():
     assert "cover" in dict(hole.check().record)["proved"]
 
 
+def tube(rows=10, seed=0):
+    """A tube of width eps, with the weight C of what is outside: its machine, and rows that validate."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(2 * rows, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=2 * rows)
+    s, slack = Substrate(RBF(1.0), X[:rows], y[:rows]), cp.Variable(rows, nonneg=True)
+    C, eps = (cp.Parameter(nonneg=True, name=name, value=2.0) for name in ("C", "eps"))
+    rule = cp.abs(s.e) <= eps + slack
+    return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(slack), subject_to=[rule]), (X[rows:], y[rows:])
+
+
+@pytest.mark.parametrize(("over", "gap"), [(("eps",), 0.05), (("C", "eps"), 0.4)], ids=["eps", "C and eps"])
+def test_parameters_in_constraints(over, gap, tmp_path, monkeypatch):
+    machine, (X, y) = tube()
+    box = {"C": (0.5, 5.0), "eps": (0.01, 0.6)}
+    best = fuse(machine, over=over, validation=(X, y), gap=gap, box={name: box[name] for name in over})
+    best.proof.save(tmp_path / "proof.npz")
+    shares = np.random.default_rng(0).uniform(size=(12, 2))
+    tried = [{"C": 0.5 + 4.5 * c if "C" in over else 2.0, "eps": 0.01 + 0.59 * t} for c, t in shares.tolist()]
+    errors = [float(np.mean((y - machine.solve(**values).predict(X)) ** 2)) for values in tried]
+    without_solvers(monkeypatch)
+    proof = FusionProof.load(tmp_path / "proof.npz")
+    certificate = proof.check()
+    assert certificate.holds, str(certificate)
+    assert proof.placed == (len(over) - 1,)
+    assert min(errors) >= proof.lower_bound * (1.0 - 1e-9)
+    if len(over) == 1:
+        pytest.importorskip("flint")
+        assert proof.prove().holds
+    assert not replace(proof, cells=proof.cells[1:]).check().holds
+    if len(over) == 2:
+        turned = proof.columns.copy()
+        turned[0] = turned[0, ::-1]
+        assert "not those of a simplex" in dict(replace(proof, columns=turned).check().record)["proved"]
+    longer = tuple(replace(fold, both=replace(fold.both, b_steps=3.0 * fold.both.b_steps)) for fold in proof.folds)
+    assert not replace(proof, folds=longer).check().holds
+
+
+def test_a_dual_point_of_one_corner_proves_nothing_of_the_range():
+    """The smallest over the corners counts: the first one alone would state a bound above the truth, which is one."""
+    from substrate.fusion import fusion_proof
+    from substrate.fusion.fused_family import FusedFamily
+
+    x, r = cp.Variable(), cp.Parameter(nonneg=True, name="r")
+    problem, validation = cp.Problem(cp.Minimize((x - 3.0) ** 2), [x <= r]), (x - 1.6) ** 2 + 1.0
+    proof = fuse_problem(problem, {r: (1.0, 2.0)}, validation, gap=0.05).proof
+    assert proof.check().holds
+    fold, family = proof.folds[0], FusedFamily(problem, [r], validation)
+    first = proof.thetas[proof.columns[0], 0]
+    number = [int(column) for column in fold.places[:, 0]].index(0)
+    s = float(fold.places[number, 1])
+    point = family.both.at((float(first[0]),)).solve((1.0 / s,))
+    forged = fold.fused.copy()
+    forged[number] = np.concatenate(point)
+    changed = replace(proof, folds=(replace(fold, fused=forged),))
+    program = fusion_proof._ProgramInBalls(fold.both, fusion_proof.Double)
+    n = fold.both.q.shape[1]
+    bounds = program.lower_bounds(np.array([1.0, 1.0 / s]), forged[number, :n], forged[number, n:], first[:, None])
+    values = [(3.0 - end) ** 2 for end in first]
+    h = [s * (bound - value) for bound, value in zip(bounds, values, strict=True)]
+    assert max(h) > 1.0 > min(h)
+    assert fusion_proof._lower_bound(changed, fusion_proof.Double) <= 1.0
+
+
 def spoilt(proof, name, change):
     fold = proof.folds[0]
     changed = getattr(fold, name).copy()
@@ -131,7 +195,7 @@ def test_other_files_are_refused(fused, tmp_path):
 
     X = np.linspace(0.0, 1.0, 8)[:, None]
     LSSVMRegressor(RBF(1.0)).fit(X, X[:, 0]).save(tmp_path / "model.npz")
-    with pytest.raises(DataError, match="no proof of a fusion"):
+    with pytest.raises(DataError, match="not a saved proof of a fusion"):
         check_fusion(tmp_path / "model.npz")
     proof = replace(fused[0].proof, thetas=fused[0].proof.thetas[:-1])
     with pytest.raises(DataError, match="do not fit together"):

@@ -293,7 +293,7 @@ def test_arguments_that_contradict_each_other_are_refused():
         (("zeta", "zeta"), {}, "named twice"),
         (("zeta", "nothing"), {}, r"no parameter 'nothing'; it has \['tau', 'zeta'\]"),
         (("zeta", 3), {}, "cvxpy.Parameters or their names, received 3"),
-        ({"zeta": 1, "tau": 2}, {}, "several parameters are fused as a tuple"),
+        ({"zeta": 1, "tau": 2}, {}, "give several parameters as a tuple"),
     ):
         with pytest.raises(DeclarationError, match=words):
             fuse(machine, over=over, validation=held, **options)
@@ -338,7 +338,7 @@ def test_a_penalty_that_never_vanishes_needs_an_upper_end():
     one, two = cp.Parameter(nonneg=True, name="one"), cp.Parameter(nonneg=True, name="two")
     loss = 0.5 * cp.sum_squares(s.e) + one * cp.norm1(s.e) + two * cp.sum(cp.pos(s.f()))
     machine = Machine(s, minimize=0.5 * s.squared_norm + loss)
-    with pytest.raises(DeclarationError, match=r"does not vanish .* box="):
+    with pytest.raises(DeclarationError, match=r"do not vanish .* box="):
         fuse(machine, over=(one, two), validation=(X, y))
     found = fuse(machine, over=(one, two), validation=(X, y), box={one: (0.0, 2.0), two: (0.0, 2.0)}, gap=0.1)
     assert found.proved_on == {"one": (0.0, 2.0), "two": (0.0, 2.0)}

@@ -183,4 +183,4 @@ def test_an_inexact_minimum_costs_what_it_may_change():
     """Next to a the one-sided bound is h_a - s D_aa: D_aa is more than rounding where x_a is far from feasible."""
     near, far = [(1.0, 1.0)], [(1.0, 3.0)]
     assert bound_one_side(near, far, 0.5, 0.2) <= 1.0
-    assert bound_one_side(near, far, 0.5, 0.2, own=0.2) <= 0.8
+    assert bound_one_side(near, far, 0.5, 0.2, own_bound=0.2) <= 0.8

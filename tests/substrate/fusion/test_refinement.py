@@ -11,8 +11,8 @@ from sampled_cases import first
 from substrate import Machine, Substrate
 from substrate.errors import SolverError
 from substrate.fusion.fuse import _fold
-from substrate.fusion.refinement import refined
-from substrate.fusion.validation import checked_validation
+from substrate.fusion.refinement import refine
+from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise
 from substrate.penalized.homotopy.chord_certificate import interval_bounds
 
@@ -28,14 +28,14 @@ def fold(seed=0, n=12, d=2, n_val=8):
     s = Substrate(Componentwise(RBF(1.5)), X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
-    return _fold(machine, rho, checked_validation(machine, V, w))
+    return _fold(machine, rho, check_validation(machine, V, w))
 
 
 @pytest.mark.parametrize("seed", first(1, range(2)))
 def test_the_bound_holds_at_every_value_between_the_knots(seed):
     """Sixty solves of their own between the knots, none below the bound of its interval."""
     one = fold(seed)
-    found = refined([one], 1e-2, 200, quiet)
+    found = refine([one], 1e-2, 200, quiet)
     bounds, _ = interval_bounds(*one.track(found.values).quadratics())
     places = np.linspace(0.0, found.values.size - 1.000001, 60)
     for place in places:
@@ -48,7 +48,7 @@ def test_the_bound_holds_at_every_value_between_the_knots(seed):
 
 def test_the_path_starts_at_zero_and_ends_where_nothing_changes():
     one = fold()
-    found = refined([one], 1e-3, 200, quiet)
+    found = refine([one], 1e-3, 200, quiet)
     assert found.complete
     assert found.values[0] == 0.0
     last = float(found.values[-1])
@@ -65,8 +65,8 @@ def test_no_knot_lies_off_the_path():
     s = Substrate(Componentwise(RBF(1.0)), X, y)
     rho = cp.Parameter(nonneg=True, name="rho")
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
-    one = _fold(machine, rho, checked_validation(machine, V, w))
-    found = refined([one], 1e-5, 300, quiet)
+    one = _fold(machine, rho, check_validation(machine, V, w))
+    found = refine([one], 1e-5, 300, quiet)
     assert found.stop == "the gap of 1e-05 is met"
     for value in found.values:
         knot = one.knots[float(value)]
@@ -78,7 +78,7 @@ def test_no_knot_lies_off_the_path():
 def test_a_tampered_knot_shows_in_the_bound(what):
     """Moved points do not solve their programs: their gap grows and the bound drops, or the error is worse."""
     one = fold()
-    found = refined([one], 1e-3, 200, quiet)
+    found = refine([one], 1e-3, 200, quiet)
     value = float(found.values[found.best])
     knot = one.knots[value]
     moved = getattr(knot, what).copy()
@@ -95,7 +95,7 @@ def test_a_tampered_knot_shows_in_the_bound(what):
 def test_a_swapped_path_does_not_pass():
     """The knots of another data set, put in place of ours, are not optimal for our program."""
     one, other = fold(0), fold(1)
-    found = refined([one], 1e-3, 100, quiet)
+    found = refine([one], 1e-3, 100, quiet)
     for value in found.values[1:4]:
         other.solve(float(value))
         foreign = other.knots[float(value)]
@@ -105,7 +105,7 @@ def test_a_swapped_path_does_not_pass():
 
 def test_two_folds_search_their_common_knots():
     folds = [fold(0), fold(1, n=10)]
-    found = refined(folds, 5e-2, 300, quiet)
+    found = refine(folds, 5e-2, 300, quiet)
     assert found.stop == "the gap of 0.05 is met"
     assert found.solves == 2 * found.values.size
     expected = [
@@ -126,13 +126,13 @@ def test_a_failing_solver_ends_the_search_with_what_is_known(monkeypatch):
         return solve(value)
 
     monkeypatch.setattr(one.program, "solve", failing)
-    found = refined([one], 1e-9, 300, quiet)
+    found = refine([one], 1e-9, 300, quiet)
     assert found.stop == "a solver failed: out of luck"
     assert found.values.size > 2
     count[0] = 100
     one.knots.clear()
     with pytest.raises(SolverError, match="out of luck"):
-        refined([one], 1e-9, 300, quiet)
+        refine([one], 1e-9, 300, quiet)
 
 
 def test_an_interruption_before_anything_is_known_is_passed_on(monkeypatch):
@@ -143,12 +143,12 @@ def test_an_interruption_before_anything_is_known_is_passed_on(monkeypatch):
 
     monkeypatch.setattr(one.program, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        refined([one], 1e-3, 100, quiet)
+        refine([one], 1e-3, 100, quiet)
 
 
 def test_rounding_ends_a_search_that_asks_for_too_much():
     one = fold()
-    found = refined([one], 1e-15, 2000, quiet)
+    found = refine([one], 1e-15, 2000, quiet)
     assert found.stop == "the intervals have collapsed to rounding"
     assert found.solves < 1000
     assert found.lower_bound >= found.squares.min() * (1.0 - 1e-4)
@@ -156,6 +156,6 @@ def test_rounding_ends_a_search_that_asks_for_too_much():
 
 def test_an_infinite_sensitivity_leaves_no_bound():
     one = replace(fold(), sigma=np.inf)
-    found = refined([one], 1e-2, 300, quiet)
+    found = refine([one], 1e-2, 300, quiet)
     assert found.lower_bound == -np.inf
     assert found.stop == "the best knot of a grid is settled"

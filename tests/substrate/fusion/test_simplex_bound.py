@@ -121,7 +121,7 @@ def test_inexact_knots_only_weaken_the_bound():
     at = [(1.0, 1.0), (2.0, 1.0), (1.0, 2.0)]
     program = rough.folds[0].program
     other = program.solve((1.05, 0.95))
-    rough._kept(at[0], [program.knot(at[0], other.x, other.dual)])
+    rough._keep(at[0], [program.knot(at[0], other.x, other.dual)])
     bounds = [simplex_bound(store, [store.add(corner) for corner in at]).value for store in (exact, rough)]
     assert rough.knots[0][0].gap > 1e3 * exact.knots[0][0].gap
     assert bounds[1] < bounds[0]

@@ -156,7 +156,7 @@ def test_folds_are_those_of_scikit_learn(cv, splitter):
     for machine, known, (train, test) in zip(machines, sets, splitter.split(X), strict=True):
         assert_array_equal(machine.substrates[0].y, y[train])
         assert_array_equal(known.X, X[test])
-        assert_array_equal(known.known, y[test])
+        assert_array_equal(known.stacked_targets, y[test])
 
 
 def test_folds_of_classes_are_stratified():
@@ -170,7 +170,7 @@ def test_folds_of_classes_are_stratified():
     _, sets, _ = folds_of(classes, (X, labels), 2, None)
     for known, (_, test) in zip(sets, StratifiedKFold(2).split(X, labels), strict=True):
         assert_array_equal(known.X, X[test])
-        assert_array_equal(np.unique(known.known), [-1.0, 1.0])
+        assert_array_equal(np.unique(known.stacked_targets), [-1.0, 1.0])
 
 
 def test_folds_of_outputs_by_name():

@@ -154,4 +154,4 @@ def test_other_errors_are_not_ends():
     with pytest.raises(ZeroDivisionError):
         searched(fails_at=9, error=ZeroDivisionError())
     with pytest.raises(SolverError):
-        end_by(SolverError("nothing"), found=False)
+        end_by(SolverError("nothing"), has_point=False)
