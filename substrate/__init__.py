@@ -17,6 +17,7 @@ __all__ = [
     "LinearOperator",
     "LinearPart",
     "Machine",
+    "Measure",
     "ProblemFusion",
     "Result",
     "Substrate",
@@ -35,7 +36,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
+    if name in ("LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

@@ -110,7 +110,7 @@ def _are_errors(expression: Any, s: Substrate) -> bool:
     """Whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
     leaf, *further = expression.variables()
     fitted_leaves = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
-    if further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:
+    if s.y is None or further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:
         return False
     kept, size = leaf.value, float(np.abs(s.y).max()) or 1.0
     is_same = []

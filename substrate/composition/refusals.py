@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.rows import ACCURATE, VALUES, spread_of
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.outputs import Outputs
@@ -104,19 +104,23 @@ def refuse_parameters(problem: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuestionedOutput:
-    """Fitted values F x (columns of the program; constants apart), the targets, and what ``predict`` returns now."""
+    """Fitted values F x (columns of the program; constants apart), the targets, and what ``predict`` returns now.
+
+    Without targets, y is None, and the unit is the spread of the fitted values.
+    """
 
     columns: IntegerArray
     F: Array
-    y: Array
+    y: Array | None
     fitted: Callable[[], Array]
     about: str
 
     def scale(self, weights: Array) -> tuple[float, float]:
         """The spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
-        spread, rounding = spread_of(self.y, weights)
+        targets = self.fitted() if self.y is None else self.y
+        spread, rounding = spread_of(targets, weights)
         if spread <= rounding:
-            rounding = ACCURATE * (float(np.abs(self.y).max()) or 1.0)
+            rounding = ACCURATE * (float(np.abs(targets).max()) or 1.0)
         return spread, rounding
 
 
@@ -190,5 +194,7 @@ def _make_output(
         total = np.asarray(np.sum(values, axis=0))
         return total[:, column] if total.ndim == 2 else total
 
+    if first.y is None:
+        about = about.replace(FITTED, VALUES) if about.startswith(FITTED) else f"{VALUES}: {about}"
     y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
     return QuestionedOutput(columns=np.concatenate(places), F=np.hstack(blocks), y=y, fitted=fit_values, about=where)

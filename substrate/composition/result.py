@@ -10,13 +10,12 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import BoxIntegral, Functional, LinearOperator, rows_of
+from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
-from substrate.kernels.integrals import checked_boxes
 from substrate.solvers import SolverRecord
 
 __all__ = ["Further", "KernelExpansion", "Result"]
@@ -107,9 +106,11 @@ class KernelExpansion:
         return self._read(self.substrate.resolve_operator(operator), real_points(X))
 
     def integral(self, boxes: Any) -> Array:
-        """The integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2)."""
-        self.substrate.kernel.refuse_integrals()
-        return self._read(BoxIntegral(), rows_of(checked_boxes(boxes, self.substrate.X.shape[1])))
+        """The integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2); or against measures.
+
+        Where the kernel has no closed form it is a sum of values; see :meth:`substrate.Substrate.integral`.
+        """
+        return self._read(*self.substrate.resolve_integral(boxes))
 
     def _read(self, functional: Functional, points: Array) -> Array:
         constant = functional.apply_to_constant(points)
@@ -181,7 +182,7 @@ class Result:
         return self._only("derivative").derivative(X, orders)
 
     def integral(self, boxes: Any) -> Array:
-        """The integral of f over boxes, of a machine with one substrate."""
+        """The integral of f over boxes or against measures, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:

@@ -32,7 +32,7 @@ from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.linear_operators import add_lengths, evaluation_points
+from substrate.composition.linear_operators import MeasureIntegral, add_lengths, evaluation_points
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
 from substrate.composition.span import SubstrateSpan
@@ -140,7 +140,9 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
         for reading, own in zip(span.readings, points, strict=True)
     )
     order = max(reading.operator.largest_order if reading.operator else 0 for reading in span.readings)
-    return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p
+    measures = [reading.operator for reading in span.readings if isinstance(reading.operator, MeasureIntegral)]
+    added = relative_rounding(2.0 * max((integral.terms_of_each for integral in measures), default=0))
+    return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p + added
 
 
 def _uncancelled(span: SubstrateSpan) -> Array:
