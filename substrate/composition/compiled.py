@@ -185,7 +185,7 @@ class CompiledSubstrate:
         norm = self.span.squared_norm(a)
         own_coefficients, *further_coefficients = self.span.parts(a)
         further = tuple(map(Further.of, self.span.readings[1:], further_coefficients))
-        return KernelExpansion(
+        expansion = KernelExpansion(
             substrate=s,
             alpha=s.signs * own_coefficients,
             b=b,
@@ -195,6 +195,9 @@ class CompiledSubstrate:
             maximal_variation=variation,
             further=further,
         )
+        if s.observed is None:
+            return expansion
+        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""

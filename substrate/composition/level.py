@@ -32,6 +32,7 @@ from substrate.composition.linear_operators import (
     sum_operators,
 )
 from substrate.composition.measures import Measure, are_measures, checked_measures
+from substrate.composition.observations import Observations
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
@@ -80,6 +81,12 @@ class Substrate(Term):
     name
         What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
         its name, see :class:`~substrate.Machine`.
+    observed
+        What y was observed of f, where that is not its values at X: ``{0: 1}`` for derivatives of these orders by
+        column, a :class:`~substrate.LinearOperator`, ``"integral"`` with boxes of shape (m, d, 2) or measures in the
+        place of X, ``"average"`` with a list of arrays of points; or a list of kinds, with X and y then lists of the
+        same length: ``Substrate(kernel, [X, Z], [y, slopes], observed=["value", {0: 1}])``. ``s.e`` has all errors in
+        this order.
 
     Examples
     --------
@@ -107,14 +114,24 @@ class Substrate(Term):
         span: str = "mentioned",
         basis: Any = None,
         name: str | None = None,
+        observed: Any = None,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise DeclarationError(f"name must be text that is not empty, received {name!r}")
         self.name = name
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+        #: What was observed where that is not f at the rows of X.
+        self.observed: Observations | None = None
+        if observed is not None:
+            if task != "regression":
+                raise DeclarationError(f"observed= is for task='regression', received task={task!r}")
+            self.observed = Observations.of(X, y, observed)
+            X, y = self.observed.points, self.observed.values
         #: The names of the columns of a data frame, by which derivatives may ask for them.
         self.column_names: tuple[str, ...] = tuple(map(str, getattr(X, "columns", ())))
+        if self.observed is not None:
+            self.column_names = self.observed.column_names
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
@@ -138,8 +155,11 @@ class Substrate(Term):
             self.basis, self.described = basis_vectors(basis, self.kernel, self.X, targets)
         self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
         self._rows: Array | None = None
-        self._holders: list[PlaceHolder] = []
         self._latest: Callable[[PlaceHolder], Any] | None = None
+        self._holders: list[PlaceHolder] = []
+        self._errors: Any = None
+        if self.observed is not None:
+            _ = self.e  # refuses what the kernel has no derivatives or integrals for
 
     @property
     def n(self) -> int:
@@ -154,7 +174,8 @@ class Substrate(Term):
     @property
     def columns(self) -> tuple[int, ...]:
         """The number of columns of y as a shape: () for one target per point, (m,) for m columns."""
-        return () if self.y is None else tuple(self.y.shape[1:])
+        targets = self.y if self.observed is None else self.observed.targets
+        return () if targets is None else tuple(targets.shape[1:])
 
     @property
     def signs(self) -> Array:
@@ -198,7 +219,11 @@ class Substrate(Term):
 
     @property
     def e(self) -> Any:
-        """The errors: y - f, or 1 - y∘f in classification."""
+        """The errors: y - f, or 1 - y∘f in classification; of observations, y less what f has for them."""
+        if self.observed is not None:
+            if self._errors is None:
+                self._errors = cp.Constant(self.observed.targets, name="y") - self.observed.read(self)
+            return self._errors
         if self.y is None:
             raise DeclarationError("the substrate has no targets, so f has no errors: write terms in s.f(), or give y")
         return self.errors(None, self.y)

@@ -241,6 +241,7 @@ class Machine:
             certificate=self.certificate(),
             solver_record=self._record,
             outputs=self.outputs,
+            declared=(self._objective, len(self._given)),
         )
 
     def certificate(self) -> Certificate:

@@ -13,6 +13,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.reading import Reading, inner_products
+from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, LinearPart, Term
 from substrate.errors import DeclarationError
 from substrate.kernels.base import row_blocks
@@ -145,6 +146,8 @@ class Result:
     certificate: Certificate
     solver_record: SolverRecord
     outputs: InitVar[Outputs]
+    #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
+    declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
     #: The fitted terms of each output by its name; None is that of the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart, ...]] = field(init=False)
 
@@ -188,6 +191,33 @@ class Result:
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """What a linear operator makes of f at the rows of X, of a machine with one substrate."""
         return self._only("apply").apply(operator, X)
+
+    def leave_one_out(self) -> Array:
+        """The errors of the machine without each observation at that observation, of a machine of least squares.
+
+        In closed form, for the parameters it was solved with: ``s.e`` of a machine of one substrate that minimises
+        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights and further squares. Observations may be
+        derivatives or integrals, see ``observed`` of :class:`~substrate.Substrate`.
+        """
+        return self._squared_rows("leave_one_out").leave_one_out()
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+        """Lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
+
+        ``method`` is ``"conformal"``, ``"jackknife+"``, ``"jackknife-minmax"`` or ``"gaussian"``. The guarantees are
+        those of :mod:`substrate.uncertainty`, for exchangeable values of equal weight; observations of another kind,
+        and squares that are none, are taken as fixed.
+        """
+        return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
+
+    def _squared_rows(self, name: str) -> SquaredRows:
+        expansion = self._only(name)
+        if self.declared is None:
+            raise DeclarationError(
+                f"{name} needs the machine itself, which a result from a file does not hold; solve it"
+            )
+        objective, constraints = self.declared
+        return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
 
     def _only(self, name: str) -> KernelExpansion:
         if len(self.expansions) != 1:

@@ -290,10 +290,10 @@ def _part(
         return None
     shifts, places = [], []
     for holder in compiled.mentioned:
+        if holder.role == "squared_norm" or (holder.role == "b" and not compiled.span.balanced):
+            continue  # b is a variable of its own where nothing is centred
         if holder.role in ("norm", "alpha", "b", "component"):
             return None
-        if holder.role == "squared_norm":
-            continue
         place = _representers(compiled, holder)
         if place is None or id(holder.leaf) not in shifted.starts:
             return None
