@@ -63,11 +63,9 @@ class AllRows:
             return None
         s = self.compiled[0].substrate
         squares = collect_squares(self.objective, s)
-        if (
-            squares is None
-            or not squares.squares
-            or not all(_are_errors(argument, s) for _, argument in squares.squares)
-        ):
+        if squares is None or squares.constant or not squares.squares:
+            return None
+        if not all(_are_errors(argument, s) for _, argument in squares.squares):
             return None
         errors = sum(weight for weight, _ in squares.squares)
         return (squares.norm, errors) if min(squares.norm, errors) > 0.0 else None

@@ -16,7 +16,7 @@ def cloud():
 
 
 def one_class(s, rho, nu=0.2):
-    """[Scholkopf2001b]: most of the rows are above rho."""
+    """Most of the rows are above rho."""
     return 0.5 * s.squared_norm - rho + cp.sum(cp.pos(rho - s.f())) / (nu * s.n)
 
 
