@@ -14,8 +14,8 @@ from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.squares import SquaredRows
-from substrate.composition.terms import FittedPart, LinearPart, Term
-from substrate.errors import DeclarationError
+from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import row_blocks
 from substrate.solvers import SolverRecord
 
@@ -146,17 +146,23 @@ class Result:
     certificate: Certificate
     solver_record: SolverRecord
     outputs: InitVar[Outputs]
+    #: ``"classification"`` where labels are predicted.
+    task: str | None = None
     #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
     #: The fitted terms of each output by its name; None is that of the only one.
-    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart, ...]] = field(init=False)
+    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
         fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.terms.items()}
         object.__setattr__(self, "fitted", fitted)
 
-    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart:
-        return term.at_present_value() if isinstance(term, LinearPart) else self[term]
+    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart | FittedTerm | One:
+        if isinstance(term, WeightedTerm):
+            return FittedTerm(term, self._fitted_term(term.base))
+        return (
+            term if isinstance(term, One) else term.at_present_value() if isinstance(term, LinearPart) else self[term]
+        )
 
     def __getitem__(self, substrate: Any) -> KernelExpansion:
         named = isinstance(substrate, str)
@@ -168,8 +174,24 @@ class Result:
         raise KeyError("this substrate is not part of the machine")
 
     def predict(self, X: Any) -> Any:
-        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
-        values = {name: _total([term.predict(X) for term in terms]) for name, terms in self.fitted.items()}
+        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names.
+
+        Outputs on different inputs take a dict of their rows by name. With ``task="classification"`` these are labels:
+        -1 and +1 by the sign of one output, or the name (of columns the number) of the largest of several.
+        """
+        values = self.decision_function(X)
+        if self.task != "classification":
+            return values
+        if not isinstance(values, dict):
+            return np.argmax(values, axis=1) if values.ndim == 2 else np.where(values < 0.0, -1.0, 1.0)
+        return np.array(list(values))[np.argmax(np.column_stack(list(values.values())), axis=1)]
+
+    def decision_function(self, X: Any) -> Any:
+        """The machine's values at the rows of X, also where it predicts labels."""
+        if isinstance(X, Mapping) and set(X) != set(self.fitted):
+            raise DataError(f"the rows by output are those of {sorted(map(str, X))}, the outputs {list(self.fitted)}")
+        rows = X if isinstance(X, Mapping) else dict.fromkeys(self.fitted, X)
+        values = {name: _total([term.predict(rows[name]) for term in terms]) for name, terms in self.fitted.items()}
         return values.get(None, values)
 
     def component(self, part: int, X: Any) -> Array:
@@ -231,4 +253,6 @@ class Result:
 
 
 def _total(values: list[Array]) -> Array:
-    return np.asarray(np.sum(values, axis=0))
+    if any(part.ndim == 2 for part in values):
+        values = [part if part.ndim == 2 else part[:, None] for part in values]
+    return np.asarray(sum(values))

@@ -117,7 +117,7 @@ def _solve(
 ) -> ValidatedMachine:
     given: dict[str, Any] = dict(candidate.values)
     results = [machine.solve(**given) for machine in machines]
-    predicted = [result.predict(known.X) for result, known in zip(results, sets, strict=True)]
+    predicted = [result.decision_function(known.X) for result, known in zip(results, sets, strict=True)]
     errors = np.concatenate([known.errors(values) for known, values in zip(sets, predicted, strict=True)])
     total = sum(known.total(values) for known, values in zip(sets, predicted, strict=True))
     if len(machines) == 1 and machines[0] is final:
