@@ -33,12 +33,16 @@ __all__ = [
     "MeasureIntegral",
     "OperatorTerm",
     "add_lengths",
+    "bound_rounding",
     "evaluation_points",
     "has_integrals",
     "inner_product_matrix",
     "rows_of",
     "sum_operators",
 ]
+
+#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
+_DERIVATIVES = 8.0
 
 #: The most terms of integrals that are read together.
 _MOST_TERMS = 2_000
@@ -288,8 +292,8 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
     if isinstance(left, MeasureIntegral):
         blocks = []
-        for rows in left.split(P):
-            weights, terms, at = left.take_apart(P[rows])
+        for part in left.split(P):
+            weights, terms, at = left.take_apart(P[part])
             blocks.append(weights @ inner_product_matrix(kernel, terms, at, right, Q))
         return np.vstack(blocks)
     if isinstance(right, MeasureIntegral):
@@ -316,6 +320,23 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
                 values = kernel(at, against)
             total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
     return total
+
+
+def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, Any]]) -> float:
+    """Return the rounding of inner products of what is read, in units of the lengths of both (:func:`add_lengths`).
+
+    ``readings`` are operators with their points; None stands for values.
+    """
+    given = list(readings)
+    p = max(
+        float(kernel.rounding(at if operator is None else evaluation_points(operator, at))) for operator, at in given
+    )
+    operators = [operator for operator, _ in given if operator is not None and operator is not VALUE]
+    if not operators:
+        return p
+    order = max(operator.largest_order for operator in operators)
+    added = max((operator.terms_of_each for operator in operators if isinstance(operator, MeasureIntegral)), default=0)
+    return _DERIVATIVES * 2.0 ** max(order, 1) * p + relative_rounding(2.0 * added)
 
 
 def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:

@@ -180,7 +180,8 @@ def _make_output(
     """Return the question of one output, or of one substrate where no terms are given; constants are left out."""
     first = compiled[0].substrate
     given = terms or [substrate.substrate for substrate in compiled]
-    places, blocks, readers = [], [], []
+    places, blocks = [], []
+    readers: list[tuple[Array, Callable[[], Array]]] = []
     for base in dict.fromkeys(map(base_of, given)):
         if isinstance(base, One):
             continue

@@ -12,6 +12,7 @@ from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
+from substrate.composition.power import bound_power
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
@@ -112,6 +113,15 @@ class KernelExpansion:
         Where the kernel has no closed form it is a sum of values; see :meth:`substrate.Substrate.integral`.
         """
         return self._read(*self.substrate.resolve_integral(boxes))
+
+    def power(self, X: Any) -> Array:
+        """How far, over a norm, a function with the same observations can be from the one of least norm at rows of X.
+
+        An upper bound of the power function: where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
+        of norm at most R with these observations is within ``power(X) * sqrt(R**2 - squared_norm)``; see
+        :mod:`substrate.composition.power`.
+        """
+        return bound_power(self.substrate, X)
 
     def _read(self, functional: Functional, points: Array) -> Array:
         constant = functional.apply_to_constant(points)
@@ -240,6 +250,10 @@ class Result:
             )
         objective, constraints = self.declared
         return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
+
+    def power(self, X: Any) -> Array:
+        """The power function of the observations at the rows of X, of a machine with one substrate."""
+        return self._only("power").power(X)
 
     def _only(self, name: str) -> KernelExpansion:
         if len(self.expansions) != 1:

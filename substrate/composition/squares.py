@@ -92,7 +92,7 @@ class _RowsOfObservations:
     @property
     def diagonal(self) -> Array:
         """Return the entries of the inverse's diagonal that belong to these rows."""
-        return self.whole.diagonal[self.rows]
+        return np.asarray(self.whole.diagonal[self.rows])
 
     @property
     def represent(self) -> Callable[[Any], Array]:

@@ -59,7 +59,7 @@ class Term:
         return self + -1.0 * _as_term(other)
 
     def __rsub__(self, other: Any) -> "TermSum":
-        return -self + other
+        return (-self).__add__(other)
 
     def __mul__(self, factor: Any) -> "Term":
         if isinstance(factor, numbers.Real) and not isinstance(factor, bool):

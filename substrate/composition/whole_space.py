@@ -32,7 +32,7 @@ from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.linear_operators import MeasureIntegral, add_lengths, evaluation_points
+from substrate.composition.linear_operators import add_lengths, bound_rounding
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
 from substrate.composition.span import SubstrateSpan
@@ -47,8 +47,8 @@ _ENTRIES = 20_000_000
 _SAME = 1e-12
 #: Roundings for each reading in a row that combines several, by sums or by a decomposition.
 _COMBINED = 10.0
-#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
-_DERIVATIVES = 8.0
+#: Inner products of components lose so many times what those of the whole lose.
+_COMPONENTS = 16.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,14 +135,8 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
         G = np.empty((every.shape[0], every.shape[0]))
         kernel.fill_carefully(every, every, G)
         return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
-    p = max(
-        float(kernel.rounding(evaluation_points(reading.operator, own) if reading.operator else own))
-        for reading, own in zip(span.readings, points, strict=True)
-    )
-    order = max(reading.operator.largest_order if reading.operator else 0 for reading in span.readings)
-    measures = [reading.operator for reading in span.readings if isinstance(reading.operator, MeasureIntegral)]
-    added = relative_rounding(2.0 * max((integral.terms_of_each for integral in measures), default=0))
-    return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p + added
+    rounding = bound_rounding(kernel, ((r.operator, own) for r, own in zip(span.readings, points, strict=True)))
+    return span.matrix(), rounding if plain or any(r.operator for r in span.readings) else _COMPONENTS * rounding
 
 
 def _uncancelled(span: SubstrateSpan) -> Array:

@@ -14,6 +14,7 @@ divergence of every column of the second is zero, since derivatives can be excha
 2 d columns (:mod:`substrate.kernels.directions`).
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -49,8 +50,8 @@ class _VectorField(OnDirections):
             raise refuse_split(self, n_features, "with as many columns each")
         return n_features // 2
 
-    def weigh(self, u: Array, v: Array, a: int, b: int) -> Array | None:
-        """Return the factors of D_ab for all pairs of directions; None where they are zero."""
+    def weigh(self, u: Array, v: Array, a: int, b: int) -> Array:
+        """Return the factors of D_ab for all pairs of directions."""
         raise NotImplementedError
 
     def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
@@ -59,7 +60,7 @@ class _VectorField(OnDirections):
         for a in range(x.shape[1]):
             for b in range(x.shape[1]):
                 factors = self.weigh(u, v, a, b)
-                if factors is not None and factors.any():
+                if factors.any():
                     orders = ({**one, c: one.get(c, 0) + 1} for one, c in ((left, a), (right, b)))
                     total += factors * self.kernel._derivative(x, z, *orders)
         return total
@@ -92,10 +93,10 @@ class _VectorField(OnDirections):
     def rounding(self, X: Any) -> float:
         """That of second derivatives, which add up by Cauchy and Schwarz where k is a function of the difference."""
         if not self.kernel.has_steady_decay:
-            return np.inf
+            return math.inf
         x, _ = self._parts(X)
         d = x.shape[1]
-        return _SECOND * (d + 1.0) * float(self.kernel.rounding(x)) + relative_rounding(4.0 * d * d + 4.0)
+        return float(_SECOND * (d + 1.0) * self.kernel.rounding(x) + relative_rounding(4.0 * d * d + 4.0))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """The inner kernel's formula in numbers that carry their derivatives, one in each point."""
@@ -189,10 +190,10 @@ class _Jet:
         return _Jet(-self.value, -self.left, -self.right, -self.both)
 
     def __sub__(self, other: Any) -> "_Jet":
-        return self + (-other)
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> "_Jet":
-        return (-self) + other
+        return self.__neg__().__add__(other)
 
     def __mul__(self, other: Any) -> "_Jet":
         if not isinstance(other, _Jet):
@@ -207,11 +208,11 @@ class _Jet:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> "_Jet":
-        return self * (1 / other)
+        return self.__mul__(1 / other)
 
     def __rtruediv__(self, other: Any) -> "_Jet":
         inverse = 1 / self.value
-        return self._chain(inverse, -inverse * inverse, 2 * inverse * inverse * inverse) * other
+        return self._chain(inverse, -inverse * inverse, 2 * inverse * inverse * inverse).__mul__(other)
 
     def __pow__(self, power: Any) -> "_Jet":
         if not isinstance(power, int) or power < 0:
