@@ -62,7 +62,7 @@ def test_it_vanishes_at_observations_and_is_k_far_from_them():
     assert_allclose(result.power([[50.0]]), 1.0, rtol=1e-12)
     boxes = Substrate(RBF(1.0), np.array([[[0.0, 1.0]], [[1.0, 2.0]]]), [0.3, 0.4], observed="integral", bias=False)
     integrals = Machine(boxes, minimize=boxes.squared_norm, subject_to=[boxes.e == 0.0]).solve().power([[0.5], [9.0]])
-    assert 0.0 < integrals[0] < 0.5 < integrals[1] <= 1.0 + 1e-12
+    assert 0.0 < integrals[0] < 0.5 < integrals[1] <= 1.0 + 1e-11
 
 
 def test_a_bias_has_no_bound():
