@@ -11,12 +11,14 @@ from typing import Any
 
 __all__ = [
     "DISTRIBUTION",
+    "Column",
     "Fusion",
     "JointFusion",
     "KernelFusion",
     "LinearOperator",
     "LinearPart",
     "Machine",
+    "Measure",
     "ProblemFusion",
     "Result",
     "Substrate",
@@ -35,7 +37,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
+    if name in ("Column", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

@@ -161,7 +161,14 @@ class Accuracy(Distance):
 
     def __str__(self) -> str:
         several = f", the largest of {len(self.outputs)} outputs" if self.outputs else ""
-        return f"{self.about} within {self.value:.1e} of the exact optimum (spread of y {self.spread:.3g}){several}"
+        unit = "f" if self.about.startswith(VALUES) else "y"
+        return (
+            f"{self.about} within {self.value:.1e} of the exact optimum (spread of {unit} {self.spread:.3g}){several}"
+        )
+
+
+#: What a bound is for where there are no targets: its unit is the spread of f.
+VALUES = "values of f"
 
 
 def accuracy_of_outputs(rows: Sequence[Accuracy]) -> Accuracy:

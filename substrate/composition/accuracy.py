@@ -378,8 +378,8 @@ def _bind_output(start: Reference, question: QuestionedOutput, radius: Array, no
         return _BoundedOutput(
             question, OutputBound(quick.factor, quick.remainder + float(gram_radius), quick.weights), True
         )
-    accepted = 1e-3 * UNPOLISHED * question.scale(np.ones(question.y.size))[0] / start.unit
-    enough = accepted * math.sqrt(question.y.size)
+    accepted = 1e-3 * UNPOLISHED * question.scale(np.ones(F.shape[0]))[0] / start.unit
+    enough = accepted * math.sqrt(F.shape[0])
     tie = by_conditions(program, at, F, radius)
     if tie is not None and tie.remainder <= enough:
         return _BoundedOutput(question, tie, False)

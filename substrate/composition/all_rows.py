@@ -17,14 +17,12 @@ mean, and :math:`\alpha` is the multiple of them for which D is largest. K is re
 from dataclasses import dataclass
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
 
 from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.level import Substrate
+from substrate.composition.squares import collect_squares
 from substrate.kernels.base import row_blocks
 
 __all__ = ["LARGEST", "AllRows", "dual_bound"]
@@ -64,10 +62,13 @@ class AllRows:
         if len(self.compiled) != 1 or self.constraints:
             return None
         s = self.compiled[0].substrate
-        weights = {"norm": 0.5 * s.ridge, "errors": 0.0}
-        if not _collect(self.objective, 1.0, s, weights) or min(weights.values()) <= 0.0:
+        squares = collect_squares(self.objective, s)
+        if squares is None or squares.constant or not squares.squares:
             return None
-        return weights["norm"], weights["errors"]
+        if not all(_are_errors(argument, s) for _, argument in squares.squares):
+            return None
+        errors = sum(weight for weight, _ in squares.squares)
+        return (squares.norm, errors) if min(squares.norm, errors) > 0.0 else None
 
 
 def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
@@ -85,34 +86,11 @@ def dual_bound(substrate: Substrate, errors: Array, gamma: float) -> float:
     return float(np.sum(0.5 * slope**2 / np.where(curvature > 0.0, curvature, np.inf)))
 
 
-def _collect(term: Any, weight: float, s: Substrate, weights: dict[str, float]) -> bool:
-    """Add the weights of the squares in a term; whether there is nothing else in it."""
-    if term.is_constant():
-        return bool(term.value == 0.0)
-    if isinstance(term, AddExpression):
-        return all(_collect(argument, weight, s, weights) for argument in term.args)
-    if isinstance(term, cp.quad_over_lin) and term.args[1].is_constant() and _are_errors(term.args[0], s):
-        weights["errors"] += weight / float(term.args[1].value)
-        return True
-    if any(holder.leaf is term and holder.role == "squared_norm" for holder in s.holders()):
-        weights["norm"] += weight
-        return True
-    factors = [argument for argument in term.args if argument.is_constant() and argument.is_scalar()]
-    variable_factors = [argument for argument in term.args if not argument.is_constant()]
-    if len(factors) != 1 or len(variable_factors) != 1:
-        return False
-    if isinstance(term, (cp.multiply, MulExpression)):
-        return _collect(variable_factors[0], weight * float(factors[0].value), s, weights)
-    if isinstance(term, DivExpression):
-        return _collect(variable_factors[0], weight / float(factors[0].value), s, weights)
-    return False
-
-
 def _are_errors(expression: Any, s: Substrate) -> bool:
     """Return whether the entries of an affine expression are, up to their signs, y - f at the training rows."""
     leaf, *further = expression.variables()
     fitted_leaves = [holder.leaf for holder in s.holders() if holder.role == "f" and holder.points is None]
-    if further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:
+    if s.y is None or further or not fitted_leaves or leaf is not fitted_leaves[0] or expression.shape != s.y.shape:
         return False
     kept, size = leaf.value, float(np.abs(s.y).max()) or 1.0
     is_same = []

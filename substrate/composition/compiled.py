@@ -26,6 +26,7 @@ from substrate.composition.frames import (
 )
 from substrate.composition.further_points import READ
 from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import MeasureIntegral
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Further, KernelExpansion
@@ -34,6 +35,9 @@ from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
+
+#: A number times this, printed with two digits, is not below the number.
+_ROUNDED_UP = 1.05
 
 
 class CompiledSubstrate:
@@ -79,17 +83,23 @@ class CompiledSubstrate:
 
     @property
     def unit(self) -> float:
-        """The size of the targets."""
+        """The size of the targets; without any, that of the present fitted values."""
+        if self.substrate.y is None:
+            values = None if self._a.value is None or self.shift.value is None else self.fitted_values()
+            size = 0.0 if values is None else float(np.abs(values).max())
+            return size if 0.0 < size < np.inf else 1.0
         return float(np.abs(self.substrate.y).max()) or 1.0
 
     @property
     def mean(self) -> Any:
-        """The mean of the targets, one per column: the machine without a kernel."""
-        return self.substrate.y.mean(axis=0) if self.substrate.bias else 0.0
+        """The mean of the targets, one per column: the machine without a kernel; zero without targets."""
+        return self.substrate.y.mean(axis=0) if self.substrate.bias and self.substrate.y is not None else 0.0
 
     @property
     def spread(self) -> float:
-        """The size of the targets about their mean."""
+        """The size of the targets about their mean; without targets, that of the present fitted values."""
+        if self.substrate.y is None:
+            return self.unit
         deviation = float(np.abs(self.substrate.y - self.mean).max())
         return deviation if deviation > 1e-12 * self.unit else self.unit
 
@@ -173,13 +183,13 @@ class CompiledSubstrate:
         """Return the solution as plain numbers."""
         s, a, b = self.substrate, self.coefficients(), self.bias()
         f = self.span.product(a) + b
-        e = s.y - f if s.task == "regression" else 1.0 - s.y * f
+        e = s.errors_of(f)
         component_values = [self.span.rows(Reading(part=component)) @ a for component in range(len(s.components))]
         variation = np.array([float(np.abs(values).max()) for values in component_values])
         norm = self.span.squared_norm(a)
         own_coefficients, *further_coefficients = self.span.parts(a)
         further = tuple(map(Further.of, self.span.readings[1:], further_coefficients))
-        return KernelExpansion(
+        expansion = KernelExpansion(
             substrate=s,
             alpha=s.signs * own_coefficients,
             b=b,
@@ -189,13 +199,17 @@ class CompiledSubstrate:
             maximal_variation=variation,
             further=further,
         )
+        if s.observed is None:
+            return expansion
+        return replace(expansion, e=s.observed.targets - s.observed.evaluate(expansion))
 
     def rows(self, tolerance: float) -> tuple[Row, ...]:
         """Return rows that check the coordinates: the expansion reproduces f, and 1'a = 0."""
         a, b = self.coefficients(), self.bias()
         expansion = self.span.product(a) + b
         in_coordinates = np.asarray(self.frame.training @ self._a.value) + np.asarray(self.shift.value)
-        scale = float(np.linalg.norm(self.substrate.y) + np.linalg.norm(expansion))
+        targets = 0.0 if self.substrate.y is None else float(np.linalg.norm(self.substrate.y))
+        scale = targets + float(np.linalg.norm(expansion))
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [
             Row(name="kernel expansion", value=difference, scale=scale, tolerance=tolerance, formula="||K a + b - f||")
@@ -242,6 +256,12 @@ class CompiledSubstrate:
             facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
+        integrals = [holder.part for holder in self.mentioned if isinstance(holder.part, MeasureIntegral)]
+        missed = _ROUNDED_UP * max((float(integral.radii.max()) for integral in integrals), default=0.0)
+        if missed > 0.0:
+            miss = missed * self.span.squared_norm(self.coefficients()) ** 0.5
+            fact = f"integrals are sums of values, at most {missed:.1e} ||w|| = {miss:.1e} from the true ones"
+            facts.append(("quadrature", fact))
         if self.substrate.ridge > 0.0:
             facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
         return tuple((self._label(name), value) for name, value in (*self.substrate.gram.record(), *facts))

@@ -22,7 +22,17 @@ import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
-from substrate.composition.linear_operators import BoxIntegral, LinearOperator, rows_of, sum_operators
+from substrate.composition.linear_operators import (
+    BoxIntegral,
+    Functional,
+    LinearOperator,
+    MeasureIntegral,
+    has_integrals,
+    rows_of,
+    sum_operators,
+)
+from substrate.composition.measures import Measure, are_measures, checked_measures
+from substrate.composition.observations import Observations
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.targets import checked_targets, without_single_column
 from substrate.composition.terms import Term
@@ -43,7 +53,9 @@ class Substrate(Term):
         A kernel of :mod:`substrate.kernels`, a name, or a callable; ``Componentwise`` gives the machine components.
     X, y
         Training points and targets; labels -1 and +1 for ``task="classification"``. With one column of y per output,
-        f, e and alpha have these columns too: one coefficient vector and one bias each, on one kernel matrix.
+        f, e and alpha have these columns too: one coefficient vector and one bias each, on one kernel matrix. Without
+        y, as for one class, a density or ranks, terms are written in ``s.f()``, and the certificate measures the
+        accuracy in units of the spread of f.
     task
         ``"regression"`` or ``"classification"``.
     bias
@@ -69,6 +81,12 @@ class Substrate(Term):
     name
         What outputs and the rows of a certificate call it; a machine of several named substrates predicts each by
         its name, see :class:`~substrate.Machine`.
+    observed
+        What y was observed of f, where that is not its values at X: ``{0: 1}`` for derivatives of these orders by
+        column, a :class:`~substrate.LinearOperator`, ``"integral"`` with boxes of shape (m, d, 2) or measures in the
+        place of X, ``"average"`` with a list of arrays of points; or a list of kinds, with X and y then lists of the
+        same length: ``Substrate(kernel, [X, Z], [y, slopes], observed=["value", {0: 1}])``. ``s.e`` has all errors in
+        this order.
 
     Examples
     --------
@@ -87,7 +105,7 @@ class Substrate(Term):
         self,
         kernel: Any,
         X: Any,
-        y: Any,
+        y: Any = None,
         task: str = "regression",
         *,
         bias: bool = True,
@@ -96,18 +114,31 @@ class Substrate(Term):
         span: str = "mentioned",
         basis: Any = None,
         name: str | None = None,
+        observed: Any = None,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise DeclarationError(f"name must be text that is not empty, received {name!r}")
         self.name = name
         if task not in ("regression", "classification"):
             raise DeclarationError(f"task must be 'regression' or 'classification', received {task!r}")
+        #: What was observed where that is not f at the rows of X.
+        self.observed: Observations | None = None
+        if observed is not None:
+            if task != "regression":
+                raise DeclarationError(f"observed= is for task='regression', received task={task!r}")
+            self.observed = Observations.of(X, y, observed)
+            X, y = self.observed.points, self.observed.values
         #: The names of the columns of a data frame, by which derivatives may ask for them.
         self.column_names: tuple[str, ...] = tuple(map(str, getattr(X, "columns", ())))
+        if self.observed is not None:
+            self.column_names = self.observed.column_names
         self.X = real_points(X)
         if self.X.shape[0] < 2:
             raise DataError(f"a substrate needs at least two points, received {self.X.shape[0]}")
-        self.y: Array = checked_targets(y, self.X.shape[0], task)
+        #: The targets; None for a machine that has none, as of a density or of ranks.
+        self.y: Any = None if y is None else checked_targets(y, self.X.shape[0], task)
+        if y is None and task == "classification":
+            raise DeclarationError("task='classification' needs labels y; without targets leave task out")
         self.task = task
         self.bias = bool(bias)
         self.cutoff = None if cutoff is None else _check_cutoff(cutoff)
@@ -120,11 +151,15 @@ class Substrate(Term):
         self.basis: Any = None
         self.described = ""
         if basis is not None:
-            self.basis, self.described = basis_vectors(basis, self.kernel, self.X, self.y)
+            targets = np.zeros(self.n) if self.y is None else self.y
+            self.basis, self.described = basis_vectors(basis, self.kernel, self.X, targets)
         self.gram = Gram.of(self.kernel, self.X if self.basis is None else self.basis)
         self._rows: Array | None = None
-        self._holders: list[PlaceHolder] = []
         self._latest: Callable[[PlaceHolder], Any] | None = None
+        self._holders: list[PlaceHolder] = []
+        self._errors: Any = None
+        if self.observed is not None:
+            _ = self.e  # refuses what the kernel has no derivatives or integrals for
 
     @property
     def n(self) -> int:
@@ -139,7 +174,8 @@ class Substrate(Term):
     @property
     def columns(self) -> tuple[int, ...]:
         """The number of columns of y as a shape: () for one target per point, (m,) for m columns."""
-        return self.y.shape[1:]
+        targets = self.y if self.observed is None else self.observed.targets
+        return () if targets is None else tuple(targets.shape[1:])
 
     @property
     def signs(self) -> Array:
@@ -183,8 +219,20 @@ class Substrate(Term):
 
     @property
     def e(self) -> Any:
-        """The errors: y - f, or 1 - y∘f in classification."""
+        """The errors: y - f, or 1 - y∘f in classification; of observations, y less what f has for them."""
+        if self.observed is not None:
+            if self._errors is None:
+                self._errors = cp.Constant(self.observed.targets, name="y") - self.observed.read(self)
+            return self._errors
+        if self.y is None:
+            raise DeclarationError("the substrate has no targets, so f has no errors: write terms in s.f(), or give y")
         return self.errors(None, self.y)
+
+    def errors_of(self, fitted: Array) -> Array:
+        """Return the errors of fitted values as numbers; NaN without targets."""
+        if self.y is None:
+            return np.full(fitted.shape, np.nan)
+        return np.asarray(self.y - fitted if self.task == "regression" else 1.0 - self.y * fitted)
 
     def errors(self, points: Any, targets: Any) -> Any:
         """Return the errors at further points with known targets, as the validation equalities (11) define them.
@@ -194,7 +242,7 @@ class Substrate(Term):
         values = self.f(points)
         targets_given = real_array(targets, "targets", ndim=(1, 2))
         targets_given = targets_given if self.columns else without_single_column(targets_given, "targets")
-        target_values = real_array(targets_given, "targets", ndim=self.y.ndim)
+        target_values = real_array(targets_given, "targets", ndim=1 + len(self.columns))
         if target_values.shape != values.shape:
             expected, received = (
                 (values.size, target_values.size) if target_values.ndim == 1 else (values.shape, target_values.shape)
@@ -249,14 +297,26 @@ class Substrate(Term):
     def integral(self, boxes: Any) -> Any:
         """Return the integral of f over a box, its lower and upper end for each column, or over each of several boxes.
 
-        ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle. Closed forms are known for RBF, polynomials,
-        Matern with nu = 0.5, 1.5 and 2.5 in one column, and what is made of these. Against a measure on points it is
-        ``weights @ s.f(points)``.
+        ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle, and ``s.integral(measure)`` that against a
+        :class:`~substrate.Measure`, or against each of several: weights at points, lengths, products and sums of them.
+        Closed forms are known for RBF, Laplacian, polynomials, Matern with nu = 0.5, 1.5 and 2.5 in one column, and
+        what is made of these; with Matern in several columns it is a sum of values, and the certificate says how far
+        from the integral that can be.
         """
-        self.kernel.refuse_integrals()
-        functional, rows = BoxIntegral(), rows_of(checked_boxes(boxes, self.X.shape[1]))
+        functional, rows = self.resolve_integral(boxes)
         values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=functional)
         return self._add_bias(values, functional.apply_to_constant(rows))
+
+    def resolve_integral(self, boxes: Any) -> tuple[Functional, Array]:
+        """Return what reads the integrals over boxes or against measures, and its rows."""
+        n_features = self.X.shape[1]
+        if are_measures(boxes):
+            functional = MeasureIntegral.of(self.kernel, checked_measures(boxes, n_features))
+            return functional, np.arange(len(functional.measures), dtype=np.float64)[:, None]
+        checked = checked_boxes(boxes, n_features)
+        if not has_integrals(self.kernel, n_features):
+            return self.resolve_integral([Measure.of_box(box) for box in checked])
+        return BoxIntegral(), rows_of(checked)
 
     def _add_bias(self, values: Any, constant: Array) -> Any:
         """Add what an operator makes of the bias, given what it makes of one."""

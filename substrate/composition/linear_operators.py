@@ -9,31 +9,43 @@ is :math:`L_x \varphi(x)`, and the inner product of two of them is :math:`L_x M_
 of the kernel but its derivatives, and joins the expansion as values of f do (:mod:`substrate.composition.span`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse, real_points
 from substrate.backends import strips
+from substrate.certificates.rounding import relative_rounding
+from substrate.composition.measures import Measure
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
-from substrate.kernels.integrals import volumes
+from substrate.kernels.integrals import midpoint_rule, volumes
 
 __all__ = [
     "VALUE",
     "BoxIntegral",
     "Functional",
     "LinearOperator",
+    "MeasureIntegral",
     "OperatorTerm",
     "add_lengths",
+    "bound_rounding",
     "evaluation_points",
+    "has_integrals",
     "inner_product_matrix",
     "rows_of",
     "sum_operators",
 ]
+
+#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
+_DERIVATIVES = 8.0
+
+#: The most terms of integrals that are read together.
+_MOST_TERMS = 2_000
 
 #: A number, or a function of points (one row each) that returns one number for each.
 Coefficient = float | Callable[[Array], Any]
@@ -158,8 +170,107 @@ class BoxIntegral:
         return volumes(boxes_of(points))
 
 
-#: What a machine reads: an operator at points, or an integral over boxes.
-Functional = LinearOperator | BoxIntegral
+@dataclass(frozen=True, eq=False)
+class MeasureIntegral:
+    """The integral of f against measures; its points are their numbers, one row each.
+
+    ``radii`` are by how much sums in the place of integrals may miss these, over the norm of w; zero for closed forms.
+    """
+
+    measures: tuple[Measure, ...]
+    radii: Array
+
+    largest_order = 0
+
+    @classmethod
+    def of(cls, kernel: Kernel, measures: Iterable[Measure]) -> "MeasureIntegral":
+        """Return the integrals in closed form, or by rules of midpoints with their radii; refuse what has neither."""
+        given = tuple(measures)
+        reason = "" if all(measure.is_discrete for measure in given) else _why_no_integral(kernel, given[0].n_features)
+        if not reason:
+            return cls(given, np.zeros(len(given)))
+        if not kernel.has_steady_decay:
+            raise DeclarationError(reason)
+        replaced, radii = zip(*(_replace_by_points(kernel, measure) for measure in given), strict=True)
+        if not np.isfinite(radii).all():
+            raise DeclarationError(
+                f"no bound is known for the error of a quadrature rule with {kernel!r}, whose rounding is unknown; "
+                "take RBF, or Matern with nu between 0.5 and 10"
+            )
+        return cls(tuple(replaced), np.array(radii))
+
+    def refuse(self, kernel: Kernel) -> None:
+        """Do nothing: what has no integrals was refused where it was made."""
+
+    def apply_to_constant(self, points: Any) -> Array:
+        """Return the masses of the measures."""
+        return np.array([self.measures[number].mass for number in _numbers_of(points)])
+
+    def take_apart(self, points: Any) -> tuple[Any, "Functional", Array]:
+        """Return the weights of the terms of each integral, and what is read in the terms: values, or boxes."""
+        chosen = [self.measures[number] for number in _numbers_of(points)]
+        sizes = [measure.weights.size for measure in chosen]
+        ends = np.cumsum([0, *sizes])
+        weights = sp.csr_array(
+            (np.concatenate([m.weights for m in chosen]), np.arange(ends[-1]), ends), (len(chosen), ends[-1])
+        )
+        boxes = np.concatenate([measure.boxes for measure in chosen])
+        if all(measure.is_discrete for measure in chosen):
+            return weights, VALUE, boxes[..., 0]
+        return weights, BoxIntegral(), rows_of(boxes)
+
+    def split(self, points: Any) -> Iterator[slice]:
+        """Yield slices of the rows with few terms in all, so that no matrix of all pairs of terms is stored."""
+        start, terms = 0, 0
+        for row, number in enumerate(_numbers_of(points)):
+            size = self.measures[number].weights.size
+            if terms and terms + size > _MOST_TERMS:
+                yield slice(start, row)
+                start, terms = row, 0
+            terms += size
+        yield slice(start, points.shape[0])
+
+    @property
+    def terms_of_each(self) -> int:
+        """The largest number of terms that are added up in one integral."""
+        return max(measure.weights.size for measure in self.measures)
+
+
+def _numbers_of(points: Any) -> list[int]:
+    return [int(number) for number in np.asarray(points)[:, 0]]
+
+
+def has_integrals(kernel: Kernel, n_features: int) -> bool:
+    """Return whether a kernel has integrals over boxes of so many columns in closed form."""
+    return not _why_no_integral(kernel, n_features)
+
+
+def _why_no_integral(kernel: Kernel, n_features: int) -> str:
+    """Why a kernel has no integrals over boxes of so many columns; empty where it has."""
+    try:
+        kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
+    except DeclarationError as error:
+        return str(error)
+    return ""
+
+
+def _replace_by_points(kernel: Kernel, measure: Measure) -> tuple[Measure, float]:
+    """Return the measure with every box replaced by the points of a rule, and what that may miss in all."""
+    parts, radius = [], 0.0
+    for box, weight in zip(measure.boxes, measure.weights, strict=True):
+        if (box[:, 0] == box[:, 1]).all():
+            parts.append(float(weight) * Measure.of_points(box[None, :, 0], [1.0]))
+            continue
+        rule = midpoint_rule(kernel, box)
+        parts.append(float(weight) * Measure.of_points(rule.points, rule.weights))
+        radius += abs(float(weight)) * rule.radius
+    return Measure(
+        np.concatenate([part.boxes for part in parts]), np.concatenate([part.weights for part in parts])
+    ), radius * (1.0 + relative_rounding(float(len(parts))))
+
+
+#: What a machine reads: an operator at points, an integral over boxes, or one against measures.
+Functional = LinearOperator | BoxIntegral | MeasureIntegral
 
 
 def boxes_of(points: Any) -> Array:
@@ -179,6 +290,14 @@ VALUE = LinearOperator.value()
 
 def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functional, Q: Any) -> Array:
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
+    if isinstance(left, MeasureIntegral):
+        blocks = []
+        for part in left.split(P):
+            weights, terms, at = left.take_apart(P[part])
+            blocks.append(weights @ inner_product_matrix(kernel, terms, at, right, Q))
+        return np.vstack(blocks)
+    if isinstance(right, MeasureIntegral):
+        return inner_product_matrix(kernel, right, Q, left, P).T
     if isinstance(left, BoxIntegral):
         if isinstance(right, BoxIntegral):
             return kernel.double_integral(boxes_of(P), boxes_of(Q))
@@ -194,15 +313,37 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
     total = np.zeros((rows.shape[0], columns.shape[0]))
     for one in left.terms:
         for other in right.terms:
-            values = kernel.derivative(
-                one.map_points(rows), other.map_points(columns), dict(one.orders), dict(other.orders)
-            )
+            at, against = one.map_points(rows), other.map_points(columns)
+            if one.orders or other.orders:
+                values = kernel.derivative(at, against, dict(one.orders), dict(other.orders))
+            else:  # values need no derivatives
+                values = kernel(at, against)
             total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
     return total
 
 
+def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, Any]]) -> float:
+    """Return the rounding of inner products of what is read, in units of the lengths of both (:func:`add_lengths`).
+
+    ``readings`` are operators with their points; None stands for values.
+    """
+    given = list(readings)
+    p = max(
+        float(kernel.rounding(at if operator is None else evaluation_points(operator, at))) for operator, at in given
+    )
+    operators = [operator for operator, _ in given if operator is not None and operator is not VALUE]
+    if not operators:
+        return p
+    order = max(operator.largest_order for operator in operators)
+    added = max((operator.terms_of_each for operator in operators if isinstance(operator, MeasureIntegral)), default=0)
+    return _DERIVATIVES * 2.0 ** max(order, 1) * p + relative_rounding(2.0 * added)
+
+
 def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
     """Return the sum of the lengths of the terms of L_x phi(x), which cancellation in L does not make smaller."""
+    if isinstance(operator, MeasureIntegral):
+        weights, terms, at = operator.take_apart(P)
+        return np.asarray(abs(weights) @ add_lengths(kernel, terms, at))
     if isinstance(operator, BoxIntegral):
         # no longer than the integral of the lengths of phi, which is what rounding is relative to
         boxes = boxes_of(P)
@@ -213,13 +354,20 @@ def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
     total = np.zeros(points.shape[0])
     for term in operator.terms:
         orders, at = dict(term.orders), term.map_points(points)
-        blocks = [np.diagonal(kernel.derivative(at[rows], at[rows], orders, orders)) for rows in strips(len(at), 64)]
-        total += np.abs(term.evaluate_coefficients(points)) * np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
+        if orders:
+            blocks = [np.diagonal(kernel.derivative(at[s], at[s], orders, orders)) for s in strips(len(at), 64)]
+            squares = np.concatenate(blocks)
+        else:
+            squares = np.asarray(kernel.diag(at))
+        total += np.abs(term.evaluate_coefficients(points)) * np.sqrt(np.maximum(squares, 0.0))
     return total
 
 
 def evaluation_points(operator: Functional, P: Any) -> Array:
     """Return the points at which the kernel is evaluated: where the terms map them, or the corners of boxes."""
+    if isinstance(operator, MeasureIntegral):
+        _, terms, at = operator.take_apart(P)
+        return evaluation_points(terms, at)
     if isinstance(operator, BoxIntegral):
         boxes = boxes_of(P)
         return np.vstack([boxes[..., 0], boxes[..., 1]])

@@ -129,9 +129,13 @@ class Machine:
     subject_to
         Convex cvxpy constraints.
     predict
-        What ``predict`` of the result returns: a substrate; a sum, ``s1 + s2`` or ``s + LinearPart(w, columns)``; or a
-        dict of those, for outputs by name. A machine of one substrate needs none; one of several whose substrates all
-        have a name has one output per substrate.
+        What ``predict`` of the result returns: a substrate; an affine expression of substrates, linear parts and
+        variables of one entry, ``s1 - s2``, ``2.0 * s``, ``s * Column(1)``, ``s.on(0, 2) + LinearPart(w, columns)``,
+        ``s - threshold``; or a dict of those, for outputs by name. A machine of one substrate needs none; one of
+        several whose substrates all have a name has one output per substrate.
+    task
+        ``"classification"`` for labels in the place of values: -1 and +1 by the sign of one output, or the name of the
+        largest of several. ``result.decision_function`` has the values.
 
     Attributes
     ----------
@@ -141,7 +145,17 @@ class Machine:
         What is predicted, as the terms of each output.
     """
 
-    def __init__(self, *substrates: Any, minimize: Any, subject_to: Iterable[Any] = (), predict: Any = None) -> None:
+    def __init__(
+        self,
+        *substrates: Any,
+        minimize: Any,
+        subject_to: Iterable[Any] = (),
+        predict: Any = None,
+        task: str | None = None,
+    ) -> None:
+        if task not in (None, "classification"):
+            raise DeclarationError(f"task is 'classification' for labels, or None for values, received {task!r}")
+        self.task = task
         flat = [s for item in substrates for s in (item if isinstance(item, (list, tuple)) else (item,))]
         if not flat or not all(isinstance(s, Substrate) for s in flat):
             raise DeclarationError(f"a machine is built on substrates, received {substrates!r}")
@@ -181,11 +195,13 @@ class Machine:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; what was compiled and solved is made anew where it is read."""
-        names = ("substrates", "outputs", "_labels", "_given", "_objective", "_declared", "_restricted")
+        names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_declared", "_restricted")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({"_declared": state["_given"], "_restricted": RestrictedVariables((), ())} | state)
+        self.__dict__.update(
+            {"_declared": state["_given"], "_restricted": RestrictedVariables((), ()), "task": None} | state
+        )
         own = [variable for pair in self._restricted.pairs for variable in pair]
         parts = [self._objective, *self._given, *self._declared, *own]
         give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
@@ -242,6 +258,8 @@ class Machine:
             certificate=self.certificate(),
             solver_record=self._record,
             outputs=self.outputs,
+            declared=(self._objective, len(self._given)),
+            task=self.task,
         )
 
     def certificate(self) -> Certificate:

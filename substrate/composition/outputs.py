@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrate.composition.level import Substrate
-from substrate.composition.terms import LinearPart, Term, terms_of
+from substrate.composition.terms import LinearPart, One, Term, base_of, terms_of
 from substrate.errors import DeclarationError
 
 __all__ = ["Outputs", "columns_of", "declared_outputs", "labels_of"]
@@ -29,7 +29,7 @@ class Outputs:
 
     def parts(self) -> tuple[LinearPart, ...]:
         """Return the linear parts of all outputs."""
-        every = [term for terms in self.terms.values() for term in terms]
+        every = [base_of(term) for terms in self.terms.values() for term in terms]
         return tuple(term for term in every if isinstance(term, LinearPart))
 
     def refuse_foreign(self, variables: list[Any]) -> None:
@@ -65,8 +65,8 @@ def declared_outputs(predict: Any, substrates: tuple[Substrate, ...]) -> Outputs
         return Outputs({None: _check_output(predict, substrates)})
     if not isinstance(predict, Mapping) or not predict:
         raise DeclarationError(
-            "predict is a substrate, a sum of substrates and linear parts (s1 + s2), or a dict of them by name, "
-            f"received {predict!r}"
+            "predict is a substrate, an affine expression of substrates and linear parts (s1 + s2, 2.0 * s, s - w), or "
+            f"a dict of them by name, received {predict!r}"
         )
     unnamed = [name for name in predict if not isinstance(name, str) or not name]
     if unnamed:
@@ -77,13 +77,16 @@ def declared_outputs(predict: Any, substrates: tuple[Substrate, ...]) -> Outputs
 def _check_output(output: Any, substrates: tuple[Substrate, ...], name: str = "") -> tuple[Term, ...]:
     if not isinstance(output, Term):
         raise DeclarationError(
-            f"output{name} of predict must be a substrate, a linear part or a sum of them, received {output!r}"
+            f"output{name} of predict must be a substrate, a linear part or an affine expression of them, received "
+            f"{output!r}"
         )
     terms = terms_of(output)
-    for term in terms:
+    for term in map(base_of, terms):
         if isinstance(term, Substrate) and not any(term is s for s in substrates):
             raise DeclarationError(f"output{name} of predict uses a substrate that the machine was not given")
-    shapes = {columns_of(term) for term in terms}
+    if all(isinstance(base_of(term), One) for term in terms):
+        raise DeclarationError(f"output{name} of predict is a number; give it a substrate")
+    shapes = {columns_of(term) for term in terms if not isinstance(base_of(term), One)}
     if len(shapes) > 1:
         raise DeclarationError(
             f"the terms of output{name} of predict have different columns, {sorted(shapes)}; give them the same number"
@@ -93,6 +96,7 @@ def _check_output(output: Any, substrates: tuple[Substrate, ...], name: str = ""
 
 def columns_of(term: Term) -> tuple[int, ...]:
     """Return the number of columns of a term's values as a shape: () for one value per row."""
-    if isinstance(term, Substrate):
-        return term.columns
-    return term.columns_of_values if isinstance(term, LinearPart) else ()
+    base = base_of(term)
+    if isinstance(base, Substrate):
+        return base.columns
+    return base.columns_of_values if isinstance(base, LinearPart) else ()

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rows import ACCURATE, spread_of
+from substrate.certificates.rows import ACCURATE, VALUES, spread_of
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import IntegerArray
 from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import Standing
-from substrate.composition.terms import LinearPart
+from substrate.composition.terms import LinearPart, One, Term, WeightedTerm, base_of
 from substrate.errors import DeclarationError
 
 __all__ = [
@@ -104,19 +105,23 @@ def refuse_parameters(problem: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuestionedOutput:
-    """Fitted values F x (columns of the program; constants apart), the targets, and what ``predict`` returns now."""
+    """Fitted values F x (columns of the program; constants apart), the targets, and what ``predict`` returns now.
+
+    Without targets, y is None, and the unit is the spread of the fitted values.
+    """
 
     columns: IntegerArray
     F: Array
-    y: Array
+    y: Array | None
     fitted: Callable[[], Array]
     about: str
 
     def scale(self, weights: Array) -> tuple[float, float]:
         """Return the spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
-        spread, rounding = spread_of(self.y, weights)
+        targets = self.fitted() if self.y is None else self.y
+        spread, rounding = spread_of(targets, weights)
         if spread <= rounding:
-            rounding = ACCURATE * (float(np.abs(self.y).max()) or 1.0)
+            rounding = ACCURATE * (float(np.abs(targets).max()) or 1.0)
         return spread, rounding
 
 
@@ -134,7 +139,11 @@ def list_outputs(compiled: list[CompiledSubstrate], starts: dict[int, int], outp
         for compiled_substrate in compiled
         for column in _columns(compiled_substrate)
     ]
-    partly = {name: terms for name, terms in outputs.terms.items() if any(isinstance(t, LinearPart) for t in terms)}
+    partly = {
+        name: terms
+        for name, terms in outputs.terms.items()
+        if any(isinstance(base_of(term), LinearPart) for term in terms)
+    }
     return [*each, *list_predicted_outputs(compiled, starts, Outputs(partly))]
 
 
@@ -144,13 +153,13 @@ def list_predicted_outputs(
     """Return one question per output, which ``predict`` of the result returns; none where training rows differ."""
     listed = []
     for name, terms in outputs.terms.items():
-        used = [substrate for substrate in compiled if any(substrate.substrate is term for term in terms)]
-        if used and _same_rows(used):
+        used = [substrate for substrate in compiled if any(substrate.substrate is base_of(term) for term in terms)]
+        weighted = [term for term in terms if isinstance(term, WeightedTerm)]
+        if used and _same_rows(used) and all(term.columns is None for term in weighted):
             about = FITTED if name is None else f"fitted values of {name}"
             if len(terms) > 1:
                 about = "sums of the substrates' fitted values" if name is None else f"sums of fitted values of {name}"
-            linear_parts = [term for term in terms if isinstance(term, LinearPart)]
-            listed += [_make_output(used, starts, about, column, linear_parts) for column in _columns(used[0])]
+            listed += [_make_output(used, starts, about, column, terms) for column in _columns(used[0])]
     return listed
 
 
@@ -168,29 +177,44 @@ def _same_rows(compiled: list[CompiledSubstrate]) -> bool:
 
 
 def _make_output(
-    compiled: list[CompiledSubstrate],
-    starts: dict[int, int],
-    about: str,
-    column: int,
-    linear_parts: Sequence[LinearPart] = (),
+    compiled: list[CompiledSubstrate], starts: dict[int, int], about: str, column: int, terms: Sequence[Term] = ()
 ) -> QuestionedOutput:
-    places, blocks = [], []
-    for substrate in compiled:
-        places.append(substrate.places(starts, column))
-        blocks.append(substrate.in_variables(column))
-        if substrate.substrate.bias:
-            blocks.append(np.ones((substrate.substrate.n, 1)))
+    """Return the question of one output, or of one substrate where no terms are given; constants are left out."""
     first = compiled[0].substrate
-    for linear_part in linear_parts:
-        places.append(linear_part.places(starts, column))
-        blocks.append(linear_part.matrix(first.X))
+    given = terms or [substrate.substrate for substrate in compiled]
+    places, blocks = [], []
+    readers: list[tuple[Array, Callable[[], Array]]] = []
+    for base in dict.fromkeys(map(base_of, given)):
+        if isinstance(base, One):
+            continue
+        weights = np.sum([_weights(term, first.X) for term in given if base_of(term) is base], axis=0)
+        if isinstance(base, LinearPart):
+            places.append(base.places(starts, column))
+            blocks.append(weights[:, None] * base.matrix(first.X))
+            readers.append((weights, partial(_read_part, base, first.X)))
+            continue
+        (substrate,) = [one for one in compiled if one.substrate is base]
+        places.append(substrate.places(starts, column))
+        blocks.append(weights[:, None] * substrate.in_variables(column))
+        if substrate.substrate.bias:
+            blocks.append(weights[:, None])
+        readers.append((weights, substrate.fitted_values))
 
     def fit_values() -> Array:
-        values = [substrate.fitted_values() for substrate in compiled] + [
-            linear_part.at_present_value().predict(first.X) for linear_part in linear_parts
-        ]
-        total = np.asarray(np.sum(values, axis=0))
+        total = np.asarray(np.sum([(weights * read().T).T for weights, read in readers], axis=0))
         return total[:, column] if total.ndim == 2 else total
 
-    y, where = (first.y[:, column], f"{about}, column {column}") if first.columns else (first.y, about)
+    is_weighted = any(isinstance(term, WeightedTerm) for term in given)
+    y = None if is_weighted or first.y is None else first.y
+    if y is None:
+        about = about.replace(FITTED, VALUES) if about.startswith(FITTED) else f"{VALUES}: {about}"
+    y, where = (y if y is None else y[:, column], f"{about}, column {column}") if first.columns else (y, about)
     return QuestionedOutput(columns=np.concatenate(places), F=np.hstack(blocks), y=y, fitted=fit_values, about=where)
+
+
+def _weights(term: Term, X: Any) -> Array:
+    return term.weights(X) if isinstance(term, WeightedTerm) else np.ones(X.shape[0])
+
+
+def _read_part(part: LinearPart, X: Any) -> Array:
+    return part.at_present_value().predict(X)

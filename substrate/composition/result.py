@@ -10,13 +10,14 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import BoxIntegral, Functional, LinearOperator, rows_of
+from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
+from substrate.composition.power import bound_power
 from substrate.composition.reading import Reading, inner_products
-from substrate.composition.terms import FittedPart, LinearPart, Term
-from substrate.errors import DeclarationError
+from substrate.composition.squares import SquaredRows
+from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import row_blocks
-from substrate.kernels.integrals import checked_boxes
 from substrate.solvers import SolverRecord
 
 __all__ = ["Further", "KernelExpansion", "Result"]
@@ -107,9 +108,20 @@ class KernelExpansion:
         return self._read(self.substrate.resolve_operator(operator), real_points(X))
 
     def integral(self, boxes: Any) -> Array:
-        """Return the integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2)."""
-        self.substrate.kernel.refuse_integrals()
-        return self._read(BoxIntegral(), rows_of(checked_boxes(boxes, self.substrate.X.shape[1])))
+        """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures.
+
+        Where the kernel has no closed form it is a sum of values; see :meth:`substrate.Substrate.integral`.
+        """
+        return self._read(*self.substrate.resolve_integral(boxes))
+
+    def power(self, X: Any) -> Array:
+        """Bound the power function: how far functions with the same observations can be from the one of least norm.
+
+        An upper bound of the power function: where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
+        of norm at most R with these observations is within ``power(X) * sqrt(R**2 - squared_norm)``; see
+        :mod:`substrate.composition.power`.
+        """
+        return bound_power(self.substrate, X)
 
     def _read(self, functional: Functional, points: Array) -> Array:
         constant = functional.apply_to_constant(points)
@@ -144,15 +156,23 @@ class Result:
     certificate: Certificate
     solver_record: SolverRecord
     outputs: InitVar[Outputs]
+    #: ``"classification"`` where labels are predicted.
+    task: str | None = None
+    #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
+    declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
     #: The fitted terms of each output by its name; None is that of the only one.
-    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart, ...]] = field(init=False)
+    fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
     def __post_init__(self, outputs: Outputs) -> None:
         fitted = {name: tuple(self._fitted_term(term) for term in terms) for name, terms in outputs.terms.items()}
         object.__setattr__(self, "fitted", fitted)
 
-    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart:
-        return term.at_present_value() if isinstance(term, LinearPart) else self[term]
+    def _fitted_term(self, term: Term) -> KernelExpansion | FittedPart | FittedTerm | One:
+        if isinstance(term, WeightedTerm):
+            return FittedTerm(term, self._fitted_term(term.base))
+        return (
+            term if isinstance(term, One) else term.at_present_value() if isinstance(term, LinearPart) else self[term]
+        )
 
     def __getitem__(self, substrate: Any) -> KernelExpansion:
         named = isinstance(substrate, str)
@@ -164,8 +184,24 @@ class Result:
         raise KeyError("this substrate is not part of the machine")
 
     def predict(self, X: Any) -> Any:
-        """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
-        values = {name: _total([term.predict(X) for term in terms]) for name, terms in self.fitted.items()}
+        """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names.
+
+        Outputs on different inputs take a dict of their rows by name. With ``task="classification"`` these are labels:
+        -1 and +1 by the sign of one output, or the name (of columns the number) of the largest of several.
+        """
+        values = self.decision_function(X)
+        if self.task != "classification":
+            return values
+        if not isinstance(values, dict):
+            return np.argmax(values, axis=1) if values.ndim == 2 else np.where(values < 0.0, -1.0, 1.0)
+        return np.array(list(values))[np.argmax(np.column_stack(list(values.values())), axis=1)]
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the machine's values at the rows of X, also where it predicts labels."""
+        if isinstance(X, Mapping) and set(X) != set(self.fitted):
+            raise DataError(f"the rows by output are those of {sorted(map(str, X))}, the outputs {list(self.fitted)}")
+        rows = X if isinstance(X, Mapping) else dict.fromkeys(self.fitted, X)
+        values = {name: _total([term.predict(rows[name]) for term in terms]) for name, terms in self.fitted.items()}
         return values.get(None, values)
 
     def component(self, part: int, X: Any) -> Array:
@@ -181,12 +217,43 @@ class Result:
         return self._only("derivative").derivative(X, orders)
 
     def integral(self, boxes: Any) -> Array:
-        """Return the integral of f over boxes, of a machine with one substrate."""
+        """Return the integral of f over boxes or against measures, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """Return what a linear operator makes of f at the rows of X, of a machine with one substrate."""
         return self._only("apply").apply(operator, X)
+
+    def leave_one_out(self) -> Array:
+        """Return the errors of the machine without each observation at that observation, of a machine of least squares.
+
+        In closed form, for the parameters it was solved with: ``s.e`` of a machine of one substrate that minimises
+        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights and further squares. Observations may be
+        derivatives or integrals, see ``observed`` of :class:`~substrate.Substrate`.
+        """
+        return self._squared_rows("leave_one_out").leave_one_out()
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+        """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
+
+        ``method`` is ``"conformal"``, ``"jackknife+"``, ``"jackknife-minmax"`` or ``"gaussian"``. The guarantees are
+        those of :mod:`substrate.uncertainty`, for exchangeable values of equal weight; observations of another kind,
+        and squares that are none, are taken as fixed.
+        """
+        return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
+
+    def _squared_rows(self, name: str) -> SquaredRows:
+        expansion = self._only(name)
+        if self.declared is None:
+            raise DeclarationError(
+                f"{name} needs the machine itself, which a result from a file does not hold; solve it"
+            )
+        objective, constraints = self.declared
+        return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
+
+    def power(self, X: Any) -> Array:
+        """The power function of the observations at the rows of X, of a machine with one substrate."""
+        return self._only("power").power(X)
 
     def _only(self, name: str) -> KernelExpansion:
         if len(self.expansions) != 1:
@@ -200,4 +267,6 @@ class Result:
 
 
 def _total(values: list[Array]) -> Array:
-    return np.asarray(np.sum(values, axis=0))
+    if any(part.ndim == 2 for part in values):
+        values = [part if part.ndim == 2 else part[:, None] for part in values]
+    return np.asarray(sum(values))

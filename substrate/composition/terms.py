@@ -1,14 +1,15 @@
 r"""What adds up to an output of a machine: substrates, and linear parts in variables of one's own.
 
-.. math:: \hat y(x) = \sum_k f_k(x) + \sum_l \phi_l(x)^T w_l
+.. math:: \hat y(x) = \sum_k a_k(x) \, f_k(x) + \sum_l \phi_l(x)^T w_l + c
 
-A partly linear model, for instance, is a substrate on some columns of X and a linear part on others. A cvxpy
-expression such as ``X @ w`` belongs to the rows of X; a linear part knows how its columns follow from the rows of any
-X, so that it can be evaluated at new ones.
+with numbers or functions :math:`a_k` of x, one unless a product says otherwise. A partly linear model, for instance, is
+a substrate on some columns of X and a linear part on others. A cvxpy expression such as ``X @ w`` belongs to the rows
+of X; a linear part knows how its columns follow from the rows of any X, so that it can be evaluated at new ones.
 """
 
+import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
@@ -18,44 +19,186 @@ from numpy.typing import NDArray
 from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.errors import DataError, DeclarationError
 
-__all__ = ["FittedPart", "LinearPart", "Term", "TermSum", "terms_of"]
+__all__ = [
+    "Column",
+    "FittedPart",
+    "FittedTerm",
+    "LinearPart",
+    "One",
+    "Term",
+    "TermSum",
+    "WeightedTerm",
+    "base_of",
+    "terms_of",
+]
 
 
 class Term:
-    """Something that an output can be a sum of; ``+`` makes such a sum."""
+    """Something that outputs are made of: ``+``, ``-``, numbers, columns and variables of one's own make affine ones.
+
+    ``2.0 * s1 - s2``, ``s * Column(1)`` (f times a column of X, a coefficient that varies), ``s - threshold`` with a
+    ``cvxpy.Variable`` of one entry, and ``s.on(0, 2)`` for a function of some columns of X are outputs too.
+    """
 
     __slots__ = ()
     #: numpy leaves ``array + term`` to the term, which refuses it with the reason.
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> "TermSum":
-        if not isinstance(other, Term):
-            raise DeclarationError(
-                f"an output is a sum of substrates and linear parts, received {type(other).__name__}; for a variable w "
-                "of your own add LinearPart(w, columns), and for values at given points add to s.f(points)"
-            )
-        return TermSum((*terms_of(self), *terms_of(other)))
+        return TermSum((*terms_of(self), *terms_of(_as_term(other))))
 
     def __radd__(self, other: Any) -> Any:
         if isinstance(other, int) and other == 0:  # the start of Python's sum()
             return self
         return self.__add__(other)
 
+    def __neg__(self) -> "Term":
+        return -1.0 * self
+
+    def __sub__(self, other: Any) -> "TermSum":
+        return self + -1.0 * _as_term(other)
+
+    def __rsub__(self, other: Any) -> "TermSum":
+        return (-self).__add__(other)
+
+    def __mul__(self, factor: Any) -> "Term":
+        if isinstance(factor, numbers.Real) and not isinstance(factor, bool):
+            if not np.isfinite(float(factor)):
+                raise DeclarationError(f"the factor of an output must be finite, received {factor!r}")
+            return self._weigh(float(factor), ())
+        if callable(factor) and not isinstance(factor, Term):
+            return self._weigh(1.0, (factor,))
+        raise DeclarationError(
+            "an output is multiplied by a number, by Column(number) or by a function of X that returns one number per "
+            f"row, received {type(factor).__name__}"
+        )
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> "Term":
+        if not isinstance(divisor, numbers.Real) or not float(divisor):
+            raise DeclarationError(f"an output is divided by a number that is not zero, received {divisor!r}")
+        return self * (1.0 / float(divisor))
+
+    def on(self, *columns: int) -> "Term":
+        """The same function of some of the columns of X, by number, where several functions have different inputs."""
+        if not columns or any(isinstance(c, bool) or not hasattr(c, "__index__") or c < 0 for c in columns):
+            raise DeclarationError(f"columns are numbers from 0 on, at least one; received {columns!r}")
+        taken = []
+        for term in map(_as_weighted, terms_of(self)):
+            if term.columns is not None or term.multipliers:
+                raise DeclarationError("columns are taken before anything is multiplied, as in s.on(0, 2) * Column(1)")
+            taken.append(replace(term, columns=tuple(int(c) for c in columns)))
+        return taken[0] if len(taken) == 1 else TermSum(tuple(taken))
+
+    def _weigh(self, factor: float, multipliers: tuple[Callable[[Any], Any], ...]) -> "Term":
+        weighted = [
+            replace(term, factor=factor * term.factor, multipliers=term.multipliers + multipliers)
+            for term in map(_as_weighted, terms_of(self))
+        ]
+        return weighted[0] if len(weighted) == 1 else TermSum(tuple(weighted))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of X by number, to multiply a function with: ``s * Column(1)``."""
+
+    number: int
+
+    def __call__(self, X: Any) -> Array:
+        """The column at the rows of X."""
+        width = X.shape[1]
+        if not 0 <= self.number < width:
+            raise DataError(f"an output takes column {self.number} of X, which has {width}")
+        chosen = X[:, [self.number]]
+        return np.ravel(np.asarray(chosen.toarray() if is_sparse(chosen) else chosen, dtype=np.float64))
+
+    def __mul__(self, term: Any) -> Any:
+        return term * self if isinstance(term, Term) else NotImplemented
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class One(Term):
+    """The constant function one; a number in an output is a multiple of it."""
+
+    def predict(self, X: Any) -> Array:
+        """Ones, one per row of X."""
+        return np.ones(X.shape[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedTerm(Term):
+    """A term of a function of some columns, times a number and functions of X."""
+
+    base: Term
+    factor: float = 1.0
+    multipliers: tuple[Callable[[Any], Any], ...] = ()
+    columns: tuple[int, ...] | None = None
+
+    def weights(self, X: Any) -> Array:
+        """What the values of the base are multiplied by at the rows of X."""
+        total = np.full(X.shape[0], self.factor)
+        for multiplier in self.multipliers:
+            values = real_array(multiplier(X), "a factor of an output", ndim=(0, 1))
+            if values.shape not in ((), (X.shape[0],)):
+                raise DataError(
+                    f"a factor of an output must be one number per row: expected {X.shape[0]}, received {values.size}"
+                )
+            total = total * values
+        return total
+
+    def take(self, X: Any) -> Any:
+        """The columns of X that the base is a function of."""
+        if self.columns is None:
+            return X
+        if max(self.columns) >= X.shape[1]:
+            raise DataError(f"an output takes column {max(self.columns)} of X, which has {X.shape[1]}")
+        return X[:, list(self.columns)]
+
+
+def _as_weighted(term: Term) -> WeightedTerm:
+    return term if isinstance(term, WeightedTerm) else WeightedTerm(term)
+
+
+def _one_of(X: Any) -> Array:
+    """Ones, the features of a variable that is the same for all rows."""
+    return np.ones((X.shape[0], 1))
+
+
+def _as_term(other: Any) -> Term:
+    """Return a number or a variable of one entry as a term."""
+    if isinstance(other, Term):
+        return other
+    if isinstance(other, numbers.Real) and not isinstance(other, bool) and np.isfinite(float(other)):
+        return WeightedTerm(One(), float(other))
+    if isinstance(other, cp.Variable) and other.shape in ((), (1,)):
+        return LinearPart(other, features=_one_of)
+    raise DeclarationError(
+        f"an output is made of substrates, linear parts, numbers and variables of one entry, received "
+        f"{type(other).__name__}; for a variable w of several entries add LinearPart(w, columns), and for values at "
+        "given points add to s.f(points)"
+    )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermSum(Term):
-    """A sum of substrates and linear parts, written with ``+``."""
+    """A sum of terms, written with ``+`` and ``-``."""
 
     terms: tuple[Term, ...]
 
     def __post_init__(self) -> None:
         if len({id(term) for term in self.terms}) != len(self.terms):
-            raise DeclarationError("a term occurs twice in a sum")
+            raise DeclarationError("a term occurs twice in a sum; write 2.0 * s")
 
 
 def terms_of(term: Term) -> tuple[Term, ...]:
     """Return the terms of a sum; a term that is none is its only one."""
     return term.terms if isinstance(term, TermSum) else (term,)
+
+
+def base_of(term: Term) -> Term:
+    """The substrate, linear part or constant that a term is a multiple of."""
+    return term.base if isinstance(term, WeightedTerm) else term
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +289,19 @@ class LinearPart(Term):
     def at_present_value(self) -> "FittedPart":
         """Return the linear part with the present value of its weights."""
         return FittedPart(self, np.array(self.weights.value, dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedTerm:
+    """A weighted term of a solution."""
+
+    term: WeightedTerm
+    fitted: Any
+
+    def predict(self, X: Any) -> Array:
+        """The values at the rows of X."""
+        rows = real_points(X)
+        return np.asarray((self.term.weights(rows) * self.fitted.predict(self.term.take(rows)).T).T)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
-from substrate.composition.linear_operators import add_lengths, evaluation_points
+from substrate.composition.linear_operators import add_lengths, bound_rounding
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import points_of
 from substrate.composition.span import SubstrateSpan
@@ -47,8 +47,8 @@ _ENTRIES = 20_000_000
 _SAME = 1e-12
 #: Roundings for each reading in a row that combines several, by sums or by a decomposition.
 _COMBINED = 10.0
-#: Inner products of derivatives lose so many times what those of values lose, and twice that for every order.
-_DERIVATIVES = 8.0
+#: Inner products of components lose so many times what those of the whole lose.
+_COMPONENTS = 16.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,12 +137,8 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
         G = np.empty((every.shape[0], every.shape[0]))
         kernel.fill_carefully(every, every, G)
         return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
-    p = max(
-        float(kernel.rounding(evaluation_points(reading.operator, own) if reading.operator else own))
-        for reading, own in zip(span.readings, points, strict=True)
-    )
-    order = max(reading.operator.largest_order if reading.operator else 0 for reading in span.readings)
-    return span.matrix(), (1.0 if plain else _DERIVATIVES * 2.0 ** max(order, 1)) * p
+    rounding = bound_rounding(kernel, ((r.operator, own) for r, own in zip(span.readings, points, strict=True)))
+    return span.matrix(), rounding if plain or any(r.operator for r in span.readings) else _COMPONENTS * rounding
 
 
 def _uncancelled(span: SubstrateSpan) -> Array:
@@ -296,10 +292,10 @@ def _part(
         return None
     shifts, places = [], []
     for holder in compiled.mentioned:
+        if holder.role == "squared_norm" or (holder.role == "b" and not compiled.span.balanced):
+            continue  # b is a variable of its own where nothing is centred
         if holder.role in ("norm", "alpha", "b", "component"):
             return None
-        if holder.role == "squared_norm":
-            continue
         place = _representers(compiled, holder)
         if place is None or id(holder.leaf) not in shifted.starts:
             return None

@@ -7,7 +7,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition import LinearPart, Machine
 from substrate.composition.outputs import columns_of
-from substrate.composition.terms import Term
+from substrate.composition.terms import Term, WeightedTerm, base_of
 from substrate.fusion.validation import ValidationSet
 
 __all__ = ["output_map", "weighed_map"]
@@ -18,9 +18,9 @@ def output_map(machine: Machine, columns: Mapping[int, int], size: int, validati
     terms = [machine.outputs.terms[name] for name in validation_set.targets]
     return np.vstack(
         [
-            _map(machine, dict(columns), size, term, validation_set.X, k)
-            for term in terms
-            for k in range(*columns_of(term[0]) or (1,))
+            _map(machine, dict(columns), size, terms_of_output, validation_set.X, k)
+            for terms_of_output in terms
+            for k in range(*max(map(columns_of, terms_of_output)) or (1,))
         ]
     )
 
@@ -30,13 +30,16 @@ def _map(
 ) -> Array:
     """Return the matrix that takes a solution of the program to the values of one output, or of one of its columns."""
     M = np.zeros((X_val.shape[0], size))
-    for compiled in machine._compiled:
-        if any(compiled.substrate is term for term in terms):
-            block = compiled.values_at(X_val, column)
+    for term in terms:
+        base, rows, weights = base_of(term), X_val, np.ones((X_val.shape[0], 1))
+        if isinstance(term, WeightedTerm):
+            rows, weights = term.take(X_val), term.weights(X_val)[:, None]
+        for compiled in (compiled for compiled in machine._compiled if compiled.substrate is base):
             ones = np.ones((X_val.shape[0], int(compiled.substrate.bias)))
-            M[:, compiled.places(columns, column)] += np.hstack([block, ones])
-    for linear_part in (term for term in terms if isinstance(term, LinearPart)):
-        M[:, linear_part.places(columns, column)] += linear_part.matrix(X_val, "X_val")
+            block = np.hstack([compiled.values_at(rows, column), ones])
+            M[:, compiled.places(columns, column)] += weights * block
+        if isinstance(base, LinearPart):
+            M[:, base.places(columns, column)] += weights * base.matrix(rows, "X_val")
     return M
 
 

@@ -117,7 +117,9 @@ def _solve(
 ) -> ValidatedMachine:
     values_given: dict[str, Any] = dict(candidate.values)
     results = [machine.solve(**values_given) for machine in machines]
-    predicted = [result.predict(validation_set.X) for result, validation_set in zip(results, sets, strict=True)]
+    predicted = [
+        result.decision_function(validation_set.X) for result, validation_set in zip(results, sets, strict=True)
+    ]
     errors = np.concatenate(
         [validation_set.errors(values) for validation_set, values in zip(sets, predicted, strict=True)]
     )

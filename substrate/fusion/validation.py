@@ -14,6 +14,7 @@ from substrate.arrays import Array, is_sparse, real_array, real_points
 from substrate.composition import Machine, Substrate
 from substrate.composition.outputs import columns_of
 from substrate.composition.targets import without_single_column
+from substrate.composition.terms import One, base_of
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.validation_loss import SQUARED, ValidationLoss
 from substrate.least_squares.leave_one_out import Split, checked_splits
@@ -87,6 +88,10 @@ def check_validation(
     if X.shape[0] == 0:
         raise DataError("X_val is empty; give at least one validation row")
     for term in (term for terms in machine.outputs.terms.values() for term in terms):
+        if isinstance(base_of(term), One):
+            raise DeclarationError(
+                "an output with a number added to it is not validated; take the number from y and from y_val instead"
+            )
         if isinstance(term, Substrate) and term.X.shape[1] != X.shape[1]:
             raise DataError(f"X_val has {X.shape[1]} columns, the training points have {term.X.shape[1]}")
     _refuse_fitted(machine, X)
@@ -143,7 +148,7 @@ def _group_by_output(machine: Machine, y_val: Any) -> Mapping[Name, Any]:
 def _check_target(machine: Machine, name: Name, y_val: Any, X: Array) -> Array:
     called = "y_val" if name is None else f"y_val[{name!r}]"
     terms = machine.outputs.terms[name]
-    columns = columns_of(terms[0])
+    columns = max(map(columns_of, terms))
     target = real_array(y_val, called, ndim=(1, 2))
     y = real_array(target if columns else without_single_column(target, called), called, ndim=1 + len(columns))
     if y.shape[1:] != columns:

@@ -6,6 +6,7 @@ matrix is the business of :class:`substrate.gram.Gram`.
 
 from substrate.kernels.algebra import Kernel, Product, Sum
 from substrate.kernels.componentwise import Componentwise
+from substrate.kernels.directions import component_rows
 from substrate.kernels.foreign import Foreign, Precomputed, as_kernel
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
@@ -13,12 +14,16 @@ from substrate.kernels.matern import Matern
 from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.polynomial import Polynomial
 from substrate.kernels.rbf import RBF
+from substrate.kernels.separable import Separable
 from substrate.kernels.single_precision import SinglePrecision
 from substrate.kernels.symmetric import Symmetric
+from substrate.kernels.vector_fields import CurlFree, DivergenceFree
 
 __all__ = [
     "RBF",
     "Componentwise",
+    "CurlFree",
+    "DivergenceFree",
     "Foreign",
     "Kernel",
     "Laplacian",
@@ -29,8 +34,10 @@ __all__ = [
     "Product",
     "Restricted",
     "Scaled",
+    "Separable",
     "SinglePrecision",
     "Sum",
     "Symmetric",
     "as_kernel",
+    "component_rows",
 ]

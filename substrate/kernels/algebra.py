@@ -102,6 +102,11 @@ class _Pair(Kernel):
         """Whether both sides decay."""
         return self.left.decays and self.right.decays
 
+    @property
+    def has_steady_decay(self) -> bool:
+        """Whether both sides have."""
+        return self.left.has_steady_decay and self.right.has_steady_decay
+
     def _resolve(self, X: Any) -> Self:
         return type(self)(self.left.resolved(X), self.right.resolved(X))
 

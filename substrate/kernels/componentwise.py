@@ -208,6 +208,12 @@ class Componentwise(Kernel):
         components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         return next((component.no_integral for component in components if component.no_integral), "")
 
+    @property
+    def has_steady_decay(self) -> bool:
+        """Whether all components have."""
+        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
+        return all(component.has_steady_decay for component in components)
+
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """Return the sum over the components."""
         return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))

@@ -21,7 +21,22 @@ An even function :math:`\phi` of one difference that decays has, with the tails
 which are differences of small numbers where intervals are far apart. Where an interval is short in units of the width
 these differences cancel, and a rule of Gauss with 20 points is right to the last places. The RBF kernel is a product of
 such functions; a polynomial is integrated exactly by a rule of Gauss; a sum, a multiple and a kernel on some of the
-columns have the integrals of their parts.
+columns have the integrals of their parts. A column whose two ends are the same is taken at that point: the measure of
+the box is a point mass there, and lengths in the others.
+
+Where no closed form is known, a rule of midpoints replaces the integral by a sum of values. On a cell of centre m and
+half-widths h the representers of the two differ by :math:`\tfrac12 \int (\varphi(m + t) + \varphi(m - t) - 2
+\varphi(m))\,dt`, so that, for k a function of the difference alone,
+
+.. math::
+
+    \Big\| \int_B \varphi - \sum_j |B_j| \varphi(m_j) \Big\| \le \frac{|B|}{2}
+    \max_{|t| \le h} \sqrt{6 k(0) - 8 k(t) + 2 k(2t)} ,
+
+which is what the sum may miss, times the norm of w. The maximum is at :math:`t = h` where
+:math:`|\partial_c k(2t)| \le 2 |\partial_c k(t)|` and k decreases, which holds for RBF, Laplacian and Matern
+kernels, and for sums and products of what it holds for; :math:`|B|` times the mean over a few pieces of the cell, each
+by its farthest corner, is a smaller bound than the maximum.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,6 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders
 
@@ -42,6 +58,7 @@ __all__ = [
     "integrate_exactly",
     "integrate_interval",
     "integrate_intervals",
+    "midpoint_rule",
     "volumes",
 ]
 
@@ -51,10 +68,17 @@ _POINTS = 20
 _SHORT = 1.0
 #: The most points of a rule on a box.
 _MOST_POINTS = 20_000
+#: The most points of a rule of midpoints.
+_MIDPOINTS = 2_000
+#: The most pieces of a cell over which the error of a rule of midpoints is averaged.
+_PIECES = 4_096
 
 
-def checked_boxes(boxes: Any, n_features: int) -> Array:
-    """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several."""
+def checked_boxes(boxes: Any, n_features: int, *, flat: bool = False) -> Array:
+    """Return boxes as an array of shape (m, n_features, 2), from one box (n_features, 2) or several.
+
+    ``flat`` says whether the two ends of a column may be the same.
+    """
     numbers = real_array(boxes, "box", ndim=(2, 3))
     stacked = numbers[None] if numbers.ndim == 2 else numbers
     if stacked.shape[1:] != (n_features, 2):
@@ -62,14 +86,48 @@ def checked_boxes(boxes: Any, n_features: int) -> Array:
             f"a box has a lower and an upper end for each of the {n_features} columns: expected shape "
             f"({n_features}, 2), received {numbers.shape if numbers.ndim == 2 else numbers.shape[1:]}"
         )
-    if not (stacked[..., 0] < stacked[..., 1]).all():
+    if not ((stacked[..., 0] < stacked[..., 1]) | (flat & (stacked[..., 0] == stacked[..., 1]))).all():
         raise DataError("every lower end of a box must be below its upper end")
     return stacked
 
 
 def volumes(boxes: Array) -> Array:
-    """Return the volumes of boxes."""
-    return np.asarray(np.prod(boxes[..., 1] - boxes[..., 0], axis=-1))
+    """Return the volumes of boxes; a column whose ends are the same is a point mass of one."""
+    lengths = boxes[..., 1] - boxes[..., 0]
+    return np.asarray(np.prod(np.where(lengths > 0.0, lengths, 1.0), axis=-1))
+
+
+class MidpointRule(NamedTuple):
+    """Points, their weights, and by how much they miss an integral at most, over the norm of w."""
+
+    points: Array
+    weights: Array
+    radius: float
+
+
+def midpoint_rule(kernel: Any, box: Array) -> MidpointRule:
+    """Return the rule of midpoints on a box for a kernel of the difference; see the module for its radius.
+
+    The box is wide in one column at least.
+    """
+    d, wide = box.shape[0], box[:, 0] < box[:, 1]
+    counts = np.where(wide, max(int(_MIDPOINTS ** (1.0 / wide.sum()) + 1e-9), 1), 1)
+    halves = 0.5 * (box[:, 1] - box[:, 0]) / counts
+    axes = [low + half * (2.0 * np.arange(n) + 1.0) for low, half, n in zip(box[:, 0], halves, counts, strict=True)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    volume = float(volumes(box))
+    pieces = np.where(wide, max(int(_PIECES ** (1.0 / wide.sum()) + 1e-9), 1), 1)
+    steps = np.stack(np.meshgrid(*(np.arange(1, n + 1) / n for n in pieces), indexing="ij"), axis=-1).reshape(-1, d)
+    origin, corners = np.zeros((1, d)), steps * halves
+    near, far = kernel(corners, origin)[:, 0], kernel(2.0 * corners, origin)[:, 0]
+    largest = float(kernel.diag(origin)[0])
+    # a difference of numbers of the size of k(0), each with the rounding of the kernel
+    rounding = (
+        16.0 * float(kernel.rounding(np.vstack([origin, 2.0 * corners[-1:]]))) + relative_rounding(16.0)
+    ) * largest
+    squares = np.maximum(6.0 * largest - 8.0 * near + 2.0 * far, 0.0) + rounding
+    radius = 0.5 * volume * float(np.sqrt(squares).mean()) * (1.0 + relative_rounding(8.0 + steps.shape[0]))
+    return MidpointRule(points, np.full(points.shape[0], volume / points.shape[0]), radius)
 
 
 class Profile(NamedTuple):
@@ -84,7 +142,10 @@ def integrate_interval(profile: Profile, width: float, x: Array, ends: Array, or
     """Return the derivatives in x of the integrals of phi(x - z) over intervals: one row per x, one column each."""
     lower, upper = ends[None, :, 0], ends[None, :, 1]
     values = np.empty((x.size, ends.shape[0]))
-    short = ends[:, 1] - ends[:, 0] < _SHORT * width
+    flat = ends[:, 0] == ends[:, 1]
+    if flat.any():
+        values[:, flat] = profile.derivative(x[:, None] - lower[:, flat], order)
+    short = ~flat & (ends[:, 1] - ends[:, 0] < _SHORT * width)
     if short.any():
         nodes, weights = _gauss(_POINTS)
         values[:, short] = 0.0
@@ -94,7 +155,7 @@ def integrate_interval(profile: Profile, width: float, x: Array, ends: Array, or
             for node, weight in zip(nodes, weights, strict=True):
                 at = start + half * (1.0 + node)
                 values[:, short] += weight * half * profile.derivative(x[:, None] - at, order)
-    long = ~short
+    long = ~short & ~flat
     below, above = x[:, None] - lower[:, long], x[:, None] - upper[:, long]
     if order:
         values[:, long] = profile.derivative(below, order - 1) - profile.derivative(above, order - 1)
@@ -109,8 +170,14 @@ def integrate_interval(profile: Profile, width: float, x: Array, ends: Array, or
 def integrate_intervals(profile: Profile, width: float, ends: Array, others: Array) -> Array:
     """Return the double integrals of phi(x - z) over all pairs of intervals."""
     values = np.empty((ends.shape[0], others.shape[0]))
+    flat = ends[:, 0] == ends[:, 1]
+    values[flat] = integrate_interval(profile, width, ends[flat, 0], others, 0)
+    points = others[:, 0] == others[:, 1]
+    values[:, points] = integrate_interval(profile, width, others[points, 0], ends, 0).T
     for i, (lower, upper) in enumerate(ends):
         for j, (low, high) in enumerate(others):
+            if flat[i] or points[j]:
+                continue
             if min(upper - lower, high - low) < _SHORT * width:  # by the rule on the shorter one
                 short, second_column = sorted(((lower, upper), (low, high)), key=lambda pair: pair[1] - pair[0])
                 values[i, j] = _integrate_short(profile, width, short, second_column)
@@ -150,7 +217,8 @@ def integrate_exactly(
 
     def over(box: Array, values: Callable[[Array], Array]) -> Array:
         half = 0.5 * (box[:, 1] - box[:, 0])
-        return np.asarray(np.prod(half) * (values(box[:, 0] + half * (1.0 + grid)) @ mass))
+        masses = np.where(half > 0.0, half, 0.5)  # of a point, one
+        return np.asarray(np.prod(masses) * (values(box[:, 0] + half * (1.0 + grid)) @ mass))
 
     def column(box: Array) -> Array:
         if not left_is_boxes:
@@ -173,9 +241,14 @@ class Integrals:
     def no_integral(self) -> str:
         """Why there are no integrals, and what to do instead; empty where there are."""
         return (
-            "no closed form is known; take RBF, a polynomial, Matern with nu = 0.5, 1.5 or 2.5 on one column each "
-            "(Componentwise), or sum values with the weights of a quadrature rule"
+            "no closed form is known; take RBF, Laplacian, a polynomial, Matern with nu = 0.5, 1.5 or 2.5 on one "
+            "column each (Componentwise), or sum values with the weights of a quadrature rule"
         )
+
+    @property
+    def has_steady_decay(self) -> bool:
+        """Whether k is a function of the difference for which the rule of midpoints has the bound of this module."""
+        return False
 
     def refuse_integrals(self) -> None:
         """Raise with the reason where there are none."""
@@ -183,18 +256,21 @@ class Integrals:
             raise DeclarationError(f"{self!r} has no integrals over boxes: {self.no_integral}")
 
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
-        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are of a derivative in x, by column."""
+        """Return the integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column.
+
+        A column of a box whose two ends are the same is taken at that point.
+        """
         self.refuse_integrals()
         points = real_points(X, "X")
         points = points.toarray() if is_sparse(points) else points
         checked = checked_orders(orders or {}, points.shape[1])
-        return self._integral(points, checked_boxes(boxes, points.shape[1]), checked)
+        return self._integral(points, checked_boxes(boxes, points.shape[1], flat=True), checked)
 
     def double_integral(self, boxes: Any, others: Any) -> Array:
         """Return the integrals of k(x, z) over all x in one box and all z in another, for all pairs of boxes."""
         self.refuse_integrals()
         n_features = np.asarray(boxes).shape[-2]
-        return self._double_integral(checked_boxes(boxes, n_features), checked_boxes(others, n_features))
+        return self._double_integral(*(checked_boxes(each, n_features, flat=True) for each in (boxes, others)))
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """Return the same as :meth:`integral`, of checked points, boxes and orders."""

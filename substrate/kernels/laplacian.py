@@ -14,10 +14,12 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import exponential_rounding
 from substrate.kernels.base import Formula, Number
+from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import metric_distances
+from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import manhattan_distances
 from substrate.kernels.scales import distances_by_column
-from substrate.kernels.widths import KernelOfDistance
+from substrate.kernels.widths import KernelOfDistance, one_of
 from substrate.namespaces import namespace_of
 
 __all__ = ["Laplacian"]
@@ -49,6 +51,28 @@ class Laplacian(KernelOfDistance):
         """It has a kink."""
         return "it has a kink where x = z; take RBF or Matern(nu > 1)"
 
+    @property
+    def no_integral(self) -> str:
+        """Empty: it is a product of exponentials of one difference."""
+        return ""
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """The product over the columns."""
+        self.refuse_orders(orders)
+        values = np.ones((X.shape[0], boxes.shape[0]))
+        for c in range(X.shape[1]):
+            sigma = one_of(self._widths(X.shape[1]), c)
+            values *= integrate_interval(_exponential(sigma), sigma, X[:, c], boxes[:, c], 0)
+        return values
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """The product over the columns."""
+        values = np.ones((boxes.shape[0], others.shape[0]))
+        for c in range(boxes.shape[1]):
+            sigma = one_of(self._widths(boxes.shape[1]), c)
+            values *= integrate_intervals(_exponential(sigma), sigma, boxes[:, c], others[:, c])
+        return values
+
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return |x_c - z_c|/sigma_c k(x, z), weighted and added up; of one width, the sum over the columns."""
         widths = self._widths(X.shape[1])
@@ -70,3 +94,12 @@ class Laplacian(KernelOfDistance):
         """Return the formula above."""
         scale = -1 / number(sigma)
         return lambda x, z: (sum(abs(a - b) for a, b in zip(x, z, strict=True)) * scale).exp()
+
+
+def _exponential(sigma: float) -> Profile:
+    """exp(-|u|/sigma) as a function of one difference u; its tails are multiples of itself."""
+
+    def value(u: Array, order: int = 0) -> Array:
+        return np.asarray(np.exp(-np.minimum(np.abs(u) / sigma, 1e3)))
+
+    return Profile(value, lambda u: sigma * value(u), lambda u: sigma**2 * value(u))

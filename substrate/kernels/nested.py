@@ -134,6 +134,11 @@ class Scaled(Nested, node="scaled"):
         """As the inner kernel."""
         return self.kernel.no_integral
 
+    @property
+    def has_steady_decay(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.has_steady_decay
+
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """Return the factor times that of the inner kernel."""
         return self.factor * self.kernel._integral(X, boxes, orders)
@@ -253,6 +258,11 @@ class Restricted(Nested, node="restricted"):
     def no_integral(self) -> str:
         """As the inner kernel."""
         return self.kernel.no_integral
+
+    @property
+    def has_steady_decay(self) -> bool:
+        """As the inner kernel."""
+        return self.kernel.has_steady_decay
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """Return that of the inner kernel, times the lengths of all other columns; a derivative in those is zero."""

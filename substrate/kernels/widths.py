@@ -93,6 +93,11 @@ class KernelOfDistance(Kernel, ABC):
         """True: the width is sigma."""
         return True
 
+    @property
+    def has_steady_decay(self) -> bool:
+        """True: x^m K_m(x), r exp(-r^2) / r and exp(-r) fall with the distance."""
+        return True
+
     def _resolve(self, X: Any) -> Self:
         if self.sigma == "each":
             return replace(self, sigma=each_distance(X, self.metric))

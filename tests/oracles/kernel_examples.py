@@ -13,6 +13,8 @@ import numpy as np
 from substrate.kernels import (
     RBF,
     Componentwise,
+    CurlFree,
+    DivergenceFree,
     Foreign,
     Kernel,
     Laplacian,
@@ -23,6 +25,7 @@ from substrate.kernels import (
     Product,
     Restricted,
     Scaled,
+    Separable,
     SinglePrecision,
     Sum,
     Symmetric,
@@ -40,6 +43,11 @@ def _cauchy_pair(x, z):
     return 1.0 / (1.0 + math.dist(x, z) ** 2)
 
 
+def columns_for(kernel: Kernel) -> int:
+    """Return the number of columns of the points of a kernel: four where rows are a point and a direction."""
+    return 4 if isinstance(kernel, (CurlFree, DivergenceFree)) else N_FEATURES
+
+
 @dataclass(frozen=True)
 class Example:
     kernel: Kernel
@@ -48,8 +56,8 @@ class Example:
     rounding: float = 1.0
 
     def points(self, n: int, seed: int = 0) -> np.ndarray:
-        """n points of three columns; for a precomputed kernel, the n x n matrix of an RBF on them."""
-        X = np.random.default_rng(seed).normal(size=(n, N_FEATURES))
+        """n points of three columns, or four; for a precomputed kernel, the n x n matrix of an RBF on them."""
+        X = np.random.default_rng(seed).normal(size=(n, columns_for(self.kernel)))
         return X if self.pair is not None else np.exp(-np.square(X[:, None, :] - X[None, :, :]).sum(axis=2))
 
     def naive(self, X: Any, Z: Any) -> np.ndarray:
@@ -72,6 +80,8 @@ _EFFECTS = [naive.on(_R, column) for column in range(N_FEATURES)]
 _PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
 _ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
 _EACH = (1.3, 0.4, 2.0)
+_MIXING = ((2.0, -0.5), (-0.5, 1.0))
+_ROUGH_OR_LINEAR = naive.total(naive.matern(1.1, 1.5), _L)
 
 EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
     RBF: (
@@ -131,6 +141,20 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(Symmetric(RBF(1.3)), naive.symmetric(_R, 1)),
         Example(Symmetric(RBF(1.3), "odd"), naive.symmetric(_R, -1)),
         Example(Symmetric(Polynomial(2, 0.5) + Linear(), "odd"), naive.symmetric(naive.total(_P, _L), -1)),
+    ),
+    Separable: (
+        Example(Separable(RBF(1.3), _MIXING), naive.separable(_R, _MIXING)),
+        Example(Separable(Matern(1.1) + Linear(), ((1.0,),)), naive.separable(_ROUGH_OR_LINEAR, ((1.0,),))),
+    ),
+    CurlFree: (
+        Example(CurlFree(RBF(1.3)), naive.curl_free(1.3)),
+        Example(CurlFree(0.5 * RBF(0.8)), naive.scale(0.5, naive.curl_free(0.8))),
+    ),
+    DivergenceFree: (
+        Example(DivergenceFree(RBF(1.3)), naive.divergence_free(1.3)),
+        Example(
+            DivergenceFree(RBF(0.8) + RBF(2.0)), naive.total(naive.divergence_free(0.8), naive.divergence_free(2.0))
+        ),
     ),
     Componentwise: (
         Example(Componentwise(RBF(1.3)), naive.total(*(naive.on(_R, c) for c in range(N_FEATURES)))),

@@ -70,6 +70,43 @@ def symmetric(kernel: PairKernel, sign: int) -> PairKernel:
     return lambda x, z: (kernel(x, z) + sign * kernel([-a for a in x], z)) / 2.0
 
 
+def separable(kernel: PairKernel, mixing: Sequence[Sequence[float]]) -> PairKernel:
+    def k(x, z):
+        d = len(x) - len(mixing)
+        mixed = math.fsum(x[d + i] * entry * z[d + j] for i, line in enumerate(mixing) for j, entry in enumerate(line))
+        return mixed * kernel(x[:d], z[:d])
+
+    return k
+
+
+def _bends(x, z, sigma):
+    """The second derivatives of the Gaussian, one in each point: exp(-t't/s^2) (2 I/s^2 - 4 t t'/s^4)."""
+    t = [a - b for a, b in zip(x, z, strict=True)]
+    value = math.exp(-sum(gap**2 for gap in t) / sigma**2)
+    n = range(len(t))
+    return [[value * (2.0 * (i == j) / sigma**2 - 4.0 * t[i] * t[j] / sigma**4) for j in n] for i in n]
+
+
+def curl_free(sigma: float) -> PairKernel:
+    def k(x, z):
+        d = len(x) // 2
+        bends = _bends(x[:d], z[:d], sigma)
+        return math.fsum(x[d + i] * bends[i][j] * z[d + j] for i in range(d) for j in range(d))
+
+    return k
+
+
+def divergence_free(sigma: float) -> PairKernel:
+    """In two inputs, the gradient turned by a right angle in both points."""
+
+    def k(x, z):
+        bends = _bends(x[:2], z[:2], sigma)
+        turned = [[bends[1][1], -bends[1][0]], [-bends[0][1], bends[0][0]]]
+        return math.fsum(x[2 + i] * turned[i][j] * z[2 + j] for i in range(2) for j in range(2))
+
+    return k
+
+
 def matrix(kernel: PairKernel, X: Points, Z: Points) -> np.ndarray:
     """Return the double loop."""
     rows, columns = np.asarray(X).tolist(), np.asarray(Z).tolist()

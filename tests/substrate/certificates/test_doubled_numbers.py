@@ -10,7 +10,7 @@ import flint
 from substrate.certificates.doubled_numbers import DoubledNumbers
 from substrate.kernels.doubled_matrix import doubled_matrix
 from substrate.proof import balls, formula_of, precision
-from tests.oracles.kernel_examples import ALL
+from tests.oracles.kernel_examples import ALL, columns_for
 
 RNG = np.random.default_rng(0)
 SIZES = np.concatenate([10.0 ** RNG.uniform(-12.0, 2.8, 200), [1e-300, 1.0]])
@@ -53,7 +53,7 @@ def test_the_exponential_of_what_is_far_below_zero_is_zero_and_of_no_number_is_n
 @pytest.mark.parametrize("kernel", [example.kernel for example in ALL if example.kernel.trusted], ids=repr)
 @pytest.mark.some_cases(22)
 def test_kernel_values_are_within_their_rounding(kernel):
-    X = np.random.default_rng(1).normal(size=(5, 3))
+    X = np.random.default_rng(1).normal(size=(5, columns_for(kernel)))
     X[1] = X[0] + 3e-8
     found = doubled_matrix(kernel, X)
     if found is None:  # no formula in this arithmetic
@@ -61,7 +61,7 @@ def test_kernel_values_are_within_their_rounding(kernel):
     (high, low), rounding = found
     size = np.sqrt(np.diagonal(high))
     with precision(300):
-        formula, points = formula_of(kernel, 3), [balls(x) for x in X]
+        formula, points = formula_of(kernel, X.shape[1]), [balls(x) for x in X]
         for i in range(5):
             for j in range(5):
                 rest = formula(points[i], points[j]) - flint.arb(high[i, j]) - flint.arb(low[i, j])

@@ -226,18 +226,18 @@ def test_a_prediction_that_makes_no_sense_is_refused():
     s, stranger, w = Substrate(RBF(1.0), X, y), Substrate(RBF(1.0), X, y), cp.Variable(2, name="w")
     cost = s.squared_norm + cp.sum_squares(s.e)
     for predict, words in [
-        ([s], "predict is a substrate, a sum of substrates and linear parts"),
-        ({}, "predict is a substrate, a sum"),
+        ([s], "predict is a substrate, an affine expression of substrates and linear parts"),
+        ({}, "predict is a substrate, an affine"),
         ({1: s}, "are named by text, received 1"),
-        ({"f": s.f()}, "output 'f' of predict must be a substrate, a linear part or a sum"),
+        ({"f": s.f()}, "output 'f' of predict must be a substrate, a linear part or an affine"),
         (stranger, "uses a substrate that the machine was not given"),
         ({"f": s + stranger}, "output 'f' of predict uses a substrate that the machine was not given"),
         (s + LinearPart(w), "predict uses the variable 'w', which no term or constraint"),
     ]:
         with pytest.raises(DeclarationError, match=words):
             Machine(s, minimize=cost, predict=predict)
-    for sum_ in (lambda: s + X @ w, lambda: s + 1.0, lambda: 1.0 + s, lambda: X[:, 0] + s):
-        with pytest.raises(DeclarationError, match=r"sum of substrates and linear parts, received .*LinearPart\(w"):
+    for sum_ in (lambda: s + X @ w, lambda: s + np.inf, lambda: X[:, 0] + s):
+        with pytest.raises(DeclarationError, match=r"made of substrates, linear parts, .*received .*LinearPart\(w"):
             sum_()
     with pytest.raises(DeclarationError, match="twice in a sum"):
         _ = s + stranger + s

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from kernel_examples import ALL, N_FEATURES
+from kernel_examples import ALL, N_FEATURES, columns_for
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
@@ -61,8 +61,9 @@ def differences(kernel, x, z, column, other=None):
 def test_derivatives_are_limits_of_differences(kernel):
     """Also near x = z, where the formulas of a Matérn kernel cancel."""
     rng = np.random.default_rng(0)
-    X, Z = rng.normal(size=(3, N_FEATURES)), rng.normal(size=(4, N_FEATURES))
-    Z[0] = X[0] + 1e-3 * rng.normal(size=N_FEATURES)
+    width = columns_for(kernel)
+    X, Z = rng.normal(size=(3, width)), rng.normal(size=(4, width))
+    Z[0] = X[0] + 1e-3 * rng.normal(size=width)
     for column, other in ((0, 0), (2, 0), (1, 1)):
         slope = [[differences(kernel, x, z, column) for z in Z] for x in X]
         bend = [[differences(kernel, x, z, column, other) for z in Z] for x in X]
@@ -74,7 +75,7 @@ def test_derivatives_are_limits_of_differences(kernel):
 @pytest.mark.some_cases(21)
 def test_values_and_derivatives_are_inner_products_of_features(kernel):
     """The matrix of values and of derivatives in two inputs is symmetric and positive semi-definite, at x = z too."""
-    X = np.random.default_rng(1).normal(size=(6, N_FEATURES))
+    X = np.random.default_rng(1).normal(size=(6, columns_for(kernel)))
     blocks = [[kernel(X)] + [kernel.gradient(X, X, c).T for c in (0, 1)]]
     for c in (0, 1):
         blocks.append([kernel.gradient(X, X, c)] + [kernel.mixed_derivative(X, X, c, d) for d in (0, 1)])

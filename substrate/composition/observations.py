@@ -1,0 +1,178 @@
+r"""What was observed of f: values, derivatives, integrals, averages, or what an operator makes of it.
+
+.. math:: y_i = \ell_i f + e_i
+
+with a bounded linear functional :math:`\ell_i` for each observation. The representers of all of them join the
+expansion (:mod:`substrate.composition.span`), so that a machine that penalises w has the optimum over all w, as it has
+with values alone. Blocks of observations of different kinds are given side by side,
+``Substrate(kernel, [X, Z], [y, slopes], observed=["value", {0: 1}])``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.measures import Measure, are_measures
+from substrate.composition.targets import without_single_column
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["Observations", "ObservedBlock"]
+
+_KINDS = (
+    "'value', 'integral' (at boxes or measures), 'average' (at groups of points), orders of a derivative by column as "
+    "{0: 1}, or a LinearOperator"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedBlock:
+    """Observations of one kind: where they were made, as points, boxes or measures, and how many there are."""
+
+    kind: Any
+    at: Any
+    count: int
+
+    @classmethod
+    def of(cls, kind: Any, at: Any, name: str) -> "ObservedBlock":
+        """Return a block with its places checked; ``name`` is what a refusal calls these."""
+        if kind == "average":
+            groups = at if isinstance(at, (list, tuple)) or np.ndim(at) == 3 else ()
+            if not len(groups) or any(np.ndim(group) != 2 for group in groups):
+                raise DataError(
+                    f"averages are observed over groups of points: {name} must be a list of arrays of points, one "
+                    f"array per observation, received {type(at).__name__}"
+                )
+            return cls("integral", tuple(Measure.of_points(group) for group in groups), len(groups))
+        if kind == "integral":
+            if are_measures(at):
+                measures = (at,) if isinstance(at, Measure) else tuple(at)
+                return cls(kind, measures, len(measures))
+            boxes = real_array(at, name, ndim=(2, 3))
+            boxes = boxes[None] if boxes.ndim == 2 else boxes
+            if boxes.shape[2] != 2:
+                raise DataError(
+                    f"integrals are observed over boxes: {name} must have the shape (m, d, 2), a lower and an upper "
+                    f"end for each column, received {boxes.shape}"
+                )
+            return cls(kind, boxes, boxes.shape[0])
+        if isinstance(kind, Mapping):
+            kind = LinearOperator.derivative(kind)
+        if not isinstance(kind, LinearOperator) and kind != "value":
+            raise DeclarationError(f"observed is {_KINDS}, or a list of these; received {kind!r}")
+        points = real_points(at, name)
+        points = np.asarray(points.toarray() if is_sparse(points) else points)
+        return cls(kind, points, points.shape[0])
+
+    @property
+    def has_values(self) -> bool:
+        """Whether f itself was observed."""
+        return isinstance(self.kind, str) and self.kind == "value"
+
+    def locate(self) -> Array:
+        """Return points of the inputs at which something was observed: those given, or the middles of boxes."""
+        if self.kind != "integral":
+            return np.asarray(self.at)
+        boxes = self.at if isinstance(self.at, np.ndarray) else np.concatenate([m.boxes for m in self.at])
+        return np.asarray(0.5 * (boxes[..., 0] + boxes[..., 1]))
+
+    def read(self, reader: Any) -> Any:
+        """Return what a substrate, or one that is solved, has for the observations."""
+        if self.has_values:
+            return reader.f(self.at) if hasattr(reader, "holders") else reader.predict(self.at)
+        if self.kind == "integral":
+            return reader.integral(self.at)
+        return reader.apply(self.kind, self.at)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """All observations of a substrate, block by block, with their targets.
+
+    ``points`` are the training points of the substrate: where values were observed, if there are two of them, and
+    otherwise where anything was; ``values`` are the targets there, or None.
+    """
+
+    blocks: tuple[ObservedBlock, ...]
+    targets: Array
+    points: Array
+    values: Array | None
+    column_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, X: Any, y: Any, observed: Any) -> "Observations":
+        """Return what the arguments of a substrate declare."""
+        several = isinstance(observed, (list, tuple))
+        kinds = list(observed) if several else [observed]
+        places = _as_blocks(X, len(kinds), "X") if several else [X]
+        blocks = [
+            ObservedBlock.of(kind, at, f"X[{number}]" if several else "X")
+            for number, (kind, at) in enumerate(zip(kinds, places, strict=True))
+        ]
+        if not blocks:
+            raise DeclarationError(f"observed is an empty list; name what was observed: {_KINDS}")
+        targets = _check_targets(y, [block.count for block in blocks], several)
+        located = [block.locate() for block in blocks]
+        widths = {points.shape[1] for points in located}
+        if len(widths) > 1:
+            raise DataError(f"all observations must be on the same columns, received {sorted(widths)} columns")
+        of_values = [number for number, block in enumerate(blocks) if block.has_values]
+        edges = np.cumsum([0, *(block.count for block in blocks)])
+        points, values = np.concatenate(located), None
+        if sum(blocks[number].count for number in of_values) >= 2:
+            points = np.concatenate([located[number] for number in of_values])
+            values = np.concatenate([targets[edges[number] : edges[number + 1]] for number in of_values])
+        names = next((tuple(map(str, at.columns)) for at in places if hasattr(at, "columns")), ())
+        return cls(blocks=tuple(blocks), targets=targets, points=points, values=values, column_names=names)
+
+    @property
+    def are_values(self) -> Any:
+        """Whether each observation is a value of f, as an array."""
+        return np.concatenate([np.full(block.count, block.has_values) for block in self.blocks])
+
+    def read(self, substrate: Any) -> Any:
+        """Return what was observed as an expression, block after block."""
+        import cvxpy as cp
+
+        parts = [block.read(substrate) for block in self.blocks]
+        return parts[0] if len(parts) == 1 else (cp.hstack if self.targets.ndim == 1 else cp.vstack)(parts)
+
+    def evaluate(self, expansion: Any) -> Array:
+        """Return what a fitted function has for the observations."""
+        return np.concatenate([np.asarray(block.read(expansion)) for block in self.blocks])
+
+
+def _as_blocks(values: Any, count: int, name: str) -> Sequence[Any]:
+    if not isinstance(values, (list, tuple)) or len(values) != count:
+        received = f"{len(values)} entries" if isinstance(values, (list, tuple)) else type(values).__name__
+        raise DataError(
+            f"{name} must be a list with one entry for each of the {count} kinds observed, received {received}"
+        )
+    return values
+
+
+def _check_targets(y: Any, counts: list[int], several: bool) -> Array:
+    """Return one target per observation; of several blocks a list of them, or all in one."""
+    if y is None:
+        raise DataError("observations have targets; give y, or leave observed out")
+    if several and isinstance(y, (list, tuple)) and any(np.ndim(part) for part in y):
+        blocks = [
+            without_single_column(real_array(part, f"y[{k}]", ndim=(1, 2)), f"y[{k}]")
+            for k, part in enumerate(_as_blocks(y, len(counts), "y"))
+        ]
+        for k, (block, count) in enumerate(zip(blocks, counts, strict=True)):
+            if block.shape[0] != count:
+                raise DataError(
+                    f"y[{k}] must have one entry per observation: expected {count}, received {block.shape[0]}"
+                )
+        shapes = {block.shape[1:] for block in blocks}
+        if len(shapes) > 1:
+            raise DataError(f"all blocks of y must have the same columns, received the shapes {sorted(shapes)}")
+        return np.concatenate(blocks)
+    targets = without_single_column(real_array(y, "y", ndim=(1, 2)))
+    if targets.shape[0] != sum(counts):
+        raise DataError(f"y must have one entry per observation: expected {sum(counts)}, received {targets.shape[0]}")
+    return targets

@@ -1,0 +1,245 @@
+"""Derivatives, integrals and averages as data: the fit in 50 digits, and every observation left out."""
+
+from itertools import pairwise
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from substrate import LinearOperator, Machine, Measure, Substrate
+from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.kernels import RBF, Laplacian, Linear, Matern
+
+derivative, value = LinearOperator.derivative, LinearOperator.value
+KINDS = ["value", {0: 1}, "integral"]
+CELLS = np.array([[[-2.0, 0.0]], [[0.0, 2.0]], [[-1.0, 0.5]]])
+
+
+@pytest.fixture
+def blocks():
+    rng = np.random.default_rng(0)
+    X, Z = rng.uniform(-2.0, 2.0, size=(6, 1)), rng.uniform(-2.0, 2.0, size=(5, 1))
+    y, slopes = np.sin(2.0 * X[:, 0]) + 3.0, 2.0 * np.cos(2.0 * Z[:, 0])
+    masses = 6.0 + 0.1 * rng.normal(size=3)
+    return [X, Z, CELLS], [y + 0.1 * rng.normal(size=6), slopes + 0.1 * rng.normal(size=5), masses]
+
+
+def ridge(s, weight=10.0):
+    return 0.5 * s.squared_norm + 0.5 * weight * cp.sum_squares(s.e)
+
+
+def exact_fit(places, targets, sigma, gamma, at):
+    """f at points, from the bordered system of all functionals, by quadrature and linear algebra in 50 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(50):
+        mp, s = mpmath.mpf, mpmath.mpf(sigma)
+
+        def k(u, order=0):
+            slope = {0: 1, 1: -2 * u / s**2, 2: 4 * u**2 / s**4 - 2 / s**2}[order]
+            return slope * mpmath.exp(-((u / s) ** 2))
+
+        def tail(u, antiderivative):  # of k, once and twice
+            first = s * mpmath.sqrt(mpmath.pi) / 2 * mpmath.erf(u / s)
+            return first if antiderivative == 1 else u * first + s**2 / 2 * mpmath.exp(-((u / s) ** 2))
+
+        def product(left, right):
+            (kind, a), (other, b) = left, right
+            orders = {"value": 0, "slope": 1}
+            if kind != "integral" and other != "integral":
+                return k(a - b, orders[kind] + orders[other]) * (-1) ** orders[other]
+            if kind == "integral" and other == "integral":
+                (low, high), (start, end) = a, b
+                return tail(high - start, 2) - tail(high - end, 2) - tail(low - start, 2) + tail(low - end, 2)
+            if kind == "integral":
+                return product(right, left)
+            low, high = b
+            if kind == "value":
+                return tail(a - low, 1) - tail(a - high, 1)
+            return k(a - low) - k(a - high)
+
+        rows = [("value", mp(float(x))) for x in places[0][:, 0]]
+        rows += [("slope", mp(float(x))) for x in places[1][:, 0]]
+        rows += [("integral", (mp(float(low)), mp(float(high)))) for low, high in places[2][:, 0]]
+        n = len(rows)
+        masses = {"value": lambda _: mp(1), "slope": lambda _: mp(0), "integral": lambda ends: ends[1] - ends[0]}
+        constants = [masses[kind](at) for kind, at in rows]
+        M = mpmath.matrix(n + 1, n + 1)
+        for i in range(n):
+            M[i, n] = M[n, i] = constants[i]
+            for j in range(n):
+                M[i, j] = product(rows[i], rows[j]) + (mp(1) / gamma if i == j else 0)
+        right = mpmath.matrix([mp(float(t)) for t in np.concatenate(targets)] + [0])
+        a = mpmath.lu_solve(M, right)
+        values = [sum(a[i] * product(("value", mp(float(x))), rows[i]) for i in range(n)) + a[n] for x in at]
+        inverse = M**-1
+        return np.array(list(map(float, values))), np.array([float(a[i] / inverse[i, i]) for i in range(n)])
+
+
+def test_the_fit_and_what_is_left_out_against_50_digits(blocks):
+    places, targets = blocks
+    s = Substrate(RBF(1.0), places, targets, observed=KINDS)
+    result = Machine(s, minimize=ridge(s)).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert "in the kept directions" not in str(result.certificate)
+    values, residuals = exact_fit(places, targets, 1.0, 10.0, places[0][:, 0])
+    accuracy = result.certificate["accuracy"].value
+    assert np.sqrt(np.mean((result.predict(places[0]) - values) ** 2)) <= accuracy < 1e-6
+    assert_allclose(result.leave_one_out(), residuals, rtol=1e-9, atol=1e-10)
+    assert_allclose(result.e, s.e.value, atol=1e-10)
+    fitted = [result.predict(places[0]), result.derivative(places[1], {0: 1}), result.integral(CELLS)]
+    assert_allclose(result.e, np.concatenate(targets) - np.concatenate(fitted), atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_is_left_out_is_that_of_refits(blocks, bias):
+    """With a parameter, unequal weights, and squares that are no observations, which stay in."""
+    places, targets = blocks
+    weights, grid = np.linspace(0.5, 2.0, 14), np.linspace(-2.0, 2.0, 9)[:, None]
+    rough = derivative({0: 2}) + 0.5 * value()
+
+    def fit(kept, places, targets):
+        s = Substrate(RBF(1.3), places, targets, observed=KINDS, bias=bias)
+        C = cp.Parameter(nonneg=True, name="C")
+        errors = cp.sum_squares(cp.multiply(np.sqrt(weights[kept]), s.e))
+        bent = 0.1 * cp.sum_squares(s.apply(rough, grid))
+        return Machine(s, minimize=0.5 * s.squared_norm + C * errors / 2 + bent).solve(C=4.0)
+
+    result = fit(np.full(14, True), places, targets)
+    left_out = result.leave_one_out()
+    edges = [0, 6, 11, 14]
+    for i in (0, 4, 7, 12):
+        kept = np.arange(14) != i
+        parts = [kept[a:b] for a, b in pairwise(edges)]
+        without = fit(
+            kept,
+            [p[k] for p, k in zip(places, parts, strict=True)],
+            [t[k] for t, k in zip(targets, parts, strict=True)],
+        )
+        block = int(np.searchsorted(edges, i, side="right")) - 1
+        at = places[block][i - edges[block]][None]
+        found = without.integral(at)[0] if block == 2 else without.derivative(at, {0: 1} if block else {})[0]
+        assert_allclose(left_out[i], np.concatenate(targets)[i] - found, atol=1e-7)
+
+
+def test_values_observed_are_a_plain_substrate(blocks):
+    (X, *_), (y, *_) = blocks
+    plain, observed = Substrate(RBF(1.0), X, y), Substrate(RBF(1.0), X, y, observed="value")
+    results = [Machine(s, minimize=ridge(s)).solve() for s in (plain, observed)]
+    assert_allclose(results[0].predict(X), results[1].predict(X), rtol=1e-9)
+    assert_allclose(results[0].leave_one_out(), results[1].leave_one_out(), rtol=1e-9)
+    assert_allclose(results[0].alpha, results[1].alpha, rtol=1e-6)
+
+
+def test_left_out_values_and_intervals_of_a_plain_machine_are_those_of_the_estimator(blocks):
+    from problems import LSSVMRegressor
+
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-2.0, 2.0, size=(30, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=30)
+    grid = np.linspace(-2.0, 2.0, 5)[:, None]
+    s = Substrate(RBF(1.0), X, y)
+    result, model = Machine(s, minimize=ridge(s)).solve(), LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y)
+    assert_allclose(result.leave_one_out(), model.leave_one_out().residuals, rtol=1e-8)
+    for method in ("conformal", "jackknife+", "jackknife-minmax", "gaussian"):
+        expected = model.predict_interval(grid, 0.8, method)
+        assert_allclose(result.predict_interval(grid, 0.8, method), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_intervals_beside_slopes_are_those_of_the_values(blocks):
+    """Jackknife+ by refits: the slopes and integrals stay in, and only values are left out."""
+    places, targets = blocks
+    at = np.array([[0.3], [1.1]])
+    s = Substrate(RBF(1.0), places, targets, observed=KINDS)
+    found = Machine(s, minimize=ridge(s)).solve().predict_interval(at, 0.8, "jackknife+")
+    low, high = [], []
+    for i in range(6):
+        kept = np.arange(6) != i
+        s = Substrate(RBF(1.0), [places[0][kept], *places[1:]], [targets[0][kept], *targets[1:]], observed=KINDS)
+        result = Machine(s, minimize=ridge(s)).solve()
+        error = abs(targets[0][i] - result.predict(places[0][i : i + 1])[0])
+        low.append(result.predict(at) - error)
+        high.append(result.predict(at) + error)
+    assert_allclose(found[:, 0], np.sort(low, axis=0)[0], atol=1e-7)
+    assert_allclose(found[:, 1], np.sort(high, axis=0)[5], atol=1e-7)
+
+
+def test_slopes_alone_and_a_starting_value():
+    """f' = cos and f(0) = 0: sine, with one value, which no two training points are made of; columns by name."""
+    points = pd.DataFrame({"t": np.linspace(0.0, 3.0, 25)})
+    start = pd.DataFrame({"t": [0.0]})
+    s = Substrate(RBF(1.5), [start, points], [[0.0], np.cos(points["t"])], observed=["value", {"t": 1}])
+    result = Machine(s, minimize=1e-4 * s.squared_norm + cp.sum_squares(s.e)).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert_allclose(result.predict(points.to_numpy()), np.sin(points["t"]), atol=2e-2)
+    with pytest.raises(SolverError, match="without row 0 the machine is not determined"):
+        result.leave_one_out()  # of the bias, by one value
+    with pytest.raises(DeclarationError, match="made of the errors of other values, and 1 were observed"):
+        result.predict_interval(points.to_numpy())
+    alone = Substrate(RBF(1.5), points, np.cos(points["t"]), observed={"t": 1}, bias=False)
+    assert Machine(alone, minimize=ridge(alone)).solve().certificate.holds
+    free = Substrate(RBF(1.5), points, np.cos(points["t"]), observed={"t": 1})
+    with pytest.raises(DeclarationError, match="no term contains the bias"):
+        Machine(free, minimize=ridge(free))
+
+
+def test_averages_over_groups_as_data():
+    """Means of groups of rows, as in aggregated records, with a kernel that has no derivatives."""
+    rng = np.random.default_rng(5)
+    groups = [rng.normal(size=(m, 2)) for m in (3, 5, 2, 7)]
+    y = rng.normal(size=4)
+    s = Substrate(Laplacian(2.0), groups, y, observed="average")
+    result = Machine(s, minimize=ridge(s, 1e4)).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert_allclose([result.predict(group).mean() for group in groups], y, atol=1e-2)
+    measures = Substrate(Laplacian(2.0), [Measure.of_points(group) for group in groups], y, observed="integral")
+    again = Machine(measures, minimize=ridge(measures, 1e4)).solve()
+    assert_allclose(again.predict(groups[0]), result.predict(groups[0]), atol=1e-6)
+
+
+def test_several_columns_and_another_loss(blocks):
+    places, targets = blocks
+    columns = [np.column_stack([t, -t]) for t in targets]
+    s = Substrate(RBF(1.0), places, columns, observed=KINDS)
+    result = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.huber(s.e, 0.5))).solve()
+    assert result.e.shape == (14, 2)
+    assert_allclose(result.e[:, 0], -result.e[:, 1], atol=1e-5)
+    with pytest.raises(DeclarationError, match="several columns of y"):
+        result.leave_one_out()
+
+
+def test_what_was_not_observed_is_refused(blocks):
+    places, targets = blocks
+    with pytest.raises(DeclarationError, match="observed is 'value', 'integral'"):
+        Substrate(RBF(1.0), places[0], targets[0], observed="slope")
+    with pytest.raises(DeclarationError, match="derivatives up to order 1 there, received order 2"):
+        Substrate(Matern(1.0, 1.5), places[0], targets[0], observed={0: 2})
+    with pytest.raises(DataError, match="X must be a list with one entry for each of the 3 kinds"):
+        Substrate(RBF(1.0), places[:2], targets, observed=KINDS)
+    with pytest.raises(DataError, match=r"y\[1\] must have one entry per observation: expected 5, received 4"):
+        Substrate(RBF(1.0), places, [targets[0], targets[1][:4], targets[2]], observed=KINDS)
+    with pytest.raises(DataError, match="expected 14, received 3"):
+        Substrate(RBF(1.0), places, np.zeros(3), observed=KINDS)
+    with pytest.raises(DataError, match="observations have targets"):
+        Substrate(RBF(1.0), places, observed=KINDS)
+    with pytest.raises(DataError, match="list of arrays of points"):
+        Substrate(RBF(1.0), places[0], targets[0], observed="average")
+    with pytest.raises(DataError, match="on the same columns"):
+        Substrate(RBF(1.0), [places[0], np.zeros((2, 2))], [targets[0], [0.0, 1.0]], observed=["value", "value"])
+    with pytest.raises(DeclarationError, match="observed= is for task='regression'"):
+        Substrate(RBF(1.0), places[0], np.sign(targets[0]), "classification", observed="value")
+    with pytest.raises(DeclarationError, match="empty list"):
+        Substrate(RBF(1.0), [], [], observed=[])
+    s = Substrate(RBF(1.0) + Linear(), places, targets, observed=KINDS)
+    cases = [
+        (ridge(s), [s.f(places[0]) >= 0.0], "has constraints"),
+        (ridge(s) + cp.norm1(s.f()), [], "not made of w'w and of squares"),
+        (0.5 * s.squared_norm + cp.sum_squares(s.e[:5]), [], "not every error is in a square"),
+        (0.5 * s.squared_norm + cp.sum_squares(s.e - cp.Variable(14, name="own")), [], "a variable of your own"),
+    ]
+    for objective, constraints, reason in cases:
+        with pytest.raises(DeclarationError, match=reason):
+            Machine(s, minimize=objective, subject_to=constraints).solve().leave_one_out()
+    with pytest.raises(DeclarationError, match="method must be one of"):
+        Machine(s, minimize=ridge(s)).solve().predict_interval(places[0], method="split")
