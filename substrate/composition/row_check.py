@@ -1,0 +1,194 @@
+r"""How far a machine with one loss per row is from its exact optimum, by the inequality of Fenchel and Young.
+
+For :math:`F(w, b) = p\, w^T w + \sum_i \ell_i(f_i)`, :math:`f = \Phi w + b 1`, any g with finite conjugates
+:math:`\ell_i^*(g_i)`, and :math:`1^T g = 0` where there is a bias, the dual value
+:math:`D(g) = -\tfrac{1}{4p} g^T K g - \sum_i \ell_i^*(g_i)` is a lower bound of F, and with
+:math:`w_g = -\tfrac{1}{2p} \Phi^T g`
+
+.. math:: F(w, b) - D(g) = \sum_i (\ell_i(f_i) + \ell_i^*(g_i) - f_i g_i) + p\, \|w - w_g\|^2 ,
+
+a sum of terms that are not negative (:mod:`substrate.composition.row_losses`). F is strongly convex, so that
+
+.. math:: p\, \|w - w^\star\|^2 \le F(w, b) - D(g), \qquad
+    \tfrac12 \sum_i q_i (f_i - f_i^\star)^2 \le F(w, b) - D(g) ,
+
+q the weights of squared errors. The second bounds the fitted values where every row has a squared error; the first
+bounds them, about their mean where there is a bias, by the largest eigenvalue of K. No assumption on the size of the
+optimum is needed, and K is the exact kernel matrix: what rounding does to kernel values and sums is part of the values
+at which the terms are bounded.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.certificates import Row
+from substrate.certificates.doubled_precision import SlicedMatrix
+from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square
+from substrate.composition.level import Substrate
+from substrate.composition.refusals import FITTED, scale_of_targets
+from substrate.composition.row_losses import RowLosses
+
+__all__ = ["RowCheck", "balance_slopes", "is_known"]
+
+FORMULA = "sqrt((F - D)/p) ||K||^(1/2), F - D a sum over the rows; with rounding"
+#: Rows up to which the kernel values are computed once more, by the more accurate formula.
+_LARGEST = 2000
+#: Terms of the partial sums of a product with the kernel matrix.
+_BLOCK = 64
+
+
+def balance_slopes(losses: RowLosses, g: Array, bias: bool) -> tuple[Array, float, int]:
+    """Return g inside the domains of the conjugates, with a sum that is zero up to a remainder at one row.
+
+    The remainder is infinite where no row has room for it. A sum of doubles is rounded once, by ``math.fsum``.
+    """
+    low, high = losses.ends_of_slopes()
+    g = np.clip(g, low, high)
+    if not bias:
+        return g, 0.0, 0
+    total = math.fsum(g.tolist())
+    if total == 0.0:
+        return g, 0.0, 0
+    room = np.minimum(g - low, high - g)
+    row = int(np.argmax(room))
+    if not room[row] > 2.0 * abs(total):
+        return g, math.inf, row
+    g[row] -= total
+    return g, abs(math.fsum(g.tolist())), row
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """The losses, the weight p of w'w and the dual point of one solution of a machine.
+
+    ``g`` may be off by ``remainder`` in one row.
+    """
+
+    substrate: Substrate
+    losses: RowLosses
+    p: float
+    g: Array
+    remainder: float
+    row: int
+
+    @property
+    def coefficients(self) -> Array:
+        """Return the coefficients of w_g."""
+        return -self.g / (2.0 * self.p)
+
+    def rows(self, a: Array, b: float, tolerance: float, label: str = "") -> tuple[Accuracy, tuple[Row, ...], float]:
+        """Return the bound on the answer, the other rows, and the objective, for coefficients a and a bias."""
+        f, radius, size = self._values(a, b, careful=False)
+        accuracy, gap = self._accuracy(a, f, radius, size, label)
+        if not accuracy.passes and self.substrate.n <= _LARGEST:
+            careful_values, careful_radius, size = self._values(a, b, careful=True)
+            again, careful_gap = self._accuracy(a, careful_values, careful_radius, size, label)
+            if again.value < accuracy.value:
+                accuracy, gap = again, careful_gap
+        norm = self.p * float(a @ (f - b))
+        costs = self.losses.values(f)
+        objective = norm + self.losses.constant + float(costs.sum())
+        # a number is measured by the terms that it is the sum of, and by what the constant machine costs
+        trivial = self.losses.values(np.full(f.size, float(np.mean(self.substrate.y)) if self.substrate.bias else 0.0))
+        scale = abs(norm) + float(np.abs(costs).sum()) + float(np.abs(trivial).sum())
+        before = f"{label}: " if label else ""
+        product = self.substrate.gram.product(a) + b
+        size = float(np.linalg.norm(self.substrate.y) + np.linalg.norm(f))
+        rows = (
+            Row(
+                name=f"{before}kernel expansion",
+                value=float(np.linalg.norm(product - f)),
+                scale=size,
+                tolerance=tolerance,
+                formula="||K a + b - f||",
+            ),
+            Row(
+                name=f"{before}duality gap",
+                value=gap,
+                scale=scale,
+                tolerance=tolerance,
+                formula="F - D, a sum over the rows",
+            ),
+            Row(
+                name=f"{before}stationarity",
+                value=self._tension(a, f),
+                scale=1.0,
+                tolerance=tolerance,
+                formula="max_i min(|f - h|/|f|, |l'(f) - g|/|l'|), g = -2 p a in l'(h)",
+            ),
+        )
+        return accuracy, rows, objective
+
+    def _tension(self, a: Array, f: Array) -> float:
+        """Return how far -2 p a is from subgradients at f, in slopes or in values, whichever is nearer, row by row."""
+        losses, g = self.losses, -2.0 * self.p * a
+        least, most = losses.ends_of_slopes()
+        low, high, rounding = losses.values_of_slopes(np.clip(g, least, most))
+        with np.errstate(all="ignore"):
+            away = np.maximum(np.maximum(low - f, f - high) - rounding, 0.0)
+            below, above = losses.slopes(f, right=False), losses.slopes(f)
+            steeper = np.maximum(np.maximum(below - g, g - above), 0.0)
+            largest = max(float(np.abs(below).max()), float(np.abs(above).max()), float(np.abs(g).max()))
+            sizes = float(np.abs(f).max()) + float(np.abs(self.substrate.y).max())
+            outside = np.maximum(least - g, g - most)
+            away = np.where(outside > relative_rounding(8.0) * largest, np.inf, away)
+            shares = np.fmin(away / (sizes or 1.0), steeper / (largest or 1.0))
+        tension = float(shares.max(initial=0.0))
+        return tension if math.isfinite(tension) else math.inf
+
+    def _values(self, a: Array, b: float, careful: bool) -> tuple[Array, Array, float]:
+        """Return the fitted values, how far those of the exact kernel can be, and a bound on the norm of K."""
+        s = self.substrate
+        lengths = np.sqrt(s.gram.diagonal)
+        reach = lengths * float(lengths @ np.abs(a))
+        if careful and not is_sparse(s.X):
+            K = np.empty((s.n, s.n))
+            s.kernel.fill_carefully(s.X, s.X, K)
+            (high, low), rounding = SlicedMatrix(K).times(a)
+            products, relative = high + low, float(s.kernel.careful_rounding(s.X))
+        else:
+            K, relative = s.gram.matrix, float(s.kernel.rounding(s.X))
+            products = np.zeros(s.n)
+            for start in range(0, s.n, _BLOCK):  # sums of sums round less than long sums
+                products += K[:, start : start + _BLOCK] @ a[start : start + _BLOCK]
+            rounding = sum_rounding(_BLOCK + s.n / _BLOCK + 2.0) * reach
+        values = products + b
+        radius = at_most(1.0) * (relative * reach + rounding) + relative_rounding(2.0) * (np.abs(products) + abs(b))
+        size = float(np.linalg.norm(K)) + relative * float(lengths @ lengths)
+        return values, radius, at_most(size)
+
+    def _accuracy(self, a: Array, f: Array, radius: Array, size: float, label: str) -> tuple[Accuracy, float]:
+        losses, s = self.losses, self.substrate
+        gaps = losses.young_gaps(f, radius, self.g)
+        if self.remainder > 0.0:
+            low, high, rounding = losses.values_of_slopes(self.g)
+            j = self.row
+            reach = max(abs(f[j] - low[j]), abs(f[j] - high[j])) + 2.0 * (radius[j] + rounding[j] + losses.width[j])
+            gaps[j] += self.remainder * reach
+        lengths = np.sqrt(s.gram.diagonal)
+        other = np.abs(a - self.coefficients) + relative_rounding(2.0) * np.abs(a)
+        other[self.row] += self.remainder / (2.0 * self.p)
+        gap = at_most(float(gaps.sum()) + self.p * float(lengths @ other) ** 2)
+        gap = gap if math.isfinite(gap) else math.inf
+        if (losses.square > 0.0).all():
+            weights, factor, centred = losses.square, math.sqrt(2.0), False
+        else:
+            weights, factor, centred = np.ones(s.n), math.sqrt(size / self.p), s.bias
+        bound = factor * math.sqrt(gap / float(weights.sum())) + root_mean_square(radius, weights)
+        spread, rounding_of_y = scale_of_targets(s.y, weights)
+        about = f"{FITTED} of {label}" if label else FITTED
+        about = f"{about} about their mean" if centred else about
+        row = accuracy_row(at_most(bound), spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding_of_y, about=about)
+        return row, gap
+
+
+def is_known(substrate: Substrate) -> bool:
+    """Return whether the theory of this page covers a substrate: all rows, one output, a positive definite kernel."""
+    kernel: Any = substrate.kernel
+    plain = substrate.basis is None and not substrate.columns and substrate.cutoff is None
+    return plain and kernel.trusted and not kernel.pairwise
