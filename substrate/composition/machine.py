@@ -310,7 +310,7 @@ class Machine:
         if "problem" in self.__dict__:
             self._assign_row_solution()
         return Result(
-            objective=solution.rows()[2],
+            objective=solution.own_rows[2],
             parameters={parameter.name(): parameter.value for parameter in self._parameters()},
             expansions=(solution.expansion(),),
             certificate=self.certificate(),

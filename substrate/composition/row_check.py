@@ -32,12 +32,13 @@ from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import FITTED, scale_of_targets
 from substrate.composition.row_losses import RowLosses
+from substrate.kernels.base import row_blocks
 
 __all__ = ["RowCheck", "balance_slopes", "is_known"]
 
 FORMULA = "sqrt((F - D)/p) ||K||^(1/2), F - D a sum over the rows; with rounding"
-#: Rows up to which the kernel values are computed once more, by the more accurate formula.
-_LARGEST = 2000
+#: Roundings of the slope of a straight piece behind a ramp.
+_RAMP = 8.0
 #: Terms of the partial sums of a product with the kernel matrix.
 _BLOCK = 64
 
@@ -45,21 +46,23 @@ _BLOCK = 64
 def balance_slopes(losses: RowLosses, g: Array, bias: bool) -> tuple[Array, float, int]:
     """Return g inside the domains of the conjugates, with a sum that is zero up to a remainder at one row.
 
-    The remainder is infinite where no row has room for it. A sum of doubles is rounded once, by ``math.fsum``.
+    The remainder is infinite where no row has room for it. A sum of doubles is rounded once, by ``math.fsum``. The
+    slope behind a ramp is a product that is rounded: g stands for the exact one there, and the remainder counts it.
     """
     low, high = losses.ends_of_slopes()
     g = np.clip(g, low, high)
     if not bias:
         return g, 0.0, 0
-    total = math.fsum(g.tolist())
-    if total == 0.0:
-        return g, 0.0, 0
     room = np.minimum(g - low, high - g)
     row = int(np.argmax(room))
-    if not room[row] > 2.0 * abs(total):
+    total = math.fsum(g.tolist())
+    noise = relative_rounding(_RAMP) * float(np.abs(g).sum()) if losses.ramps else 0.0
+    if total == 0.0 and noise == 0.0:
+        return g, 0.0, row
+    if not room[row] > 2.0 * (abs(total) + noise):
         return g, math.inf, row
     g[row] -= total
-    return g, abs(math.fsum(g.tolist())), row
+    return g, abs(math.fsum(g.tolist())) + noise, row
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class RowCheck:
         """Return the bound on the answer, the other rows, and the objective, for coefficients a and a bias."""
         f, radius, size = self._values(a, b, careful=False)
         accuracy, gap = self._accuracy(a, f, radius, size, label)
-        if not accuracy.passes and self.substrate.n <= _LARGEST:
+        if not accuracy.passes and math.isfinite(accuracy.value) and not is_sparse(self.substrate.X):
             careful_values, careful_radius, size = self._values(a, b, careful=True)
             again, careful_gap = self._accuracy(a, careful_values, careful_radius, size, label)
             if again.value < accuracy.value:
@@ -146,20 +149,22 @@ class RowCheck:
         s = self.substrate
         lengths = np.sqrt(s.gram.diagonal)
         reach = lengths * float(lengths @ np.abs(a))
-        if careful and not is_sparse(s.X):
-            K = np.empty((s.n, s.n))
-            s.kernel.fill_carefully(s.X, s.X, K)
-            (high, low), rounding = SlicedMatrix(K).times(a)
-            products, relative = high + low, float(s.kernel.careful_rounding(s.X))
+        products, rounding = np.zeros(s.n), np.zeros(s.n)
+        if careful:
+            relative = float(s.kernel.careful_rounding(s.X))
+            for rows in row_blocks(s.n, s.n):
+                K = np.empty((rows.stop - rows.start, s.n))
+                s.kernel.fill_carefully(s.X[rows], s.X, K)
+                (high, low), rounding[rows] = SlicedMatrix(K).times(a)
+                products[rows] = high + low
         else:
-            K, relative = s.gram.matrix, float(s.kernel.rounding(s.X))
-            products = np.zeros(s.n)
+            relative = float(s.kernel.rounding(s.X))
             for start in range(0, s.n, _BLOCK):  # sums of sums round less than long sums
-                products += K[:, start : start + _BLOCK] @ a[start : start + _BLOCK]
+                products += s.gram.matrix[:, start : start + _BLOCK] @ a[start : start + _BLOCK]
             rounding = sum_rounding(_BLOCK + s.n / _BLOCK + 2.0) * reach
         values = products + b
         radius = at_most(1.0) * (relative * reach + rounding) + relative_rounding(2.0) * (np.abs(products) + abs(b))
-        size = float(np.linalg.norm(K)) + relative * float(lengths @ lengths)
+        size = float(np.linalg.norm(s.gram.matrix)) + float(s.kernel.rounding(s.X)) * float(lengths @ lengths)
         return values, radius, at_most(size)
 
     def _accuracy(self, a: Array, f: Array, radius: Array, size: float, label: str) -> tuple[Accuracy, float]:
@@ -171,7 +176,7 @@ class RowCheck:
             reach = max(abs(f[j] - low[j]), abs(f[j] - high[j])) + 2.0 * (radius[j] + rounding[j] + losses.width[j])
             gaps[j] += self.remainder * reach
         lengths = np.sqrt(s.gram.diagonal)
-        other = np.abs(a - self.coefficients) + relative_rounding(2.0) * np.abs(a)
+        other = np.abs(a - self.coefficients) + relative_rounding(2.0 + _RAMP) * np.abs(a)
         other[self.row] += self.remainder / (2.0 * self.p)
         gap = at_most(float(gaps.sum()) + self.p * float(lengths @ other) ** 2)
         gap = gap if math.isfinite(gap) else math.inf

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,13 @@ class RowSolution:
     b: float
     label: str
 
-    def rows(self, a: Array | None = None, b: float | None = None) -> tuple[Accuracy, tuple[Row, ...], float]:
-        """Return the bound on the answer, the other rows and the objective; of other coefficients where given."""
-        a, b = self.a if a is None else a, self.b if b is None else b
+    @cached_property
+    def own_rows(self) -> tuple[Accuracy, tuple[Row, ...], float]:
+        """Return the bound on the answer, the other rows and the objective."""
+        return self.rows(self.a, self.b)
+
+    def rows(self, a: Array, b: float) -> tuple[Accuracy, tuple[Row, ...], float]:
+        """Return the same of other coefficients."""
         accuracy, rows, objective = self.check.rows(a, b, _TOLERANCE, self.label)
         s = self.check.substrate
         if s.bias:
@@ -52,7 +56,7 @@ class RowSolution:
 
     def worst(self) -> float:
         """Return the largest share of its tolerance that a row takes."""
-        accuracy, rows, _ = self.rows()
+        accuracy, rows, _ = self.own_rows
         return max(row.relative / row.tolerance for row in (accuracy, *rows))
 
     def expansion(self) -> KernelExpansion:
@@ -72,7 +76,7 @@ class RowSolution:
 
     def certificate(self, facts: Sequence[tuple[str, str]], a: Array, b: float) -> Certificate:
         """Return the report on coefficients and a bias."""
-        accuracy, rows, _ = self.rows(a, b)
+        accuracy, rows, _ = self.own_rows if a is self.a and b == self.b else self.rows(a, b)
         s = self.check.substrate
         before = [*s.gram.record(), ("coordinates", "coefficients of the rows, uncut")]
         if s.ridge > 0.0:

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from substrate.arrays import Array
 from substrate.composition.row_losses import RowLosses
@@ -34,6 +34,9 @@ _FIRST, _FACTOR, _LEAST = 1e-1, 0.1, 1e-7
 _NEAR = 1e-5
 #: Relative gap at which the interior-point iteration ends, and the share of the way to the boundary of its steps.
 _CENTRAL, _SHARE = 1e-7, 0.99
+#: Rows from which the interior-point iteration is for a matrix of fewer columns, the share of the largest diagonal
+#: entry at which its factor ends, and the relative gap and the first weight behind it then.
+_MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
 _STATIONARY = 1e-12
 #: Relative gap at which the iteration ends.
@@ -121,6 +124,43 @@ def _factor_definite(system: Array) -> Array:
         if info == 0:
             return np.asarray(factor)
     raise np.linalg.LinAlgError("the matrix of active rows is singular")
+
+
+class _FactoredStep:
+    r"""The same system for :math:`K = L L^T`, in all rows, by the formula of Woodbury: as many unknowns as columns."""
+
+    def __init__(self, machine: _Rows, L: Array, D: Array) -> None:
+        machine.steps += 1
+        self._machine, self._L, self._d, self._D = machine, L, D / (2.0 * machine.p), D
+        scaled = L * np.sqrt(self._d)[:, None]
+        small = np.asfortranarray(scaled.T @ scaled)
+        small[np.diag_indices(L.shape[1])] += 1.0
+        self._factor = _factor_definite(small)
+        self._of_ones = self._invert(np.ones(D.size))
+
+    def _invert(self, right: Array) -> Array:
+        scaled = self._d * right
+        inner, _ = dpotrs(self._factor, self._L.T @ scaled, lower=1)
+        return np.asarray(scaled - self._d * (self._L @ inner))
+
+    def solve(self, f: Array, g: Array) -> tuple[Array, float]:
+        """Return coefficients and bias of a full step from slopes g at values f."""
+        a, b = self._invert(f - g / self._D), 0.0
+        if self._machine.bias:
+            b = float(a.sum()) / float(self._of_ones.sum())
+            a = a - b * self._of_ones
+        return a, b
+
+
+def _pivoted_columns(K: Array) -> Array | None:
+    """Return L with K - L L' small, of fewer columns than half of the rows; None where there is none."""
+    n = K.shape[0]
+    packed, pivots, rank, _ = dpstrf(K, tol=_COARSE * float(K.diagonal().max()), lower=1)
+    if not 0 < rank <= n // 2:
+        return None
+    L = np.empty((n, rank))
+    L[pivots - 1] = np.tril(packed[:, :rank])
+    return L
 
 
 class _Envelope:
@@ -212,7 +252,8 @@ def _by_multipliers(rows: _Rows, spread: float, deadline: float | None, start: R
     low, high = losses.ends_of_slopes()
     reach = np.abs(np.concatenate([losses.below.ravel(), losses.above.ravel()])).max()
     unit = spread / float(reach)
-    weight, least = (_NEAR if inner or start is not None else _FIRST) * unit, _LEAST * unit
+    near = _NEAR_COARSE if start is not None or losses.n >= _MANY else _NEAR
+    weight, least = (near if inner or start is not None else _FIRST) * unit, _LEAST * unit
     best: tuple[float, RowPoint] | None = None
     for _ in range(_OUTER):
         solved = _minimise(rows, _Envelope(losses, weight, g), _INNER, deadline)
@@ -251,6 +292,8 @@ def _interior(rows: _Rows, spread: float, deadline: float | None) -> Array | str
     share = 0.5 * jumps
     over, under = np.maximum(f - places, 0.0) + spread, np.maximum(places - f, 0.0) + spread
     count = 2.0 * float(has.sum())
+    L = _pivoted_columns(rows.K) if losses.n >= _MANY else None
+    enough = _CENTRAL if L is None else _CENTRAL_COARSE
     for _ in range(_INNER):
         if deadline is not None and time.monotonic() > deadline:
             return OUT_OF_TIME
@@ -259,17 +302,18 @@ def _interior(rows: _Rows, spread: float, deadline: float | None) -> Array | str
         products = np.where(has, over * room, 0.0), np.where(has, under * share, 0.0)
         gap = float(products[0].sum() + products[1].sum())
         cost = rows.p * float(rows.a @ rows.Ka) + float(np.abs(losses.values(f)).sum())
-        if gap <= _CENTRAL * cost:
+        if gap <= enough * cost:
             break
         theta = over / room + under / share
-        step = _Step(rows, losses.square + np.where(has, 1.0 / theta, 0.0).sum(axis=0))
+        D = losses.square + np.where(has, 1.0 / theta, 0.0).sum(axis=0)
+        step = _Step(rows, D) if L is None else _FactoredStep(rows, L, D)
         r_over, r_under = -products[0], -products[1]
         centre = gap / count
         length = 0.0
         for is_last in (False, True):
             offset = r_over / room - r_under / share
             a, b = step.solve(f, g - np.where(has, offset / theta, 0.0).sum(axis=0))
-            Ka = rows.K @ a
+            Ka = rows.K @ a if L is None else L @ (L.T @ a)
             df = Ka + b - f
             change = (df - offset) / theta
             d_over, d_under = (r_over + over * change) / room, (r_under - under * change) / share
@@ -285,6 +329,8 @@ def _interior(rows: _Rows, spread: float, deadline: float | None) -> Array | str
         over, under, share = over + length * d_over, under + length * d_under, share + length * change
         rows.move(rows.a + length * (a - rows.a), rows.b + length * (b - rows.b), rows.Ka + length * (Ka - rows.Ka))
         f = rows.f
+    if L is not None:
+        rows.move(rows.a, rows.b, rows.K @ rows.a)
     return np.asarray(losses.slope + losses.square * f + np.where(has, share, 0.0).sum(axis=0))
 
 
