@@ -24,6 +24,7 @@ __all__ = [
     "fuse",
     "fuse_kernels",
     "fuse_problem",
+    "load_result",
 ]
 
 __version__ = "0.1.0"
@@ -35,7 +36,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
+    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate", "load_result"):
         from substrate import composition
 
         return getattr(composition, name)

@@ -9,6 +9,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.result import Result
+from substrate.composition.result_file import load_result
 from substrate.composition.terms import LinearPart
 
-__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Substrate"]
+__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Substrate", "load_result"]

@@ -191,6 +191,13 @@ class Machine:
         else:
             refuse_parameter_names(objective.parameters())
 
+    def __repr__(self) -> str:
+        names = [parameter.name() for parameter in self._objective.parameters()]
+        parameters = f", parameters {', '.join(names)}" if names else ""
+        count = len(self._declared)
+        constraints = f", {count} constraint{'s' if count > 1 else ''}" if count else ""
+        return f"<Machine on {', '.join(map(repr, self.substrates))}{constraints}{parameters}>"
+
     def __getattr__(self, name: str) -> Any:
         # a machine that is solved row by row is compiled where its problem is asked for
         if name not in _COMPILED or "_row_solution" not in self.__dict__:

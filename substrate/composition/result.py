@@ -1,6 +1,7 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
@@ -130,12 +131,17 @@ class KernelExpansion:
         return out
 
 
-@dataclass(frozen=True)
+#: Quantities of a substrate that a result of one substrate has as attributes.
+_QUANTITIES = ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further")
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """A machine's solution.
 
     With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``
     and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
+    It can be pickled, and saved to a file that executes nothing.
     """
 
     objective: float
@@ -193,8 +199,28 @@ class Result:
             raise DeclarationError(f"{name!r} is ambiguous in a machine of several substrates; ask result[substrate]")
         return self.expansions[0]
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the solution to a file that :func:`substrate.load_result` reads back; no pickle, nothing executed.
+
+        The expansions, the outputs, the parameters and the certificate are saved; the machine, its terms and its
+        constraints, is not, nor is any function: kernels, features and operators that are functions are refused.
+        """
+        from substrate.composition.result_file import save_result  # it reads results
+
+        save_result(self, path)
+
+    def __repr__(self) -> str:
+        verdict = "holds" if self.certificate.holds else "does not hold"
+        values = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        substrates = ", ".join(repr(expansion.substrate) for expansion in self.expansions)
+        return f"<Result: objective {self.objective:.6g}{values}; its certificate {verdict}; {substrates}>"
+
+    def __dir__(self) -> list[str]:
+        quantities = _QUANTITIES if len(self.expansions) == 1 else ()
+        return sorted({*super().__dir__(), *quantities})
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further"):
+        if name in _QUANTITIES:
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
 

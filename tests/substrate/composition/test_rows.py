@@ -129,7 +129,7 @@ def test_the_gap_of_a_row_is_bounded_in_sixty_digits(name):
             bounds = losses.young_gaps(f, radius, g)
             for i in range(0, N, 3):
                 h, slope = mpmath.mpf(middle[i]), mpmath.mpf(g[i])
-                if losses.ramps and not (low[i] == high[i]):  # on a straight piece behind a ramp g stands for its slope
+                if losses.ramps and low[i] != high[i]:  # on a straight piece behind a ramp g stands for its slope
                     away = h + mpmath.mpf(0.01) * (1 if np.isfinite(low[i]) else -1)
                     slope = (exact_loss(losses, i, away) - exact_loss(losses, i, h)) / (away - h)
                     assert abs(slope - g[i]) <= 1e-15 * abs(g[i])
