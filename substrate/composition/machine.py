@@ -22,6 +22,7 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.contradiction import find_contradiction
 from substrate.composition.equilibration import EquilibratedProblem
 from substrate.composition.further_points import READ
 from substrate.composition.identities import give_new_identities
@@ -53,6 +54,14 @@ _UNSOLVABLE = {
     "infeasible": "its constraints contradict each other; leave some out, or give them slack",
     "unbounded": "its objective falls without end; add a penalty, such as s.squared_norm, or a bound",
 }
+
+
+class _UnsolvableError(SolverError):
+    """There is no solution; ``word`` is infeasible or unbounded, ``reason`` says who found it."""
+
+    def __init__(self, word: str, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.word, self.reason = word, reason
 
 
 class Trials:
@@ -90,7 +99,8 @@ class Trials:
             accepted = (word,) if among > 1 else (word, f"{word}_inaccurate")
             solvers = [solver for solver, status in self._words.items() if status in accepted]
             if len(solvers) >= among:
-                raise SolverError(f"the machine is {word}, by the word of {' and '.join(solvers)}: {why}") from None
+                reason = f"the machine is {word}, by the word of {' and '.join(solvers)}"
+                raise _UnsolvableError(word, reason, f"{reason}: {why}") from None
 
 
 #: Attributes of a variable that do not depend on its unit.
@@ -257,8 +267,13 @@ class Machine:
                 verbose=verbose,
                 time_limit=time_limit,
             )
+        except _UnsolvableError as error:
+            raise self._explain(error) from None
         except SolverError:
-            self._trials.refuse_unsolvable()
+            try:
+                self._trials.refuse_unsolvable()
+            except _UnsolvableError as error:
+                raise self._explain(error) from None
             raise
         self._record = SolverRecord((*earlier, *self._record.attempts))
         self._trials.settle()
@@ -283,6 +298,39 @@ class Machine:
             solver_record=self._record,
             outputs=self.outputs,
         )
+
+    def _explain(self, error: _UnsolvableError) -> SolverError:
+        """The same error with the constraints that contradict each other by name, where that can be told."""
+        if error.word != "infeasible":
+            return SolverError(str(error))
+        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
+        unit = max(compiled.unit for compiled in self._compiled)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            contradiction = find_contradiction(self._own, self._constraint_names(), structure, unit)
+        if contradiction is None:
+            return SolverError(str(error))
+        if not contradiction.names:
+            return SolverError(
+                f"{error.reason}: its constraints can be met, but only just, or not where its objective is finite; "
+                "give them slack, or change the terms that have a domain"
+            )
+        if len(contradiction.names) == 1:
+            return SolverError(
+                f"{error.reason}: {contradiction} cannot be met by any f; leave it out, or give it slack"
+            )
+        return SolverError(
+            f"{error.reason}: {contradiction} contradict each other, and without any one of them the others can be met; "
+            "leave one out, or give it slack"
+        )
+
+    def _constraint_names(self) -> list[str]:
+        """What certificates and errors call the constraints: their labels, or their numbers."""
+        names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
+        for k in range(len(self._declared), len(names)):
+            variables = ", ".join(repr(variable.name()) for variable in self._given[k].variables())
+            names[k] = f"constraint {k + 1}, which the attributes of {variables} are"
+        return names
 
     def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
         """Solve row by row; None where the objective turns out to be another one."""

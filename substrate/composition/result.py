@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -150,6 +150,8 @@ class Result:
     certificate: Certificate
     solver_record: SolverRecord
     outputs: InitVar[Outputs]
+    #: What writes a result to a file; set where files are read and written.
+    _writer: ClassVar[Callable[["Result", str | os.PathLike[str]], None] | None] = None
     #: The fitted terms of each output by its name; None is that of the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart, ...]] = field(init=False)
 
@@ -205,9 +207,9 @@ class Result:
         The expansions, the outputs, the parameters and the certificate are saved; the machine, its terms and its
         constraints, is not, nor is any function: kernels, features and operators that are functions are refused.
         """
-        from substrate.composition.result_file import save_result  # it reads results
-
-        save_result(self, path)
+        if self._writer is None:
+            raise DeclarationError("import Result from substrate, which knows how files are written")
+        self._writer(self, path)
 
     def __repr__(self) -> str:
         verdict = "holds" if self.certificate.holds else "does not hold"

@@ -335,3 +335,6 @@ def _read_term(written: Any, expansions: tuple[KernelExpansion, ...], arrays: Ar
     if columns is not None and not all(type(column) is int for column in columns):
         raise DataError("the columns of a linear part are no whole numbers")
     return FittedPart(LinearPart(cp.Variable(weights.shape), columns), weights)
+
+
+Result._writer = staticmethod(save_result)
