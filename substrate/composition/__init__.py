@@ -10,6 +10,7 @@ from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.result import Result
 from substrate.composition.result_file import load_result
+from substrate.composition.sensitivity import Sensitivity
 from substrate.composition.terms import LinearPart
 
-__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Substrate", "load_result"]
+__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Sensitivity", "Substrate", "load_result"]

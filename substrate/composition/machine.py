@@ -231,24 +231,38 @@ class Machine:
         self._prepare(self._objective)
 
     def solve(
-        self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
+        self,
+        solver: str | None = None,
+        *,
+        verbose: bool = False,
+        time_limit: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        **parameters: Any,
     ) -> Result:
-        """Set parameters by name, solve, and return the solution; for options of a solver, call ``problem.solve``.
+        """Set parameters by name, solve, and return the solution.
 
-        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`. Several
-        threads may call it: they wait for each other.
+        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`.
+        ``options`` are those of the solver that is named, instead of our accurate ones; its point is judged by the
+        same rows. Several threads may call it: they wait for each other.
         """
         with self.lock:
-            return self._solve(solver, verbose, time_limit, parameters)
+            result = self._solve(solver, verbose, time_limit, parameters, options or {})
+            object.__setattr__(result, "_machine", self)
+            return result
 
     def _solve(
-        self, solver: str | None, verbose: bool, time_limit: float | None, parameters: Mapping[str, Any]
+        self,
+        solver: str | None,
+        verbose: bool,
+        time_limit: float | None,
+        parameters: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> Result:
         self._set(parameters)
         self._trials.begin()
         self._row_solution = None
         earlier: tuple[Attempt, ...] = ()
-        if self._row_method is not None and (solver is None or str(solver).upper() == ROWS):
+        if self._row_method is not None and not options and (solver is None or str(solver).upper() == ROWS):
             start = time.perf_counter()
             attempt = self._solve_by_rows(verbose, time_limit)
             if attempt is not None and (attempt.accepted or solver is not None):
@@ -266,6 +280,7 @@ class Machine:
                 first=(STRUCTURED, self._solve_by_structure),
                 verbose=verbose,
                 time_limit=time_limit,
+                **options,
             )
         except _UnsolvableError as error:
             raise self._explain(error) from None
@@ -320,8 +335,8 @@ class Machine:
                 f"{error.reason}: {contradiction} cannot be met by any f; leave it out, or give it slack"
             )
         return SolverError(
-            f"{error.reason}: {contradiction} contradict each other, and without any one of them the others can be met; "
-            "leave one out, or give it slack"
+            f"{error.reason}: {contradiction} contradict each other, and without any one of them the others can be "
+            "met; leave one out, or give it slack"
         )
 
     def _constraint_names(self) -> list[str]:

@@ -249,7 +249,8 @@ def _maximum(arguments: list[Any], leaf: Any) -> _Entries | None:
         if not part.is_affine:
             return None
         is_nought = not part.slope.any() and not part.constant.any()
-        difference = whole if is_nought else whole.add(part.scale(-1.0))
+        negative = part.scale(-1.0)
+        difference = whole if is_nought or negative is None else whole.add(negative)
         over = None if difference is None else difference.positive_part()
         whole = over if is_nought or over is None else over.add(part)
         if whole is None:
@@ -333,7 +334,7 @@ def _function(expression: Any, leaf: Any) -> _Entries | None:
         kinds.append((type(expression), _Entries.squared))
     for kind, change in kinds:
         if isinstance(expression, kind):
-            entries = _entries(expression.args[0], leaf)
+            entries = _entries(expression.args[0], leaf)  # type: ignore[attr-defined]
             return None if entries is None else change(entries)
     return None
 
@@ -596,7 +597,7 @@ class RowLosses:
             low, high = np.where(flat, -np.inf, h), np.where(flat, np.inf, h)
             radius = np.where(flat, np.where(g == self.slope, 0.0, np.nan), radius)
             return low, high, radius
-        ends = []
+        ends: list[Array] = []
         for k in ((self.above < g[:, None]).sum(axis=1), (self.below <= g[:, None]).sum(axis=1)):
             first = not ends
             beside = np.minimum(k, count - 1) if first else np.maximum(k - 1, 0)

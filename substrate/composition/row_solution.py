@@ -94,7 +94,7 @@ class _Step:
         diagonal = np.arange(rows.size)
         system[diagonal, diagonal] += 2.0 * machine.p / self._D
         self._factor = _factor_definite(system)
-        self._of_ones, _ = dpotrs(self._factor, np.ones(rows.size), lower=1) if machine.bias else (None, 0)
+        self._of_ones = np.asarray(dpotrs(self._factor, np.ones(rows.size), lower=1)[0])
 
     def solve(self, f: Array, g: Array) -> tuple[Array, float]:
         """Return coefficients and bias of a full step from slopes g at values f."""

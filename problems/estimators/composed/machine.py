@@ -77,7 +77,9 @@ class _MachineEstimator(BaseEstimator):
         """The certificate of the machine; of several machines, that of the one that is nearest to failing."""
         check_is_fitted(self)
         certificates = [result.certificate for result in self.results_]
-        return max(certificates, key=lambda c: max(row.relative / (row.tolerance or 1.0) for row in c.rows))
+        shares = [max(row.relative / (row.tolerance or 1.0) for row in c.rows) for c in certificates]
+        nearest: Certificate = certificates[int(np.argmax(shares))]
+        return nearest
 
     def _solve(self, X: Any, y: Array) -> Any:
         """Build the machine of these rows and return its result."""
@@ -277,8 +279,8 @@ class MachineClassifier(ClassifierMixin, _MachineEstimator):
 
     def _restore(self, results: tuple[Any, ...], notes: Mapping[str, Any], path: Any) -> None:
         classes = notes.get("classes_")
-        expected = 1 if np.size(classes) == 2 else np.size(classes)
-        if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(results) != expected or expected < 1:
+        expected = len(results) if len(results) > 1 else 2
+        if not isinstance(classes, np.ndarray) or classes.shape != (expected,):
             raise DataError(f"{path} is refused: its classes do not fit its machines")
         super()._restore(results, notes, path)
         self.classes_ = classes

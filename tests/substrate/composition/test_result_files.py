@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from substrate import LinearOperator, LinearPart, Machine, Result, Substrate, load_result
-from substrate.errors import DataError, ModelFileWarning
+from substrate.errors import DataError, DeclarationError, ModelFileWarning
 from substrate.kernels import RBF, Componentwise, Linear
 
 RNG = np.random.default_rng(7)
@@ -213,3 +214,16 @@ def test_they_show_what_they_are():
     assert "alpha" not in dir(both)
     assert "<Substrate 'low': RBF" in repr(both)
     assert "1 constraint" in repr(several())
+
+
+def test_options_of_a_solver_are_passed_on_and_judged():
+    machine = constrained()
+    loose = {"tol_gap_abs": 1e-1, "tol_gap_rel": 1e-1, "tol_feas": 1e-1, "max_iter": 2}
+    with pytest.warns(ConvergenceWarning, match="does not hold"):
+        rough = machine.solve("CLARABEL", options=loose)
+    assert not rough.certificate.holds
+    assert machine.solve("CLARABEL", options={"max_iter": 300}).certificate.holds
+    with pytest.raises(DeclarationError, match="has no option"):
+        machine.solve("CLARABEL", options={"no_such_option": 1})
+    with pytest.raises(DeclarationError, match="belong to one solver"):
+        by_rows().solve(options={"max_iter": 3})
