@@ -29,40 +29,17 @@ from substrate.certificates import Row
 from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row, root_mean_square
+from substrate.composition.largest_loss import LargestLoss
 from substrate.composition.level import Substrate
 from substrate.composition.refusals import FITTED, scale_of_targets
-from substrate.composition.row_losses import RowLosses
+from substrate.composition.row_losses import RAMP, RowLosses
 from substrate.kernels.base import row_blocks
 
-__all__ = ["RowCheck", "balance_slopes", "is_known"]
+__all__ = ["RowCheck", "is_known"]
 
 FORMULA = "sqrt((F - D)/p) ||K||^(1/2), F - D a sum over the rows; with rounding"
-#: Roundings of the slope of a straight piece behind a ramp.
-_RAMP = 8.0
 #: Terms of the partial sums of a product with the kernel matrix.
 _BLOCK = 64
-
-
-def balance_slopes(losses: RowLosses, g: Array, bias: bool) -> tuple[Array, float, int]:
-    """Return g inside the domains of the conjugates, with a sum that is zero up to a remainder at one row.
-
-    The remainder is infinite where no row has room for it. A sum of doubles is rounded once, by ``math.fsum``. The
-    slope behind a ramp is a product that is rounded: g stands for the exact one there, and the remainder counts it.
-    """
-    low, high = losses.ends_of_slopes()
-    g = np.clip(g, low, high)
-    if not bias:
-        return g, 0.0, 0
-    room = np.minimum(g - low, high - g)
-    row = int(np.argmax(room))
-    total = math.fsum(g.tolist())
-    noise = relative_rounding(_RAMP) * float(np.abs(g).sum()) if losses.ramps else 0.0
-    if total == 0.0 and noise == 0.0:
-        return g, 0.0, row
-    if not room[row] > 2.0 * (abs(total) + noise):
-        return g, math.inf, row
-    g[row] -= total
-    return g, abs(math.fsum(g.tolist())) + noise, row
 
 
 @dataclass(frozen=True)
@@ -73,7 +50,7 @@ class RowCheck:
     """
 
     substrate: Substrate
-    losses: RowLosses
+    losses: RowLosses | LargestLoss
     p: float
     g: Array
     remainder: float
@@ -119,30 +96,13 @@ class RowCheck:
             ),
             Row(
                 name=f"{before}stationarity",
-                value=self._tension(a, f),
+                value=self.losses.tension(f, -2.0 * self.p * a, float(np.abs(self.substrate.y).max())),
                 scale=1.0,
                 tolerance=tolerance,
-                formula="max_i min(|f - h|/|f|, |l'(f) - g|/|l'|), g = -2 p a in l'(h)",
+                formula="share by which -2 p a misses the slopes at f, or f their values",
             ),
         )
         return accuracy, rows, objective
-
-    def _tension(self, a: Array, f: Array) -> float:
-        """Return how far -2 p a is from subgradients at f, in slopes or in values, whichever is nearer, row by row."""
-        losses, g = self.losses, -2.0 * self.p * a
-        least, most = losses.ends_of_slopes()
-        low, high, rounding = losses.values_of_slopes(np.clip(g, least, most))
-        with np.errstate(all="ignore"):
-            away = np.maximum(np.maximum(low - f, f - high) - rounding, 0.0)
-            below, above = losses.slopes(f, right=False), losses.slopes(f)
-            steeper = np.maximum(np.maximum(below - g, g - above), 0.0)
-            largest = max(float(np.abs(below).max()), float(np.abs(above).max()), float(np.abs(g).max()))
-            sizes = float(np.abs(f).max()) + float(np.abs(self.substrate.y).max())
-            outside = np.maximum(least - g, g - most)
-            away = np.where(outside > relative_rounding(8.0) * largest, np.inf, away)
-            shares = np.fmin(away / (sizes or 1.0), steeper / (largest or 1.0))
-        tension = float(shares.max(initial=0.0))
-        return tension if math.isfinite(tension) else math.inf
 
     def _values(self, a: Array, b: float, careful: bool) -> tuple[Array, Array, float]:
         """Return the fitted values, how far those of the exact kernel can be, and a bound on the norm of K."""
@@ -171,12 +131,9 @@ class RowCheck:
         losses, s = self.losses, self.substrate
         gaps = losses.young_gaps(f, radius, self.g)
         if self.remainder > 0.0:
-            low, high, rounding = losses.values_of_slopes(self.g)
-            j = self.row
-            reach = max(abs(f[j] - low[j]), abs(f[j] - high[j])) + 2.0 * (radius[j] + rounding[j] + losses.width[j])
-            gaps[j] += self.remainder * reach
+            gaps[self.row] += self.remainder * losses.reach(f, radius, self.g, self.row)
         lengths = np.sqrt(s.gram.diagonal)
-        other = np.abs(a - self.coefficients) + relative_rounding(2.0 + _RAMP) * np.abs(a)
+        other = np.abs(a - self.coefficients) + relative_rounding(2.0 + RAMP) * np.abs(a)
         other[self.row] += self.remainder / (2.0 * self.p)
         gap = at_most(float(gaps.sum()) + self.p * float(lengths @ other) ** 2)
         gap = gap if math.isfinite(gap) else math.inf

@@ -16,6 +16,7 @@ an interval :math:`[h_1, h_2]` of values, and the inequality of Fenchel and Youn
 a product of two numbers that are never a difference of large ones.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,10 +34,12 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 
-__all__ = ["RowLosses", "read_row_losses"]
+__all__ = ["RAMP", "RowLosses", "affine_entries", "read_row_losses"]
 
 #: Roundings of a breakpoint, in units of the numbers it is computed from.
 _BREAKPOINT = 4.0
+#: Roundings of the slope of a straight piece behind a ramp.
+RAMP = 8.0
 #: Roundings of a logarithm, an exponential and what is around them.
 _FUNCTION = 16.0
 
@@ -345,6 +348,14 @@ def _is_square(expression: Any) -> bool:
     return is_power and getattr(expression.p, "value", expression.p) == 2
 
 
+def affine_entries(expression: Any, leaf: Any) -> tuple[Array, Array] | None:
+    """Return the factor and the constant of every row, where an expression is affine in each value, in their order."""
+    entries = _entries(expression, leaf)
+    if entries is None or not entries.is_affine or not np.array_equal(entries.rows, np.arange(leaf.size)):
+        return None
+    return entries.slope, entries.constant
+
+
 @dataclass
 class _Sum:
     """The weight of w'w, a constant, and the terms that were read."""
@@ -647,6 +658,51 @@ class RowLosses:
                 gaps = gaps + (np.abs(f - low) + reach) * noise
         unknown = np.isnan(rounding) | np.isnan(low) | np.isnan(high) | np.isnan(gaps)
         return np.asarray(np.where(unknown, np.inf, gaps))
+
+    def balance(self, g: Array, bias: bool) -> tuple[Array, float, int]:
+        """Return g inside the domains of the conjugates, with a sum that is zero up to a remainder at one row.
+
+        The remainder is infinite where no row has room for it. A sum of doubles is rounded once, by ``math.fsum``. The
+        slope behind a ramp is a product that is rounded: g stands for the exact one there, and the remainder counts it.
+        """
+        low, high = self.ends_of_slopes()
+        g = np.clip(g, low, high)
+        if not bias:
+            return g, 0.0, 0
+        room = np.minimum(g - low, high - g)
+        row = int(np.argmax(room))
+        total = math.fsum(g.tolist())
+        noise = relative_rounding(RAMP) * float(np.abs(g).sum()) if self.ramps else 0.0
+        if total == 0.0 and noise == 0.0:
+            return g, 0.0, row
+        if not room[row] > 2.0 * (abs(total) + noise):
+            return g, math.inf, row
+        g[row] -= total
+        return g, abs(math.fsum(g.tolist())) + noise, row
+
+    def reach(self, f: Array, radius: Array, g: Array, row: int) -> float:
+        """Return how fast the gap of a row grows with an error of its g."""
+        low, high, rounding = self.values_of_slopes(g)
+        away = max(abs(float(f[row] - low[row])), abs(float(f[row] - high[row])))
+        return away + 2.0 * float(radius[row] + rounding[row] + self.width[row])
+
+    def tension(self, f: Array, g: Array, size: float) -> float:
+        """Return how far g is from subgradients at f, in slopes or in values, whichever is nearer, row by row.
+
+        Values are compared with their size, which is not below the given one.
+        """
+        least, most = self.ends_of_slopes()
+        low, high, rounding = self.values_of_slopes(np.clip(g, least, most))
+        with np.errstate(all="ignore"):
+            away = np.maximum(np.maximum(low - f, f - high) - rounding, 0.0)
+            below, above = self.slopes(f, right=False), self.slopes(f)
+            steeper = np.maximum(np.maximum(below - g, g - above), 0.0)
+            largest = max(float(np.abs(below).max()), float(np.abs(above).max()), float(np.abs(g).max()))
+            outside = np.maximum(least - g, g - most)
+            away = np.where(outside > relative_rounding(8.0) * largest, np.inf, away)
+            shares = np.fmin(away / (float(np.abs(f).max()) + size or 1.0), steeper / (largest or 1.0))
+        tension = float(shares.max(initial=0.0))
+        return tension if math.isfinite(tension) else math.inf
 
 
 def _spread(n: int, rows: NDArray[np.intp], values: Array, fill: float) -> Array:

@@ -11,10 +11,11 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import Accuracy
+from substrate.composition.largest_loss import LargestLoss, LargestPoint, read_largest_loss, solve_largest
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs
 from substrate.composition.result import KernelExpansion
-from substrate.composition.row_check import RowCheck, balance_slopes, is_known
+from substrate.composition.row_check import RowCheck, is_known
 from substrate.composition.row_losses import RowLosses, read_row_losses
 from substrate.composition.row_solution import RowPoint, solve_rows
 from substrate.composition.span import SubstrateSpan, value_of_holder
@@ -127,7 +128,7 @@ class RowMethod:
                 parameter.save_value(value)
         return method if known else None
 
-    def read(self) -> tuple[float, RowLosses] | None:
+    def read(self) -> tuple[float, RowLosses | LargestLoss] | None:
         """Return the weight of w'w and the losses at the present values of the parameters."""
         leaves = self._mentioned
         if "f" not in leaves or set(leaves) - {"f", "squared_norm"}:
@@ -135,7 +136,8 @@ class RowMethod:
         half = 0.5 * self._substrate.ridge
         if "squared_norm" not in leaves and not half > 0.0:
             return None
-        return read_row_losses(self._objective, leaves["f"], leaves.get("squared_norm"), half)
+        given = self._objective, leaves["f"], leaves.get("squared_norm"), half
+        return read_row_losses(*given) or read_largest_loss(*given)
 
     def solve(self, time_limit: float | None) -> RowSolution | str:
         """Return the solution, or the status of a method that failed."""
@@ -149,16 +151,20 @@ class RowMethod:
         deadline = None if time_limit is None else time.monotonic() + time_limit
         solution: RowSolution | str = ""
         for start in (self._start, None) if self._start is not None else (None,):
-            point = solve_rows(s.gram.matrix, losses, p, s.bias, spread, deadline, start)
+            point: RowPoint | LargestPoint | str
+            if isinstance(losses, LargestLoss):
+                point = solve_largest(s.gram.matrix, losses, p, s.bias, spread, deadline)
+            else:
+                point = solve_rows(s.gram.matrix, losses, p, s.bias, spread, deadline, start)
             if isinstance(point, str):
                 solution = point
                 continue
-            g, remainder, row = balance_slopes(losses, point.g, s.bias)
+            g, remainder, row = losses.balance(point.g, s.bias)
             check = RowCheck(substrate=s, losses=losses, p=p, g=g, remainder=remainder, row=row)
             solution = RowSolution(check=check, a=check.coefficients, b=point.b, label=self._label)
             if solution.worst() <= 1.0:
                 break
-        self._start = None if isinstance(point, str) else point
+        self._start = point if isinstance(point, RowPoint) else None
         self._read_at = self._parameter_values()
         return solution
 

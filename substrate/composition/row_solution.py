@@ -18,9 +18,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
+from scipy.linalg.lapack import dpotrs, dpstrf
 
 from substrate.arrays import Array
+from substrate.composition.definite_factor import factor_definite
 from substrate.composition.row_losses import RowLosses
 from substrate.solver_call import OUT_OF_TIME
 
@@ -42,8 +43,6 @@ _STATIONARY = 1e-12
 #: Relative gap at which the iteration ends.
 _GAP = 1e-13
 _ARMIJO = 1e-4
-#: Ridge of a system that is singular to rounding, relative to its diagonal.
-_SINGULAR = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class _Step:
         system = np.array(self._K if rows.size == D.size else self._K[:, rows], order="F")
         diagonal = np.arange(rows.size)
         system[diagonal, diagonal] += 2.0 * machine.p / self._D
-        self._factor = _factor_definite(system)
+        self._factor = factor_definite(system)
         self._of_ones = np.asarray(dpotrs(self._factor, np.ones(rows.size), lower=1)[0])
 
     def solve(self, f: Array, g: Array) -> tuple[Array, float]:
@@ -115,17 +114,6 @@ class _Step:
         return a, b
 
 
-def _factor_definite(system: Array) -> Array:
-    diagonal = np.arange(system.shape[0])
-    kept = system[diagonal, diagonal].copy()
-    for ridge in (0.0, _SINGULAR, 1e3 * _SINGULAR, 1e6 * _SINGULAR):
-        system[diagonal, diagonal] = kept * (1.0 + ridge)
-        factor, info = dpotrf(system, lower=1, clean=0)
-        if info == 0:
-            return np.asarray(factor)
-    raise np.linalg.LinAlgError("the matrix of active rows is singular")
-
-
 class _FactoredStep:
     r"""The same system for :math:`K = L L^T`, in all rows, by the formula of Woodbury: as many unknowns as columns."""
 
@@ -135,7 +123,7 @@ class _FactoredStep:
         scaled = L * np.sqrt(self._d)[:, None]
         small = np.asfortranarray(scaled.T @ scaled)
         small[np.diag_indices(L.shape[1])] += 1.0
-        self._factor = _factor_definite(small)
+        self._factor = factor_definite(small)
         self._of_ones = self._invert(np.ones(D.size))
 
     def _invert(self, right: Array) -> Array:

@@ -93,7 +93,7 @@ def differentiate(machine: Any, result: Result, name: str) -> Sensitivity:
         try:
             for key, parameter in parameters.items():
                 parameter.save_value(result.parameters[key])
-            if machine._row_method is not None:
+            if machine._row_method is not None and isinstance(machine._row_method.read()[1], RowLosses):
                 return _by_rows(machine, result, name, parameters[name])
             return _by_conditions(machine, result, name, parameters[name])
         finally:
@@ -260,8 +260,9 @@ def _check_same(machine: Any, form: StandardForm, x: Array, result: Result) -> N
 def _derivative(expansion: KernelExpansion, a: Array, b: Any, compiled: Any = None) -> KernelExpansion:
     """Return the derivative of an expansion, in the same form; it has no norm of its own."""
     s = expansion.substrate
+    further: tuple[Further, ...] = ()
     if compiled is None:
-        f, own, further = s.gram.product(a) + b, a, ()
+        f, own = s.gram.product(a) + b, a
     else:
         f = compiled.span.product(a) + b
         own, *rest = compiled.span.parts(a)

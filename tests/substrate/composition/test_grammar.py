@@ -85,7 +85,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
     [
         (lambda s: cp.sum_squares(s.e), "fitted values"),
         (lambda s: cp.sum_squares(s.e) + s.squared_norm, "coefficients of the rows"),
-        (lambda s: cp.norm_inf(s.e) + s.squared_norm, "features"),
+        (lambda s: cp.norm_inf(s.e) + cp.sum_squares(s.e) + s.squared_norm, "features"),
         (lambda s: cp.sum_squares(s.e) + s.norm, "features"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation), "stacked components"),
         (lambda s: cp.sum_squares(s.e) + cp.sum(s.maximal_variation) + s.squared_norm, "features"),

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from substrate import Machine, Substrate
-from substrate.composition.row_check import balance_slopes
+from substrate.composition.largest_loss import read_largest_loss
 from substrate.composition.row_losses import read_row_losses
 from substrate.kernels import RBF, Linear
 
@@ -194,8 +194,58 @@ def test_slopes_are_balanced_to_the_last_bit_at_one_row():
     losses = read(LOSSES["tube"])[3][1]
     g = np.random.default_rng(5).uniform(-2.9, 2.9, N)
     g -= g.mean()
-    balanced, remainder, row = balance_slopes(losses, g, True)
+    balanced, remainder, row = losses.balance(g, True)
     others = np.arange(N) != row
     assert_array_equal(balanced[others], g[others])
     assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
     assert remainder <= 1e-15
+
+
+LARGEST = {
+    "norm": lambda f: cp.norm_inf(Y - f),
+    "maximum": lambda f: cp.max(cp.abs(2.0 * f - Y)) + 1.0,
+    "weighted": lambda f: cp.norm_inf(cp.multiply(WEIGHTS, Y - f)),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_the_largest_error_is_solved_by_rows_too(name, bias):
+    s, C = Substrate(RBF(1.0), X, Y, bias=bias), cp.Parameter(nonneg=True, name="C")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * LARGEST[name](s.f()))
+    for weight in (0.5, 20.0):
+        result = machine.solve(C=weight)
+        assert [attempt.solver for attempt in result.solver_record.attempts] == ["ROWS"]
+        assert result.certificate.holds, str(result.certificate)
+        peer = machine.solve("CLARABEL", C=weight)
+        assert_allclose(result.objective, peer.objective, rtol=1e-8)
+        distance = np.sqrt(np.mean((result.f - peer.f - bias * np.mean(result.f - peer.f)) ** 2))
+        assert distance <= result.certificate.accuracy + peer.certificate.accuracy
+        z = machine.problem.variables()[0]
+        z.value = z.value * 1.001
+        assert not machine.certificate().holds
+
+
+def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
+    f, norm = cp.Variable(N), cp.Variable()
+    _, loss = read_largest_loss(0.5 * norm + 3.0 * LARGEST["weighted"](f), f, norm)
+    rng = np.random.default_rng(4)
+    for size in (1.0, 1e-12):
+        u = np.zeros(N)
+        e = rng.uniform(-1.0, 1.0, N)
+        at = rng.choice(N, 4, replace=False)
+        e[at] = np.sign(e[at]) * (1.0 + size * rng.uniform(size=4))
+        u[at] = np.sign(e[at]) * rng.uniform(0.1, 0.2, 4)
+        values = (e - loss.offset) / loss.factor
+        radius = 1e-15 * np.abs(values)
+        bound = loss.young_gaps(values, radius, loss.factor * u).sum()
+        with mpmath.workdps(60):
+            exact = [
+                mpmath.mpf(a) * mpmath.mpf(x) + mpmath.mpf(c)
+                for a, x, c in zip(loss.factor, values, loss.offset, strict=True)
+            ]
+            product = sum(mpmath.mpf(a * b) / mpmath.mpf(a) * x for a, b, x in zip(loss.factor, u, exact, strict=True))
+            assert 0 <= 3 * max(map(abs, exact)) - product <= bound
+    assert np.isinf(loss.young_gaps(values, radius, 100.0 * loss.factor * u).sum())
+    balanced, remainder, _ = loss.balance(loss.factor * u, True)
+    assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
