@@ -60,6 +60,12 @@ ESTIMATORS = {
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }
+#: Estimators around a function of the user's own, each with its module. They have no parameter ``kernel``, and no file
+#: of a model names them: functions are not saved.
+COMPOSED = {
+    "MachineClassifier": "problems.estimators.composed.machine",
+    "MachineRegressor": "problems.estimators.composed.machine",
+}
 #: The pages: the files of this folder, but for what they say of themselves.
 PAGES = tuple(
     file.name for file in iter_modules([os.path.dirname(__file__)]) if not file.ispkg and file.name != "demonstration"
@@ -114,10 +120,12 @@ def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
 def __getattr__(name: str) -> Any:
     if name in ESTIMATORS:
         return _estimator(name)
+    if name in COMPOSED:
+        return getattr(import_module(COMPOSED[name]), name)
     if name in PAGES:
         return import_module(f"problems.{name}")
     raise AttributeError(f"module 'problems' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *COMPOSED])

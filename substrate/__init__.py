@@ -26,6 +26,7 @@ __all__ = [
     "fuse",
     "fuse_kernels",
     "fuse_problem",
+    "load_result",
 ]
 
 __version__ = "0.1.0"
@@ -37,7 +38,16 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("Column", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"):
+    if name in (
+        "Column",
+        "LinearOperator",
+        "LinearPart",
+        "Machine",
+        "Measure",
+        "Result",
+        "Substrate",
+        "load_result",
+    ):
         from substrate import composition
 
         return getattr(composition, name)

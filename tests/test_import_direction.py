@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.codings",
         "substrate.conventions",
         "substrate.archive",
+        "substrate.encoding",
     ),
     ("substrate.streaming",),
     ("substrate.ingredients",),
@@ -60,7 +61,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators",),
     ("problems.estimators.shared",),
     ("problems.estimators.full",),
-    ("problems.estimators.reduced", "problems.estimators.pruned"),
+    ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.displays",),
@@ -72,7 +73,7 @@ ROOTS = ("substrate", "problems")
 _PAGES = {f"problems.{page}" for page in problems.PAGES}
 #: Files that look names up at run time, with all that they may find: these arrows count like those that are written.
 LOOKED_UP = {
-    "problems": _PAGES | set(problems.ESTIMATORS.values()),
+    "problems": _PAGES | set(problems.ESTIMATORS.values()) | set(problems.COMPOSED.values()),
     "problems.estimators.shared.base": _PAGES,
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,

@@ -10,6 +10,18 @@ from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.measures import Measure
 from substrate.composition.result import Result
+from substrate.composition.result_file import load_result
+from substrate.composition.sensitivity import Sensitivity
 from substrate.composition.terms import Column, LinearPart
 
-__all__ = ["Column", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"]
+__all__ = [
+    "Column",
+    "LinearOperator",
+    "LinearPart",
+    "Machine",
+    "Measure",
+    "Result",
+    "Sensitivity",
+    "Substrate",
+    "load_result",
+]

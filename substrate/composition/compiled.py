@@ -30,7 +30,7 @@ from substrate.composition.linear_operators import MeasureIntegral
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Further, KernelExpansion
-from substrate.composition.span import SubstrateSpan, penalises
+from substrate.composition.span import SubstrateSpan, penalises, value_of_holder
 from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
@@ -56,6 +56,7 @@ class CompiledSubstrate:
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
+        self._assigned: tuple[Array, Array, float] | None = None
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
         self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
@@ -132,6 +133,23 @@ class CompiledSubstrate:
         factor = self.frame.norm_factor
         return cp.norm(self._a if factor is None else factor @ self._a, "fro" if self.substrate.columns else 2)
 
+    def assign(self, a: Array, b: float) -> None:
+        """Give the variables the values of coefficients that sum to zero, where w is penalised, and of a bias."""
+        z = self.frame.training.T @ a  # L'a, since the rows of L are the features
+        self.z.save_value(z)
+        if self.substrate.bias:
+            self.shift.save_value(np.asarray(b + self.frame.centre @ self.frame.expand(z)))
+        self._assigned = z, a, b
+
+    def is_at(self, a: Array, b: float) -> bool:
+        """Whether the variables still have the values that were assigned for these."""
+        if self._assigned is None or self._assigned[1] is not a or self._assigned[2] != b:
+            return False
+        shift = float(b + self.frame.centre @ self.coefficients())
+        return np.array_equal(self.z.value, self._assigned[0]) and (
+            not self.substrate.bias or float(self.shift.value) == shift
+        )
+
     def coefficients(self) -> Array:
         """Return a at the current values, those of further representers after those of the training rows."""
         z = np.asarray(self._a.value, dtype=np.float64)
@@ -177,7 +195,7 @@ class CompiledSubstrate:
 
     def write_back(self) -> None:
         """Assign values to the user's place-holders, those of other machines and of later questions included."""
-        self.substrate.remember(partial(_value, self.span, self.coefficients(), self.bias()))
+        self.substrate.remember(partial(value_of_holder, self.span, self.coefficients(), self.bias()))
 
     def expansion(self) -> KernelExpansion:
         """Return the solution as plain numbers."""
@@ -306,19 +324,6 @@ class CompiledSubstrate:
         if not self.substrate.columns or not self.substrate.bias:
             return values + self.shift
         return values + np.ones((values.shape[0], 1)) @ cp.reshape(self.shift, (1, values.shape[1]), order="F")
-
-
-def _value(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
-    """Return what a place-holder stands for in the machine of coefficients a and bias b."""
-    s = span.substrate
-    if holder.role == "alpha":
-        return s.signs * a[: s.size]
-    if holder.role == "b":
-        return np.asarray(b)
-    if holder.role in ("norm", "squared_norm"):
-        square = span.squared_norm(a)
-        return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
-    return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)
 
 
 def _reads_more_than_values(mentioned: tuple[PlaceHolder, ...]) -> bool:

@@ -161,6 +161,12 @@ class Substrate(Term):
         if self.observed is not None:
             _ = self.e  # refuses what the kernel has no derivatives or integrals for
 
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        basis = "" if self.basis is None else f", {self.size} vectors"
+        outputs = f", {self.columns[0]} outputs" if self.columns else ""
+        return f"<Substrate{name}: {self.kernel!r}, {self.task}, {self.n} rows{basis}{outputs}>"
+
     @property
     def n(self) -> int:
         """Number of training points."""

@@ -6,7 +6,9 @@ units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` bec
 """
 
 import numbers
+import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +22,7 @@ from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.contradiction import find_contradiction
 from substrate.composition.equilibration import EquilibratedProblem
 from substrate.composition.further_points import READ
 from substrate.composition.identities import give_new_identities
@@ -32,14 +35,17 @@ from substrate.composition.refusals import (
     refuse_broadcast,
     refuse_incomplete,
     refuse_non_convex,
+    refuse_parameter_names,
     refuse_parameters,
 )
 from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
+from substrate.composition.row_method import ROWS, RowMethod, RowSolution
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
-from substrate.solvers import SolverRecord, solve_problem, tolerance_of
+from substrate.solver_call import OUT_OF_TIME
+from substrate.solvers import Attempt, SolverRecord, solve_problem, tolerance_of
 
 __all__ = ["Machine", "Trials", "in_units", "knows_units"]
 
@@ -48,6 +54,14 @@ _UNSOLVABLE = {
     "infeasible": "its constraints contradict each other; leave some out, or give them slack",
     "unbounded": "its objective falls without end; add a penalty, such as s.squared_norm, or a bound",
 }
+
+
+class _UnsolvableError(SolverError):
+    """There is no solution; ``word`` is infeasible or unbounded, ``reason`` says who found it."""
+
+    def __init__(self, word: str, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.word, self.reason = word, reason
 
 
 class Trials:
@@ -86,7 +100,8 @@ class Trials:
             solvers = [solver for solver, status in self._words.items() if status in accepted]
             if len(solvers) >= among:
                 verb = "reports" if len(solvers) == 1 else "report"
-                raise SolverError(f"{' and '.join(solvers)} {verb} that the machine is {word}: {why}") from None
+                reason = f"{' and '.join(solvers)} {verb} that the machine is {word}"
+                raise _UnsolvableError(word, reason, f"{reason}: {why}") from None
 
 
 #: Attributes of a variable that do not depend on its unit.
@@ -115,6 +130,8 @@ def _divide(constraint: Any, unit: float) -> Any:
 
 
 _TOLERANCE = 1e-6
+#: What a machine is compiled to, where it is asked for.
+_COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_all_rows", "_own", "_equalities"})
 
 
 class Machine:
@@ -191,7 +208,30 @@ class Machine:
         self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
-        self._compile(objective)
+        self._objective = objective
+        self._row_solution: RowSolution | None = None
+        self._row_method = RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
+        if self._row_method is None:
+            self._compile(objective)
+        else:
+            refuse_parameter_names(objective.parameters())
+
+    def __repr__(self) -> str:
+        names = [parameter.name() for parameter in self._objective.parameters()]
+        parameters = f", parameters {', '.join(names)}" if names else ""
+        count = len(self._declared)
+        constraints = f", {count} constraint{'s' if count > 1 else ''}" if count else ""
+        return f"<Machine on {', '.join(map(repr, self.substrates))}{constraints}{parameters}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # a machine that is solved row by row is compiled where its problem is asked for
+        if name not in _COMPILED or "_row_solution" not in self.__dict__:
+            raise AttributeError(f"a machine has no attribute {name!r}")
+        with self.lock:
+            if name not in self.__dict__:
+                self._compile(self._objective)
+                self._assign_row_solution()
+            return self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; what was compiled and solved is made anew where it is read."""
@@ -208,21 +248,45 @@ class Machine:
         self._prepare(self._objective)
 
     def solve(
-        self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
+        self,
+        solver: str | None = None,
+        *,
+        verbose: bool = False,
+        time_limit: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        **parameters: Any,
     ) -> Result:
-        """Set parameters by name, solve, and return the solution; for options of a solver, call ``problem.solve``.
+        """Set parameters by name, solve, and return the solution.
 
-        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`. Several
-        threads may call it: they wait for each other.
+        ``time_limit`` is in seconds for all solvers together, as in :func:`~substrate.solvers.solve_problem`.
+        ``options`` are those of the solver that is named, instead of our accurate ones; its point is judged by the
+        same rows. Several threads may call it: they wait for each other.
         """
         with self.lock:
-            return self._solve(solver, verbose, time_limit, parameters)
+            result = self._solve(solver, verbose, time_limit, parameters, options or {})
+            object.__setattr__(result, "_machine", self)
+            return result
 
     def _solve(
-        self, solver: str | None, verbose: bool, time_limit: float | None, parameters: Mapping[str, Any]
+        self,
+        solver: str | None,
+        verbose: bool,
+        time_limit: float | None,
+        parameters: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> Result:
         self._set(parameters)
         self._trials.begin()
+        self._row_solution = None
+        earlier: tuple[Attempt, ...] = ()
+        if self._row_method is not None and not options and (solver is None or str(solver).upper() == ROWS):
+            start = time.perf_counter()
+            attempt = self._solve_by_rows(verbose, time_limit)
+            if attempt is not None and (attempt.accepted or solver is not None):
+                return self._row_result(attempt)
+            earlier, self._row_solution = () if attempt is None else (attempt,), None
+            if time_limit is not None and attempt is not None:
+                time_limit = max(time_limit - (time.perf_counter() - start), 1e-3)
         rescaled = self._twin if knows_units(self.problem) else None
         try:
             self._record = solve_problem(
@@ -233,10 +297,17 @@ class Machine:
                 first=(STRUCTURED, self._solve_by_structure),
                 verbose=verbose,
                 time_limit=time_limit,
+                **options,
             )
+        except _UnsolvableError as error:
+            raise self._explain(error) from None
         except SolverError:
-            self._trials.refuse_unsolvable()
+            try:
+                self._trials.refuse_unsolvable()
+            except _UnsolvableError as error:
+                raise self._explain(error) from None
             raise
+        self._record = SolverRecord((*earlier, *self._record.attempts))
         self._trials.settle()
         for compiled in self._compiled:
             compiled.write_back()
@@ -262,9 +333,102 @@ class Machine:
             task=self.task,
         )
 
+    def _explain(self, error: _UnsolvableError) -> SolverError:
+        """The same error with the constraints that contradict each other by name, where that can be told."""
+        if error.word != "infeasible":
+            return SolverError(str(error))
+        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
+        unit = max(compiled.unit for compiled in self._compiled)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            contradiction = find_contradiction(self._own, self._constraint_names(), structure, unit)
+        if contradiction is None:
+            return SolverError(str(error))
+        if not contradiction.names:
+            return SolverError(
+                f"{error.reason}: its constraints can be met, but only just, or not where its objective is finite; "
+                "give them slack, or change the terms that have a domain"
+            )
+        if len(contradiction.names) == 1:
+            return SolverError(
+                f"{error.reason}: {contradiction} cannot be met by any f; leave it out, or give it slack"
+            )
+        return SolverError(
+            f"{error.reason}: {contradiction} contradict each other, and without any one of them the others can be "
+            "met; leave one out, or give it slack"
+        )
+
+    def _constraint_names(self) -> list[str]:
+        """What certificates and errors call the constraints: their labels, or their numbers."""
+        names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
+        for k in range(len(self._declared), len(names)):
+            variables = ", ".join(repr(variable.name()) for variable in self._given[k].variables())
+            names[k] = f"constraint {k + 1}, which the attributes of {variables} are"
+        return names
+
+    def _solve_by_rows(self, verbose: bool, time_limit: float | None) -> Attempt | None:
+        """Solve row by row; None where the objective turns out to be another one."""
+        if self._row_method is None:
+            return None
+        start = time.perf_counter()
+        solution = self._row_method.solve(time_limit)
+        if not solution:
+            return None
+        is_found = isinstance(solution, RowSolution)
+        worst = solution.worst() if isinstance(solution, RowSolution) else np.inf
+        status = "optimal" if is_found else f"{solution} {time_limit:g} s" if solution == OUT_OF_TIME else str(solution)
+        seconds = time.perf_counter() - start
+        if verbose:
+            print(f"{ROWS}: {status}, {worst:.1e} of the tolerance", file=sys.stderr)
+        self._row_solution = solution if isinstance(solution, RowSolution) else None
+        return Attempt(solver=ROWS, status=status, unit=1.0, worst=worst, accepted=bool(worst <= 1.0), seconds=seconds)
+
+    def _row_result(self, attempt: Attempt) -> Result:
+        """Return the solution that was found row by row; it warns where that is not good enough."""
+        solution, method = self._row_solution, self._row_method
+        self._record = SolverRecord((attempt,))
+        if solution is None or method is None:
+            error = SolverError(f"no solver returned a point ({attempt}); leave solver= out to try the others")
+            error.attempts = (attempt,)
+            raise error
+        if not attempt.accepted:
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(f"the certificate does not hold: {attempt}", ConvergenceWarning, stacklevel=4)
+        method.write_back(solution)
+        if "problem" in self.__dict__:
+            self._assign_row_solution()
+        return Result(
+            objective=solution.own_rows[2],
+            parameters={parameter.name(): parameter.value for parameter in self._parameters()},
+            expansions=(solution.expansion(),),
+            certificate=self.certificate(),
+            solver_record=self._record,
+            outputs=self.outputs,
+        )
+
+    def _assign_row_solution(self) -> None:
+        """Give the variables of the compiled problem the values of a solution that was found without them."""
+        if self._row_solution is not None:
+            self._compiled[0].assign(self._row_solution.a, self._row_solution.b)
+
+    def _row_certificate(self, solution: RowSolution) -> Certificate:
+        """The report on a solution by rows, or on what the variables of the problem were changed to since."""
+        a, b = solution.a, solution.b
+        if "problem" in self.__dict__ and not self._compiled[0].is_at(a, b):
+            compiled = self._compiled[0]
+            a, b = compiled.coefficients(), compiled.bias()
+        if self._row_method is not None:  # a parameter may have been changed since
+            solution = self._row_method.at_present_parameters(solution)
+        facts = [(f"parameter {p.name()}", f"{p.value}") for p in self._parameters()]
+        facts += self._record.facts() if self._record else ()
+        return solution.certificate(facts, a, b)
+
     def certificate(self) -> Certificate:
         """Return the report on the present values of the problem's variables."""
         with self.lock:
+            if self._row_solution is not None:
+                return self._row_certificate(self._row_solution)
             return self._certificate()
 
     def _certificate(self) -> Certificate:
@@ -305,13 +469,13 @@ class Machine:
         self._answer = AnswerCheck(self._compiled, self.outputs, ShiftedForms(self._shift_problem))
         self._all_rows = AllRows(self._compiled, objective, self._given)
         exchange = self._replacements()
-        self._objective = objective
         total = self._with_ridges(objective.tree_copy(exchange))
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         self._equalities = IndependentEqualities.of(self._own)
-        self.problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._trials.keep)
-        refuse_incomplete(self.problem, self._compiled)
+        problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._trials.keep)
+        refuse_incomplete(problem, self._compiled)
+        self.problem = problem
         self.outputs.refuse_foreign(self.problem.variables())
         refuse_parameters(self.problem)
 
@@ -373,8 +537,12 @@ class Machine:
         ridges = [(compiled.substrate.ridge, compiled) for compiled in self._compiled]
         return objective + sum(0.5 * ridge * compiled.squared_norm() for ridge, compiled in ridges if ridge > 0.0)
 
+    def _parameters(self) -> list[Any]:
+        """The parameters, whether or not the machine is compiled."""
+        return list((self.problem if self._row_method is None else self._objective).parameters())
+
     def _set(self, values: Mapping[str, Any]) -> None:
-        parameters = {parameter.name(): parameter for parameter in self.problem.parameters()}
+        parameters = {parameter.name(): parameter for parameter in self._parameters()}
         unknown = sorted(set(values) - set(parameters))
         if unknown:
             raise DeclarationError(f"the machine has no parameter {unknown}; it has {sorted(parameters)}")

@@ -23,7 +23,9 @@ __all__ = [
     "refuse_broadcast",
     "refuse_incomplete",
     "refuse_non_convex",
+    "refuse_parameter_names",
     "refuse_parameters",
+    "scale_of_targets",
 ]
 
 
@@ -95,10 +97,15 @@ def refuse_parameters(problem: Any) -> None:
             "the machine is convex but not affine in its parameters (DPP), so every new value would compile it "
             "again; write products of parameters, or functions of one, as a parameter of their own"
         )
-    names = [parameter.name() for parameter in problem.parameters()]
+    refuse_parameter_names(problem.parameters())
+
+
+def refuse_parameter_names(parameters: Sequence[Any]) -> None:
+    """Parameters must have unique names, which are no arguments of ``solve``."""
+    names = [parameter.name() for parameter in parameters]
     if len(set(names)) != len(names):
         raise DeclarationError(f"two parameters share a name: {sorted(names)}; give each cp.Parameter its own name=")
-    for taken in ("solver", "verbose", "time_limit"):
+    for taken in ("solver", "verbose", "time_limit", "options"):
         if taken in names:
             raise DeclarationError(f"solve() has an argument {taken!r} already; give the parameter another name")
 
@@ -117,12 +124,16 @@ class QuestionedOutput:
     about: str
 
     def scale(self, weights: Array) -> tuple[float, float]:
-        """Return the spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
-        targets = self.fitted() if self.y is None else self.y
-        spread, rounding = spread_of(targets, weights)
-        if spread <= rounding:
-            rounding = ACCURATE * (float(np.abs(targets).max()) or 1.0)
-        return spread, rounding
+        """Return the spread of y and the accepted rounding; of the fitted values where there are no targets."""
+        return scale_of_targets(self.fitted() if self.y is None else self.y, weights)
+
+
+def scale_of_targets(y: Array, weights: Array) -> tuple[float, float]:
+    """Return the spread of y and the accepted rounding: for targets without a spread, a millionth of their size."""
+    spread, rounding = spread_of(y, weights)
+    if spread <= rounding:
+        rounding = ACCURATE * (float(np.abs(y).max()) or 1.0)
+    return spread, rounding
 
 
 def list_outputs(compiled: list[CompiledSubstrate], starts: dict[int, int], outputs: Outputs) -> list[QuestionedOutput]:

@@ -1,9 +1,10 @@
 """The solution of a machine: plain numbers, a predictor, a certificate."""
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -142,12 +143,17 @@ class KernelExpansion:
         return out
 
 
-@dataclass(frozen=True)
+#: Quantities of a substrate that a result of one substrate has as attributes.
+_QUANTITIES = ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further")
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """A machine's solution.
 
     With one substrate its quantities are attributes here: ``alpha, b, c, e, f, norm, squared_norm, maximal_variation``
     and ``further``; with several, ``result[s]``, or ``result["name"]`` of a substrate with a name, has those of s.
+    It can be pickled, and saved to a file that executes nothing.
     """
 
     objective: float
@@ -160,6 +166,12 @@ class Result:
     task: str | None = None
     #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
+    #: The machine that was solved, in the process where it was; not part of files and pickles.
+    _machine: Any = field(init=False, default=None, compare=False)
+    #: What differentiates a result in a parameter; set where that is done.
+    _differentiator: ClassVar[Callable[[Any, "Result", str], Any] | None] = None
+    #: What writes a result to a file; set where files are read and written.
+    _writer: ClassVar[Callable[["Result", str | os.PathLike[str]], None] | None] = None
     #: The fitted terms of each output by its name; None is that of the only one.
     fitted: Mapping[str | None, tuple[KernelExpansion | FittedPart | FittedTerm | One, ...]] = field(init=False)
 
@@ -260,8 +272,45 @@ class Result:
             raise DeclarationError(f"{name!r} is ambiguous in a machine of several substrates; ask result[substrate]")
         return self.expansions[0]
 
+    def sensitivity(self, parameter: str) -> Any:
+        """Return the derivative of the predictions in a ``cvxpy.Parameter`` of the machine, by its name.
+
+        ``result.sensitivity("C").predict(X)`` is the derivative at the rows of X. It assumes that the constraints and
+        kinks that are active stay the same for small changes of the parameter, which is checked; where that is not
+        clear, it is refused. See :mod:`substrate.composition.sensitivity`.
+        """
+        if self._machine is None or self._differentiator is None:
+            raise DeclarationError(
+                "the derivative in a parameter needs the machine, which is not part of a file or of a pickle; build "
+                "and solve it here"
+            )
+        return type(self)._differentiator(self._machine, self, parameter)  # type: ignore[misc]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_machine": None}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the solution to a file that :func:`substrate.load_result` reads back; no pickle, nothing executed.
+
+        The expansions, the outputs, the parameters and the certificate are saved; the machine, its terms and its
+        constraints, is not, nor is any function: kernels, features and operators that are functions are refused.
+        """
+        if self._writer is None:
+            raise DeclarationError("import Result from substrate, which knows how files are written")
+        type(self)._writer(self, path)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        verdict = "holds" if self.certificate.holds else "does not hold"
+        values = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        substrates = ", ".join(repr(expansion.substrate) for expansion in self.expansions)
+        return f"<Result: objective {self.objective:.6g}{values}; its certificate {verdict}; {substrates}>"
+
+    def __dir__(self) -> list[str]:
+        quantities = _QUANTITIES if len(self.expansions) == 1 else ()
+        return sorted({*super().__dir__(), *quantities})
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("alpha", "b", "c", "e", "f", "norm", "squared_norm", "maximal_variation", "further"):
+        if name in _QUANTITIES:
             return getattr(self._only(name), name)
         raise AttributeError(f"a result has no attribute {name!r}")
 

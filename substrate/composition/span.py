@@ -27,6 +27,7 @@ nothing joins; their coefficients need not sum to zero.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from substrate.arrays import Array, check_memory
 from substrate.composition.further_points import READ, FurtherPoints, Numbers, keys_of
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.reading import Reading, inner_products, points_of
+from substrate.composition.reading import Reading, inner_products, points_of, reading_of
 
-__all__ = ["SubstrateSpan", "penalises"]
+__all__ = ["SubstrateSpan", "penalises", "value_of_holder"]
 
 #: Place-holders that penalise w.
 _NORMS = frozenset({"squared_norm", "norm"})
@@ -216,3 +217,16 @@ def _why_not(substrate: Substrate, roles: set[str]) -> str:
 
 def _with_bias(fact: str, free: bool) -> str:
     return f"{fact}; the machine mentions b, so the coefficients need not sum to zero" if free else fact
+
+
+def value_of_holder(span: SubstrateSpan, a: Array, b: Any, holder: PlaceHolder) -> Any:
+    """Return what a place-holder stands for in the machine of coefficients a and bias b."""
+    s = span.substrate
+    if holder.role == "alpha":
+        return s.signs * a[: s.size]
+    if holder.role == "b":
+        return np.asarray(b)
+    if holder.role in ("norm", "squared_norm"):
+        square = span.squared_norm(a)
+        return np.asarray(square if holder.role == "squared_norm" else np.sqrt(square))
+    return span.rows(reading_of(holder)) @ a + (b if holder.role == "f" else 0.0)

@@ -146,7 +146,8 @@ def test_cones_that_are_not_quadratic_are_bounded_too():
     X, y = data(30)
     labels = np.where(y > 0.0, 1.0, -1.0)
     s = Substrate(RBF(1.0), X, labels)
-    result = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.logistic(-cp.multiply(labels, s.f())))).solve()
+    machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.logistic(-cp.multiply(labels, s.f()))))
+    by_rows, result = machine.solve(), machine.solve("CLARABEL")
     F = np.hstack([s.gram.coordinates().factor, np.ones((30, 1))])
     ridge, w = np.diag(np.append(np.ones(F.shape[1] - 1), 0.0)), np.zeros(F.shape[1])
     for _ in range(60):
@@ -157,6 +158,9 @@ def test_cones_that_are_not_quadratic_are_bounded_too():
     error = true_error(result.f, F @ w, np.ones(30), True)
     assert error <= result.certificate.accuracy <= 1e-4 * result.certificate.spread
     assert result.certificate.answer.about == "fitted values about their mean"
+    error = true_error(by_rows.f, F @ w, np.ones(30), True)
+    assert error <= by_rows.certificate.accuracy <= 1e-8 * result.certificate.spread
+    assert by_rows.certificate.answer.about == "fitted values about their mean"
     assert "is taken to be within 1000 times" in dict(result.certificate.record)["radius of the check"]
 
 
@@ -265,11 +269,11 @@ def test_a_point_that_ran_away_leaves_no_bound(monkeypatch):
     X, y = data()
     s = Substrate(RBF(1.0), X, y)
     machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
-    machine.solve()
+    machine.solve("STRUCTURED")
     machine._trials.witness.x[0] = np.inf
     machine._answer._at = (None, None)
     assert "is not finite" in machine.certificate().promise
-    machine.solve()
+    machine.solve("STRUCTURED")
 
     def failing(*_):
         raise np.linalg.LinAlgError("SVD did not converge")

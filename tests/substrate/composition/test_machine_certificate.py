@@ -121,8 +121,8 @@ def test_it_holds_at_the_optimum(build):
     result = machine.solve()
     assert result.certificate.holds, str(result.certificate)
     assert str(result.certificate).startswith("Machine: holds")
-    names = [row.name for row in result.certificate.rows]
-    assert ("cones: stationarity" in names) == (build is not semidefinite)
+    names = {row.name for row in result.certificate.rows}
+    assert bool(names & {"cones: stationarity", "stationarity"}) == (build is not semidefinite)
 
 
 @over_machines
@@ -313,6 +313,7 @@ def test_the_best_point_keeps_its_own_witness(monkeypatch):
         monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
     monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
     monkeypatch.setattr(Machine, "_solve_by_structure", lambda *_: "")
+    monkeypatch.setattr(Machine, "_solve_by_rows", lambda *_: None)
     machine = quantile()
     with pytest.warns(ConvergenceWarning, match="does not hold"):
         result = machine.solve()

@@ -61,7 +61,8 @@ def test_known_targets_and_validation_rows_of_one_column(data):
     machine = Machine(s, minimize=ridge(s) + rho * cp.norm1(s.e))
     with pytest.warns(DataConversionWarning, match="y_val of shape"):
         column = fuse(machine, rho, validation=(X + 0.1, y[:, None]), gap=0.5)
-    assert column.validation_error == fuse(machine, rho, validation=(X + 0.1, y), gap=0.5).validation_error
+    plain = fuse(machine, rho, validation=(X + 0.1, y), gap=0.5)
+    assert_allclose(column.validation_error, plain.validation_error, rtol=1e-9)
     two = Substrate(RBF(1.0), X, np.column_stack([y, -y]))
     with pytest.raises(DataError, match="2 columns"):
         fuse(Machine(two, minimize=ridge(two) + rho * cp.norm1(two.e)), rho, validation=(X, y[:, None]))

@@ -1,0 +1,1 @@
+"""Estimators around a machine of one's own."""

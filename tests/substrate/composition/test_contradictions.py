@@ -1,0 +1,124 @@
+"""Machines without a solution: a smallest set of constraints that contradict each other is named."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from substrate import Machine, Substrate
+from substrate.composition.contradiction import find_contradiction
+from substrate.errors import SolverError
+from substrate.kernels import RBF, Linear
+
+X = np.linspace(-2.0, 2.0, 10)[:, None]
+Y = np.sin(2.0 * X[:, 0])
+
+
+def labelled(constraint, label):
+    constraint.set_label(label)
+    return constraint
+
+
+def bounds(s):
+    return [
+        labelled(s.f() <= 3.0, "ceiling"),
+        labelled(s.f(X[:3]) >= 1.0, "high at first"),
+        labelled(s.f(X[:3]) <= 0.5, "low at first"),
+        labelled(s.f(X[6:]) >= -3.0, "floor"),
+    ], {"high at first", "low at first"}
+
+
+def a_cycle(s):
+    f = s.f()
+    return [f[0] >= f[1] + 1.0, f[1] >= f[2] + 1.0, f[2] >= f[0] + 1.0, f[3] >= f[0]], {
+        "constraint 1",
+        "constraint 2",
+        "constraint 3",
+    }
+
+
+def equalities(s):
+    f = s.f()
+    return [
+        labelled(f[0] + f[1] == 1.0, "sum"),
+        labelled(f[0] == 1.0, "first"),
+        labelled(f[1] == 1.0, "second"),
+        labelled(f[2] == 5.0, "third"),
+    ], {"sum", "first", "second"}
+
+
+def a_norm(s):
+    return [labelled(s.norm <= 0.1, "small w"), labelled(s.f()[0] - s.f()[9] >= 3.0, "steep"), s.f() <= 100.0], {
+        "small w",
+        "steep",
+    }
+
+
+def an_own_variable(s):
+    w = cp.Variable(nonneg=True, name="w")
+    return [labelled(s.f()[0] + w <= -1.0, "sum"), labelled(s.f()[0] >= 0.0, "value")], {
+        "sum",
+        "value",
+        "constraint 3, which the attributes of 'w' are",
+    }
+
+
+def a_cone(s):
+    t = cp.Variable(name="t")
+    return [
+        labelled(cp.SOC(t, s.f()[:2] - 5.0), "near five"),
+        labelled(t <= 1.0, "radius"),
+        labelled(s.f()[0] <= 0.0, "below"),
+        t >= -1.0,
+    ], {"near five", "radius", "below"}
+
+
+CASES = [bounds, a_cycle, equalities, a_norm, an_own_variable, a_cone]
+
+
+def strip_entries(text):
+    return text.partition(" (entr")[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_the_smallest_contradictory_set_is_named(case, unit):
+    s = Substrate(RBF(1.0), X, Y)
+    constraints, expected = case(s)
+    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=constraints)
+    with pytest.raises(SolverError, match="that the machine is infeasible") as caught:
+        machine.solve()
+    found = find_contradiction(machine._own, machine._constraint_names(), [], unit)
+    assert {strip_entries(name) for name in found.names} == expected
+    assert all(strip_entries(name) in str(caught.value) for name in found.names)
+    others = {name for name in machine._constraint_names() if name not in expected}
+    assert not any(f"{name} " in str(caught.value) or f"{name}," in str(caught.value) for name in others)
+    assert "contradict each other" in str(caught.value)
+    # without any one of them the rest can be met
+    numbers = [machine._constraint_names().index(name) for name in expected]
+    for left_out in numbers:
+        kept = [machine._own[k] for k in numbers if k != left_out]
+        assert find_contradiction(kept, ["rest"] * len(kept), [], unit).names == ()
+
+
+def test_the_entries_that_take_part_are_named():
+    s = Substrate(RBF(1.0), X, Y)
+    lower, upper = np.full(10, -2.0), np.full(10, 2.0)
+    lower[4] = 3.0
+    machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=[s.f() >= lower, s.f() <= upper])
+    with pytest.raises(SolverError, match=r"constraint 1 \(entry 4\) and constraint 2 \(entry 4\) contradict"):
+        machine.solve()
+
+
+def test_one_constraint_alone_can_be_impossible():
+    s = Substrate(Linear(), np.ones((10, 1)), Y)
+    impossible = labelled(s.f()[0] >= s.f()[1] + 1.0, "equal rows differ")
+    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[impossible, s.f() <= 9.0])
+    with pytest.raises(SolverError, match="equal rows differ cannot be met by any f"):
+        machine.solve()
+
+
+def test_constraints_that_can_be_met_are_no_contradiction():
+    s = Substrate(RBF(1.0), X, Y)
+    machine = Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[s.f() <= 0.5, s.f()[0] == 0.2])
+    assert machine.solve().certificate.holds
+    assert find_contradiction(machine._own, ["a", "b"], [], 1.0).names == ()

@@ -1,0 +1,251 @@
+"""Machines whose losses are sums over rows: what is read from cvxpy, the bound, and the solution against a solver's."""
+
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from substrate import Machine, Substrate
+from substrate.composition.largest_loss import read_largest_loss
+from substrate.composition.row_losses import read_row_losses
+from substrate.kernels import RBF, Linear
+
+mpmath = pytest.importorskip("mpmath")
+
+N = 20
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((N, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.3 * RNG.standard_normal(N)
+LABELS = np.where(np.median(Y) < Y, 1.0, -1.0)
+COUNTS = RNG.poisson(np.exp(0.5 * Y)).astype(float)
+WEIGHTS = RNG.uniform(0.5, 2.0, N)
+
+
+LOSSES = {
+    "squared": lambda f: cp.sum_squares(Y - f),
+    "weighted squares": lambda f: WEIGHTS @ cp.square(Y - f),
+    "absolute": lambda f: cp.norm1(Y - f),
+    "weighted": lambda f: cp.sum(cp.multiply(WEIGHTS, cp.abs(Y - f))),
+    "pinball": lambda f: cp.sum(cp.maximum(0.9 * (Y - f), -0.1 * (Y - f))),
+    "tube": lambda f: cp.sum(cp.pos(cp.abs(Y - f) - 0.1)),
+    "tube as a maximum": lambda f: cp.sum(cp.maximum(cp.abs(Y - f) - 0.1, 0.0)) / 2.0,
+    "squared tube": lambda f: cp.sum_squares(cp.pos(cp.abs(Y - f) - 0.1)),
+    "huber": lambda f: cp.sum(cp.huber(Y - f, 0.3)),
+    "hinge": lambda f: cp.sum(cp.pos(1.0 - cp.multiply(LABELS, f))),
+    "squared hinge": lambda f: cp.sum_squares(cp.pos(1.0 - cp.multiply(LABELS, f))),
+    "logistic": lambda f: cp.sum(cp.logistic(-cp.multiply(LABELS, f))),
+    "Poisson": lambda f: cp.sum(cp.exp(f) - cp.multiply(COUNTS, f)),
+    "elastic": lambda f: cp.sum_squares(Y - f) + 0.3 * cp.norm1(Y - f),
+    "some rows only": lambda f: cp.norm1((Y - f)[:12]) + cp.sum_squares((Y - f)[12:]),
+    "tilted": lambda f: cp.sum_squares(Y - f) + WEIGHTS @ f,
+}
+OTHERS = {
+    "differences": lambda f: cp.norm1(cp.diff(f)),
+    "matrix": lambda f: cp.sum_squares(np.ones((3, N)) @ f),
+    "root": lambda f: cp.norm(Y - f),
+    "twice": lambda f: cp.norm1(cp.hstack([f[:3], f[:3]]) - 1.0),
+    "three pieces and a square": lambda f: cp.sum(cp.square(cp.maximum(f, -f, 1.0))),
+}
+over_losses = pytest.mark.parametrize("name", LOSSES)
+
+
+def read(loss):
+    f, norm = cp.Variable(N), cp.Variable()
+    objective = 0.5 * norm + 3.0 * loss(f)
+    return objective, f, norm, read_row_losses(objective, f, norm)
+
+
+def machine_of(name, bias=True, weight=5.0):
+    s = Substrate(RBF(1.0), X, Y, bias=bias)
+    return Machine(s, minimize=0.5 * s.squared_norm + weight * LOSSES[name](s.f()))
+
+
+@over_losses
+def test_what_is_read_has_the_values_and_slopes_of_the_expression(name):
+    objective, f, norm, (p, losses) = read(LOSSES[name])
+    assert p == 0.5
+    norm.value = 2.0
+    rng = np.random.default_rng(0)
+    for size in (0.1, 1.0, 4.0):
+        f.value = size * rng.standard_normal(N)
+        assert_allclose(1.0 + losses.constant + losses.values(f.value).sum(), objective.value, rtol=1e-12)
+        step = 1e-6 * rng.standard_normal(N)
+        change = losses.values(f.value + step) - losses.values(f.value - step)
+        slopes = 0.5 * (losses.slopes(f.value - step) + losses.slopes(f.value + step))
+        near = np.abs(losses.places - f.value[:, None]).min(axis=1, initial=np.inf) < 1e-4
+        assert_allclose(change[~near], 2.0 * (slopes * step)[~near], rtol=1e-4, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_expression_is_not_read(name):
+    assert read(OTHERS[name])[3] is None
+
+
+@over_losses
+def test_the_nearest_point_solves_its_equation(name):
+    losses = read(LOSSES[name])[3][1]
+    if not losses.has_kinks:
+        return
+    at = np.random.default_rng(1).standard_normal(N)
+    v, g, _ = losses.nearest(at, 0.05)
+    assert_allclose(v + 0.05 * g, at, rtol=0.0, atol=1e-12)
+    room = 1e-10 * (1.0 + np.abs(g))
+    assert (losses.slopes(v, right=False) - room <= g).all()
+    assert (g <= losses.slopes(v) + room).all()
+
+
+def exact_loss(losses, i, x):
+    """The loss of a row in 60 digits."""
+    mp = mpmath.mp
+    total = mp.mpf(losses.slope[i]) * x + mp.mpf(losses.square[i]) * x * x / 2
+    for place, jump in losses.kinks:
+        total += mp.mpf(float(jump[i])) * max(x - mp.mpf(float(place[i])), 0)
+    for ramp in losses.ramps:
+        low, high = (mp.mpf(float(end[i])) for end in (ramp.low, ramp.high))
+        inside, anchor = min(max(x, low), high), mp.mpf(float(ramp.anchor[i]))
+        total += mp.mpf(float(ramp.rate[i])) * (inside - anchor) * ((inside - anchor) / 2 + (x - inside))
+    if losses.smooth is not None:
+        part = losses.smooth
+        inner = mp.mpf(float(part.factor[i])) * x + mp.mpf(float(part.constant[i]))
+        total += mp.mpf(float(part.weight[i])) * (mp.log1p(mp.exp(inner)) if part.is_logistic else mp.exp(inner))
+    return total
+
+
+@over_losses
+def test_the_gap_of_a_row_is_bounded_in_sixty_digits(name):
+    """l(f) + l*(g) - f g by a search for the conjugate, at points near and far from those that g belongs to."""
+    losses = read(LOSSES[name])[3][1]
+    rng = np.random.default_rng(2)
+    at = rng.standard_normal(N)
+    g = losses.nearest(at, 0.3)[1] if losses.has_kinks or losses.ramps else losses.slopes(at)
+    low, high, _ = losses.values_of_slopes(g)
+    middle = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+    with mpmath.workdps(60):
+        for shift in (0.0, 1e-13, -1e-7, 0.2):
+            f = middle + shift * rng.standard_normal(N)
+            radius = 1e-15 * np.abs(f)
+            bounds = losses.young_gaps(f, radius, g)
+            for i in range(0, N, 3):
+                h, slope = mpmath.mpf(middle[i]), mpmath.mpf(g[i])
+                if losses.ramps and low[i] != high[i]:  # on a straight piece behind a ramp g stands for its slope
+                    away = h + mpmath.mpf(0.01) * (1 if np.isfinite(low[i]) else -1)
+                    slope = (exact_loss(losses, i, away) - exact_loss(losses, i, h)) / (away - h)
+                    assert abs(slope - g[i]) <= 1e-15 * abs(g[i])
+                # g is a subgradient at h up to the rounding of h, so that this is the gap up to its square
+                for moved in (f[i] - radius[i], f[i] + radius[i]):
+                    x = mpmath.mpf(moved)
+                    gap = exact_loss(losses, i, x) - exact_loss(losses, i, h) - slope * (x - h)
+                    assert gap <= bounds[i] + 1e-28 * (1 + abs(g[i]))
+
+
+@over_losses
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_the_solution_is_that_of_a_solver_and_holds(name, bias):
+    machine = machine_of(name, bias)
+    result = machine.solve()
+    assert [attempt.solver for attempt in result.solver_record.attempts] == ["ROWS"]
+    assert result.certificate.holds, str(result.certificate)
+    peer = machine.solve("CLARABEL")
+    assert_allclose(result.objective, peer.objective, rtol=1e-7)
+    difference = result.f - peer.f
+    if "about their mean" in result.certificate.promise:
+        difference = difference - difference.mean()
+    distance = np.sqrt(np.mean(difference**2)) if name != "weighted squares" else 0.0
+    assert distance <= result.certificate.accuracy + peer.certificate.accuracy
+    assert_allclose(result.f, result.predict(X), atol=1e-10)
+
+
+def test_it_is_compiled_where_its_problem_is_asked_for():
+    machine = machine_of("tube")
+    result = machine.solve()
+    assert "problem" not in vars(machine)
+    before = machine.certificate()
+    z = machine.problem.variables()[0]
+    assert_allclose(float(machine.problem.objective.value), result.objective, rtol=1e-9)
+    assert str(machine.certificate()) == str(before)
+    z.value = z.value + 1e-3
+    assert not machine.certificate().holds
+
+
+@pytest.mark.parametrize("name", ["tube", "huber", "logistic"])
+def test_another_weight_is_solved_as_from_the_beginning(name):
+    found = []
+    for values in ((0.3, 50.0, 2.0), (2.0,)):
+        weight = cp.Parameter(nonneg=True, name="C")
+        machine = machine_of(name, weight=weight)
+        results = [machine.solve(C=value) for value in values]
+        assert all(result.certificate.holds for result in results)
+        found.append(results[-1])
+        weight.value = 3.0
+        assert not machine.certificate().holds
+    assert_allclose(found[0].f, found[1].f, atol=1e-7)
+
+
+def test_kinks_that_all_rows_are_beyond_leave_no_solution():
+    s = Substrate(Linear(), X, Y)
+    machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.pos(s.e)) - 2.0 * cp.sum(s.f()))
+    with pytest.raises(Exception, match="unbounded"):
+        machine.solve()
+
+
+def test_slopes_are_balanced_to_the_last_bit_at_one_row():
+    losses = read(LOSSES["tube"])[3][1]
+    g = np.random.default_rng(5).uniform(-2.9, 2.9, N)
+    g -= g.mean()
+    balanced, remainder, row = losses.balance(g, True)
+    others = np.arange(N) != row
+    assert_array_equal(balanced[others], g[others])
+    assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
+    assert remainder <= 1e-15
+
+
+LARGEST = {
+    "norm": lambda f: cp.norm_inf(Y - f),
+    "maximum": lambda f: cp.max(cp.abs(2.0 * f - Y)) + 1.0,
+    "weighted": lambda f: cp.norm_inf(cp.multiply(WEIGHTS, Y - f)),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_the_largest_error_is_solved_by_rows_too(name, bias):
+    s, C = Substrate(RBF(1.0), X, Y, bias=bias), cp.Parameter(nonneg=True, name="C")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * LARGEST[name](s.f()))
+    for weight in (0.5, 20.0):
+        result = machine.solve(C=weight)
+        assert [attempt.solver for attempt in result.solver_record.attempts] == ["ROWS"]
+        assert result.certificate.holds, str(result.certificate)
+        peer = machine.solve("CLARABEL", C=weight)
+        assert_allclose(result.objective, peer.objective, rtol=1e-8)
+        distance = np.sqrt(np.mean((result.f - peer.f - bias * np.mean(result.f - peer.f)) ** 2))
+        assert distance <= result.certificate.accuracy + peer.certificate.accuracy
+        z = machine.problem.variables()[0]
+        z.value = z.value * 1.001
+        assert not machine.certificate().holds
+
+
+def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
+    f, norm = cp.Variable(N), cp.Variable()
+    _, loss = read_largest_loss(0.5 * norm + 3.0 * LARGEST["weighted"](f), f, norm)
+    rng = np.random.default_rng(4)
+    for size in (1.0, 1e-12):
+        u = np.zeros(N)
+        e = rng.uniform(-1.0, 1.0, N)
+        at = rng.choice(N, 4, replace=False)
+        e[at] = np.sign(e[at]) * (1.0 + size * rng.uniform(size=4))
+        u[at] = np.sign(e[at]) * rng.uniform(0.1, 0.2, 4)
+        values = (e - loss.offset) / loss.factor
+        radius = 1e-15 * np.abs(values)
+        bound = loss.young_gaps(values, radius, loss.factor * u).sum()
+        with mpmath.workdps(60):
+            exact = [
+                mpmath.mpf(a) * mpmath.mpf(x) + mpmath.mpf(c)
+                for a, x, c in zip(loss.factor, values, loss.offset, strict=True)
+            ]
+            product = sum(mpmath.mpf(a * b) / mpmath.mpf(a) * x for a, b, x in zip(loss.factor, u, exact, strict=True))
+            assert 0 <= 3 * max(map(abs, exact)) - product <= bound
+    assert np.isinf(loss.young_gaps(values, radius, 100.0 * loss.factor * u).sum())
+    balanced, remainder, _ = loss.balance(loss.factor * u, True)
+    assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
