@@ -201,9 +201,8 @@ def certify_search(
         )
     ]
     if not rows_found[0].passes:
-        title += (
-            f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(rows_found[0], trials)})"
-        )
+        proof = state_proof(rows_found[0], trials, lower <= 0.0)
+        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {proof})"
     tolerance, more = agreement
     size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
     difference = float(np.linalg.norm(chosen.errors - chosen.knot))
@@ -260,8 +259,9 @@ def describe_values(values: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
-def state_proof(row: Row, trials: int) -> str:
-    """State how much of a gap that was asked for is proved."""
-    if not np.isfinite(row.value):
-        return f"the best of {trials} that were tried, not proved to be the best there is"
-    return f"proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"
+def state_proof(row: Row, trials: int, is_trivial: bool = False) -> str:
+    """State how much of a gap that was asked for is proved: nothing where the bound is trivial, zero for a loss."""
+    tried = f"the best of {trials} that were tried"
+    if is_trivial or not np.isfinite(row.value):
+        return f"{tried}, not proved to be the best there is"
+    return f"{tried}, proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"

@@ -229,7 +229,7 @@ def _refuse_cv(cv: Any) -> None:
 
 
 def _splits(cv: Any, machine: Machine, y: Any, n: int) -> tuple[Split, ...]:
-    """Return the splits as scikit-learn makes them: stratified by the classes of the first substrate, or by their codes.
+    """Return the splits as scikit-learn makes them: stratified by classes of the first substrate, or by their codes.
 
     A splitter is given the targets too, of the first output where they have names: it may stratify by them.
     """
