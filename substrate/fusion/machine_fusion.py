@@ -19,11 +19,11 @@ from substrate.arrays import Array
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import Cell, CellSearch, Progress
-from substrate.fusion.conic_family import parameters_at
 from substrate.fusion.fused_family import FusedFamily, FusedKnot
 from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
+from substrate.fusion.program_numbers import parameters_at
 from substrate.fusion.result import FusedPath, Fusion, JointPath
 from substrate.fusion.validated_machine import (
     Candidate,
