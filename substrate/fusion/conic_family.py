@@ -33,7 +33,6 @@ only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an op
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -52,6 +51,7 @@ from substrate.composition.nearness import in_dual_cone
 from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.program_numbers import TermNumbers, parameters_at, read_terms
 
 __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
 
@@ -75,34 +75,11 @@ _USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
 _OPERATIONS = 16
 
 
-class TermNumbers(NamedTuple):
-    """The numbers of one part of a program: x'Px/2 + q'x + d over A x + b in a cone."""
-
-    P: Any
-    q: Array
-    d: float
-    A: Any
-    b: Array
-
-
 class ConicPoint(NamedTuple):
     """A solver's point and multipliers."""
 
     x: Array
     z: Array
-
-
-@contextmanager
-def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
-    """Give parameters values inside a block, and their earlier values back after it."""
-    kept = [parameter.value for parameter in parameters]
-    try:
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter.value = value
-        yield
-    finally:
-        for parameter, value in zip(parameters, kept, strict=True):
-            parameter.value = value
 
 
 class ConicFamily:
@@ -122,7 +99,7 @@ class ConicFamily:
                     f"the problem needs the cones {unknown}; what can be fused over are problems of linear, "
                     "second-order and exponential cones: squares, norms, maxima, hinges, logistic losses, entropies"
                 )
-            terms = self._read(form)
+            terms = read_terms(form, self.parameters)
         self.columns = form.columns
         self.A = terms[0][3]
         self._split_parameters(terms)
@@ -318,23 +295,6 @@ class ConicFamily:
                 return np.inf, -np.inf
             ends.append(float(np.array(solution.x)[n]))
         return ends[0], ends[1]
-
-    def _read(self, form: StandardForm) -> list[TermNumbers]:
-        """Read P, q, d, A, b of the part without our parameters, and of each of these."""
-        program = form.program
-        ids = [parameter.id for parameter in self.parameters]
-        missing = [p.name() for p in self.parameters if p.id not in program.param_id_to_col]
-        if missing:
-            raise DeclarationError(f"the parameters {missing} are in no term of the problem")
-        values = {
-            key: np.zeros(program.param_id_to_size[key]) if key in ids else np.array(parameter.value)
-            for key, parameter in program.id_to_param.items()
-        }
-        terms = [_numbers(program, values, form.height, False)]
-        zeros = {key: np.zeros(program.param_id_to_size[key]) for key in values}
-        for key in ids:
-            terms.append(_numbers(program, zeros | {key: np.ones(1)}, form.height, True))
-        return terms
 
     #: Whether parameters in constraints are variables here, and a function of them is the last part.
     _free = False
@@ -592,21 +552,6 @@ class ConicFamily:
             iterations=0,
         )
         self.problem.unpack_results(solution, self._chain, self._inverse)
-
-
-def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> TermNumbers:
-    n = program.x.size
-    if program.reduced_P.matrix_data is None:
-        q, d, A, b = program.apply_parameters(values, zero_offset)
-        P = sp.csc_array((n, n))
-    else:
-        P, q, d, A, b = program.apply_parameters(values, zero_offset, quad_obj=True)
-        P = sp.csc_array(P)
-    if not height:
-        return TermNumbers(P=P, q=np.array(q), d=float(d), A=sp.csr_array((0, n)), b=np.zeros(0))
-    A = sp.csr_array(A)
-    A.eliminate_zeros()
-    return TermNumbers(P=P, q=np.array(q), d=float(d), A=A, b=np.array(b))
 
 
 def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:

@@ -24,8 +24,9 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
-from substrate.fusion.conic_family import ConicFamily, ConicPoint, parameters_at
+from substrate.fusion.conic_family import ConicFamily, ConicPoint
 from substrate.fusion.conic_numbers import ProgramNumbers
+from substrate.fusion.program_numbers import parameters_at
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
 

@@ -291,7 +291,7 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
     if not row.passes:
         trials = sum(len(fusion.path) for fusion in fusions.values())
         chosen = f"{name}, {describe_values(best.values)}"
-        title += f" ({chosen}, validation error {error:.4g}: {state_proof(row, trials)})"
+        title += f" ({chosen}, validation error {error:.4g}: {state_proof(row, trials, lower <= 0.0)})"
     facts = [("kernel chosen", name), ("not covered", _NOT_COVERED)]
     for kernel_name, fusion in fusions.items():
         ranges = ", ".join(

@@ -9,6 +9,7 @@ determined, the chord of :mod:`substrate.fusion.bias_chord` is used beside it.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -18,13 +19,15 @@ from substrate.arrays import Array
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_search import Cell, CellSearch, Progress
-from substrate.fusion.fused_family import FusedFamily
+from substrate.fusion.fused_family import FusedFamily, FusedKnot
 from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
+from substrate.fusion.program_numbers import parameters_at
 from substrate.fusion.result import FusedPath, Fusion, JointPath
 from substrate.fusion.validated_machine import (
     Candidate,
+    PlaceInProgram,
     certify_search,
     end_of_search,
     least_error,
@@ -59,9 +62,20 @@ class MachineFamily(FusedFamily):
         unit = max(compiled.spread for compiled in machine._compiled)
         super().__init__(machine.problem, parameters, loss, unit)
 
-    def errors(self, knot: Any) -> Array:
+    def errors(self, knot: FusedKnot) -> Array:
         """Return the validation errors at a knot, times the roots of the rows' weights."""
         self.assign(knot)
+        return self.present_errors()
+
+    def excess(self, knot: FusedKnot) -> float:
+        """Return how far the objective at the present values of the variables is above its lower bound, relative."""
+        size = abs(knot.lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
+        with parameters_at(self.base.parameters, self.base.join(knot.theta, knot.place)):
+            value = float(np.asarray(self.base.problem.objective.expr.value).item())
+        return (value - knot.lowest) / size if size > 0.0 else np.inf
+
+    def present_errors(self) -> Array:
+        """Return the validation errors at the present values of the variables, times the roots of the weights."""
         values = [block @ np.ravel(variable.value, order="F") for variable, block in self._parts]
         return np.asarray(self._known.roots * (self._known.stacked_targets - np.sum(values, axis=0)))
 
@@ -177,7 +191,14 @@ def _candidates(names: Sequence[str], families: Sequence[MachineFamily], search:
     for theta in _order(search):
         knots = search.knots[theta]
         errors = [family.errors(knot) for family, knot in zip(families, knots, strict=True)]
-        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors))
+        locate = partial(_locate, families, knots)
+        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors), locate)
+
+
+def _locate(families: Sequence[MachineFamily], knots: Sequence[FusedKnot]) -> PlaceInProgram:
+    """Return where the machines that have just been solved at a vertex are in the programs of the search."""
+    excesses = [family.excess(knot) for family, knot in zip(families, knots, strict=True)]
+    return PlaceInProgram(np.concatenate([family.present_errors() for family in families]), max(excesses))
 
 
 def _path(name: str, ends: tuple[float, float], search: CellSearch, weight: float) -> FusedPath:

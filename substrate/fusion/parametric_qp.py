@@ -44,7 +44,7 @@ from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.program_numbers import ELSEWHERE, least, numbers_of, refuse_other_dependence, weighs_all_squares
+from substrate.fusion.program_numbers import least, quadratic_parts, refuse_other_dependence, weighs_all_squares
 
 IntegerArray = NDArray[np.intp]
 #: x, and the multipliers of all rows.
@@ -101,14 +101,16 @@ class ParametricQP:
 
     def __init__(self, problem: Any, parameter: Any, unit: float, dense: Iterable[int] = ()) -> None:
         self.unit = unit
-        numbers, elsewhere = (numbers_of(problem, parameter, value) for value in (1.0, ELSEWHERE))
-        self.P, q, A, b, self.columns, equalities = numbers
+        constant, step = quadratic_parts(problem, [parameter])
         #: Whether rho is one over the parameter, by which the machine was divided.
-        self.inverse = weighs_all_squares(numbers, elsewhere)
-        self.q1 = q if self.inverse else numbers_of(problem, parameter, 2.0).q - q
-        self.q0 = (q - self.q1) / unit
+        self.inverse = weighs_all_squares(constant, step)
         if not self.inverse:
-            refuse_other_dependence(parameter.name(), numbers, elsewhere, unit * self.q0, self.q1)
+            refuse_other_dependence(parameter.name(), step)
+        self.P = step.P if self.inverse else constant.P
+        self.q1 = constant.q if self.inverse else step.q
+        self.q0 = np.zeros_like(constant.q) if self.inverse else constant.q / unit
+        self.columns = constant.columns
+        A, b, equalities = constant.A, constant.b, constant.equalities
         self.A, self.b = A[:equalities], b[:equalities] / unit
         self.G, self.h = A[equalities:], b[equalities:] / unit
         if not self.q1.any():

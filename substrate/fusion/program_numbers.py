@@ -1,23 +1,36 @@
-"""The numbers that cvxpy passes to a solver for a quadratic program, with one parameter at a value, and its place."""
+"""The numbers that cvxpy passes to a solver, part by part: what does not depend on parameters, and what each weighs."""
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
+from substrate.composition.conic import StandardForm
 from substrate.errors import DeclarationError
 
 __all__ = [
-    "ELSEWHERE",
-    "equal_matrices",
+    "QuadraticNumbers",
+    "TermNumbers",
     "least",
-    "numbers_at",
-    "numbers_of",
+    "parameters_at",
+    "quadratic_parts",
+    "read_terms",
     "refuse_other_dependence",
     "weighs_all_squares",
 ]
+
+
+class TermNumbers(NamedTuple):
+    """The numbers of one part of a program: x'Px/2 + q'x + d over A x + b in a cone."""
+
+    P: Any
+    q: Array
+    d: float
+    A: Any
+    b: Array
 
 
 class QuadraticNumbers(NamedTuple):
@@ -30,57 +43,94 @@ class QuadraticNumbers(NamedTuple):
     columns: dict[int, int]
     equalities: int
 
+    @property
+    def has_squares(self) -> bool:
+        """Return whether there is a quadratic term."""
+        return bool(abs(self.P).sum() > 0.0)
 
-#: A value besides one and two at which the dependence on a parameter is checked.
-ELSEWHERE = 3.7
+    @property
+    def has_rows(self) -> bool:
+        """Return whether there is something in the constraints."""
+        return bool(abs(self.A).sum() > 0.0 or self.b.any())
 
 
-def numbers_of(problem: Any, parameter: Any, value: float) -> QuadraticNumbers:
-    """Return the numbers of a problem with its parameter at a value."""
-    return numbers_at(problem, [parameter], [value])
-
-
-def numbers_at(problem: Any, parameters: Sequence[Any], values: Sequence[float]) -> QuadraticNumbers:
-    """Return the numbers of a problem with its parameters at values."""
+@contextmanager
+def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
+    """Give parameters values inside a block, and their earlier values back after it."""
     kept = [parameter.value for parameter in parameters]
     try:
         for parameter, value in zip(parameters, values, strict=True):
             parameter.value = value
-        data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
+        yield
     finally:
         for parameter, value in zip(parameters, kept, strict=True):
             parameter.value = value
-    dims = data["dims"]
-    if dims.soc or dims.psd or dims.exp or getattr(dims, "p3d", None):
-        raise DeclarationError(
-            "the machine is not a quadratic program: it has second-order, exponential or semi-definite cones; fuse "
-            "needs squares, 1-norms, maxima, hinges and linear constraints"
+
+
+def read_terms(form: StandardForm, parameters: Sequence[Any]) -> list[TermNumbers]:
+    """Read the part of a compiled problem without these parameters, and that of each of them, from cvxpy's tensors."""
+    program = form.program
+    ids = [parameter.id for parameter in parameters]
+    missing = [p.name() for p in parameters if p.id not in program.param_id_to_col]
+    if missing:
+        raise DeclarationError(f"the parameters {missing} are in no term of the problem")
+    values = {
+        key: np.zeros(program.param_id_to_size[key]) if key in ids else np.array(parameter.value)
+        for key, parameter in program.id_to_param.items()
+    }
+    terms = [_numbers(program, values, form.height, False)]
+    zeros = {key: np.zeros(program.param_id_to_size[key]) for key in values}
+    for key in ids:
+        terms.append(_numbers(program, zeros | {key: np.ones(1)}, form.height, True))
+    return terms
+
+
+def _numbers(program: Any, values: dict[int, Array], height: int, zero_offset: bool) -> TermNumbers:
+    n = program.x.size
+    if program.reduced_P.matrix_data is None:
+        q, d, A, b = program.apply_parameters(values, zero_offset)
+        P = sp.csc_array((n, n))
+    else:
+        P, q, d, A, b = program.apply_parameters(values, zero_offset, quad_obj=True)
+        P = sp.csc_array(P)
+    if not height:
+        return TermNumbers(P=P, q=np.array(q), d=float(d), A=sp.csr_array((0, n)), b=np.zeros(0))
+    A = sp.csr_array(A)
+    A.eliminate_zeros()
+    return TermNumbers(P=P, q=np.array(q), d=float(d), A=A, b=np.array(b))
+
+
+def quadratic_parts(problem: Any, parameters: Sequence[Any]) -> list[QuadraticNumbers]:
+    """Return the numbers of a problem without some of its parameters, and what each of these multiplies.
+
+    A problem that follows cvxpy's rules is affine in its parameters, and cvxpy has the parts: none is a difference.
+    """
+    with parameters_at(parameters, [1.0] * len(parameters)):
+        data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
+        dims = data["dims"]
+        if dims.soc or dims.psd or dims.exp or getattr(dims, "p3d", None):
+            raise DeclarationError(
+                "the machine is not a quadratic program: it has second-order, exponential or semi-definite cones; fuse "
+                "needs squares, 1-norms, maxima, hinges and linear constraints"
+            )
+        form = StandardForm(data["param_prob"], "CLARABEL")
+        terms = read_terms(form, parameters)
+    return [
+        QuadraticNumbers(
+            P=term.P, q=term.q, A=-sp.csr_array(term.A), b=term.b, columns=form.columns, equalities=dims.zero
         )
-    size = data["c"].size
-    P = data.get("P")
-    P = sp.csc_array((size, size)) if P is None else sp.csc_array(P)
-    return QuadraticNumbers(
-        P=P,
-        q=np.array(data["c"]),
-        A=sp.csr_array(data["A"]),
-        b=np.array(data["b"]),
-        columns=dict(data["param_prob"].var_id_to_col),
-        equalities=dims.zero,
-    )
+        for term in terms
+    ]
 
 
-def weighs_all_squares(at_one: QuadraticNumbers, elsewhere: QuadraticNumbers) -> bool:
+def weighs_all_squares(constant: QuadraticNumbers, step: QuadraticNumbers) -> bool:
     """Return whether the parameter is the weight of the whole quadratic term, and in nothing else."""
-    is_weighted = bool(at_one.P.nnz) and _has_same_rows(at_one, elsewhere)
-    return is_weighted and equal_matrices(ELSEWHERE * at_one.P, elsewhere.P)
+    return step.has_squares and not constant.has_squares and not step.has_rows and not step.q.any()
 
 
-def refuse_other_dependence(
-    name: str, at_one: QuadraticNumbers, elsewhere: QuadraticNumbers, q0: Array, q1: Array
-) -> None:
+def refuse_other_dependence(name: str, step: QuadraticNumbers) -> None:
     """Refuse a parameter that is not in the linear term only, with the next step."""
-    is_same = equal_matrices(elsewhere.P, at_one.P)
-    if _has_same_rows(at_one, elsewhere) and not is_same:
+    if step.has_squares and not step.has_rows and not step.q.any():
         raise DeclarationError(
             f"{name!r} must enter the linear term only, or be the weight of all squares; here it weighs a quadratic "
             "term beside another one, such as w'w beside squared errors, and then the path between two values is no "
@@ -88,27 +138,11 @@ def refuse_other_dependence(
             "and beside squared errors that of a 1-norm or a maximum; for w'w with squared errors LSSVMRegressorCV and "
             f"LSSVMClassifierCV choose gamma, which is 1/{name}, with a proof"
         )
-    is_same = is_same and equal_matrices(elsewhere.A, at_one.A)
-    is_same = is_same and np.allclose(elsewhere.b, at_one.b, rtol=1e-12, atol=0.0)
-    if not is_same or not np.allclose(elsewhere.q, q0 + ELSEWHERE * q1, rtol=1e-9, atol=1e-12):
+    if step.has_squares or step.has_rows:
         raise DeclarationError(
             f"{name!r} must enter the linear term only, as the weight of a norm, of a maximum or of a hinge does, or "
             "be the weight of all squares; here it also weighs a quadratic term or enters a constraint"
         )
-
-
-def _has_same_rows(first: QuadraticNumbers, second: QuadraticNumbers) -> bool:
-    """Return whether A, b and q are the same."""
-    is_same = equal_matrices(first.A, second.A) and np.allclose(first.b, second.b, rtol=1e-12, atol=0.0)
-    return is_same and bool(np.allclose(first.q, second.q, rtol=1e-12, atol=0.0))
-
-
-def equal_matrices(first: Any, second: Any) -> bool:
-    """Return whether two sparse matrices have the same entries, up to rounding."""
-    if first.shape != second.shape:
-        return False
-    difference = abs(first - second)
-    return not difference.nnz or float(difference.max()) <= 1e-12 * float(abs(first).max())
 
 
 def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:

@@ -6,7 +6,7 @@ at the best knot is solved and validated itself, and where it does not validate 
 knots are: the error that is reported is that of the predictions of what is returned.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -25,6 +25,7 @@ from substrate.search.best_first import Limits
 __all__ = [
     "MARGIN",
     "Candidate",
+    "PlaceInProgram",
     "ValidatedMachine",
     "certify_search",
     "describe_values",
@@ -40,16 +41,34 @@ MARGIN = 1e-2
 _TRIALS = 5
 #: Relative excess of the sum of squares over that of the knot at which the two count as the same machine.
 _AGREES = 1e-6
+#: Largest relative difference of the predictions of a machine from those of its place in the program, and of the
+#: objective there from its lower bound, for a machine that is another optimum than its knot.
+_SAME_PREDICTIONS, _OPTIMAL = 1e-6, 1e-6
 #: Error below this share of the variance of the targets counts as none.
 _NOTHING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Values of the parameters, and the validation errors of the knots there, fold by fold."""
+    """Values of the parameters, and the validation errors of the knots there, fold by fold.
+
+    ``locate`` says where the machines that were solved last are in the programs of the search, where that is known.
+    """
 
     values: dict[str, float]
     errors: Array
+    locate: "Callable[[], PlaceInProgram] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInProgram:
+    """Validation errors of solved machines by the programs of a search, and how far they are from an optimum there.
+
+    ``excess`` is the largest difference of an objective from a lower bound of it, relative to its size.
+    """
+
+    errors: Array
+    excess: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,8 @@ class ValidatedMachine:
     """The values chosen, the machine there, and the validation errors of its predictions and of its knot.
 
     ``total`` is the sum of the loss of the predictions. With folds it is that of the machines of the folds, which are
-    ``folds``: ``result`` is trained on all rows. ``interrupted`` is whether an interrupt ended the choice.
+    ``folds``: ``result`` is trained on all rows. ``interrupted`` is whether an interrupt ended the choice, ``place``
+    where the machines are in the programs of the search.
     """
 
     values: dict[str, float]
@@ -67,6 +87,7 @@ class ValidatedMachine:
     total: float
     folds: tuple[Any, ...] = ()
     interrupted: bool = False
+    place: PlaceInProgram | None = None
 
 
 def solve_candidates(
@@ -85,6 +106,7 @@ def solve_candidates(
     failure: SolverError | None = None
     latest: ValidatedMachine | None = None
     interrupted = False
+    best_candidate: Candidate | None = None
     for candidate in islice(candidates, _TRIALS):
         try:
             latest = _solve(final, machines, sets, candidate)
@@ -96,19 +118,19 @@ def solve_candidates(
             if best is not None:
                 break
             latest = _solve(final, machines, sets, candidate)
-        best = latest if best is None or latest.total < best.total else best
+        if best is None or latest.total < best.total:
+            best, best_candidate = latest, candidate
         late = limits is not None and limits.seconds_left <= 0.0
         if interrupted or late or _agrees(latest, sets):
             break
-    if best is None:
+    if best is None or best_candidate is None:
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
-        candidate_again = Candidate(best.values, best.knot)
         try:
-            best = _solve(final, machines, sets, candidate_again)
+            best = _solve(final, machines, sets, best_candidate)
         except KeyboardInterrupt:
             interrupted = True
-            best = _solve(final, machines, sets, candidate_again)
+            best = _solve(final, machines, sets, best_candidate)
     return replace(best, interrupted=interrupted)
 
 
@@ -124,9 +146,10 @@ def _solve(
         [validation_set.errors(values) for validation_set, values in zip(sets, predicted, strict=True)]
     )
     total = sum(validation_set.total(values) for validation_set, values in zip(sets, predicted, strict=True))
+    place = None if candidate.locate is None else candidate.locate()
     if len(machines) == 1 and machines[0] is final:
         return ValidatedMachine(
-            values=candidate.values, result=results[0], errors=errors, knot=candidate.errors, total=total
+            values=candidate.values, result=results[0], errors=errors, knot=candidate.errors, total=total, place=place
         )
     return ValidatedMachine(
         values=candidate.values,
@@ -135,6 +158,7 @@ def _solve(
         knot=candidate.errors,
         total=total,
         folds=tuple(results),
+        place=place,
     )
 
 
@@ -179,19 +203,47 @@ def certify_search(
         )
     ]
     if not rows_found[0].passes:
-        title += (
-            f" ({describe_values(chosen.values)}, validation error {error:.4g}: {state_proof(rows_found[0], trials)})"
-        )
+        proof = state_proof(rows_found[0], trials, lower <= 0.0)
+        title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {proof})"
     tolerance, more = agreement
     size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
     difference = float(np.linalg.norm(chosen.errors - chosen.knot))
-    formula = "||e^v of the knot - e^v of the machine||"
-    rows_found.append(
-        Row(name="knot and machine agree", value=difference, scale=size, tolerance=tolerance, formula=formula)
+    agree = Row(
+        name="knot and machine agree",
+        value=difference,
+        scale=size,
+        tolerance=tolerance,
+        formula="||e^v of the knot - e^v of the machine||",
     )
     facts = [("validation", validation_sets[0].loss.words), *facts]
+    if agree.passes or chosen.place is None:
+        rows_found.append(agree)
+    else:
+        # another optimum of the same program than its knot: the bound is for every optimum, and so for this one
+        rows_found += _rows_of_another_optimum(chosen.errors, chosen.place, agree)
+        facts.append(("several optima", f"the machine is another one than the knot, {agree.relative:.1g} from it"))
     machine = chosen.result.certificate
     return Certificate(title, (*machine.rows, *rows_found), (*machine.record, *facts))
+
+
+def _rows_of_another_optimum(errors: Array, place: PlaceInProgram, agree: Row) -> list[Row]:
+    """Compare a machine with its own place in the programs of the search, which must be an optimum of them."""
+    return [
+        replace(
+            agree,
+            name="program and machine agree",
+            value=float(np.linalg.norm(errors - place.errors)),
+            tolerance=_SAME_PREDICTIONS,
+            formula="||e^v of the machine - e^v of its place in the program||",
+        ),
+        Row(
+            name="optimum of the program",
+            value=place.excess,
+            scale=1.0,
+            tolerance=_OPTIMAL,
+            formula="objective at the machine - its lower bound, relative",
+        ),
+    ]
 
 
 def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
@@ -209,8 +261,9 @@ def describe_values(values: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
-def state_proof(row: Row, trials: int) -> str:
-    """State how much of a gap that was asked for is proved."""
-    if not np.isfinite(row.value):
-        return f"the best of {trials} that were tried, not proved to be the best there is"
-    return f"proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"
+def state_proof(row: Row, trials: int, is_trivial: bool = False) -> str:
+    """State how much of a gap that was asked for is proved: nothing where the bound is trivial, zero for a loss."""
+    tried = f"the best of {trials} that were tried"
+    if is_trivial or not np.isfinite(row.value):
+        return f"{tried}, not proved to be the best there is"
+    return f"{tried}, proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"

@@ -197,7 +197,7 @@ def folds_of(
     if validation is not None:
         return [final], [check_validation(final, *check_pair(validation, "validation"), loss)], final
     machines, sets = [], []
-    for train, test in _splits(cv, final, X.shape[0]):
+    for train, test in _splits(cv, final, y, X.shape[0]):
         kept, weights_val = (None, None) if weights is None else (weights[train], weights[test])
         machine = _build_machine(build, X[train], _take_rows(y, train), kept)
         machines.append(machine)
@@ -233,17 +233,21 @@ def _refuse_cv(cv: Any) -> None:
         )
 
 
-def _splits(cv: Any, machine: Machine, n: int) -> tuple[Split, ...]:
-    """Return the splits as scikit-learn makes them: stratified by the classes of the first substrate, or by their
-    codes.
+def _splits(cv: Any, machine: Machine, y: Any, n: int) -> tuple[Split, ...]:
+    """Return the splits as scikit-learn makes them: stratified by classes of the first substrate, or by their codes.
+
+    A splitter is given the targets too, of the first output where they have names: it may stratify by them.
     """
     from sklearn.model_selection import LeaveOneOut, check_cv
 
     first = machine.substrates[0]
     labels: Any = first.y if first.task == "classification" and first.y.shape[:1] == (n,) else None
+    is_classifier = labels is not None
+    if labels is None and hasattr(cv, "split"):
+        labels = next(iter(y.values())) if isinstance(y, Mapping) else y
     if labels is not None and labels.ndim == 2:
         labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=labels is not None)
+    splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, labels, classifier=is_classifier)
     try:
         return checked_splits(splitter.split(np.arange(n), labels), n)
     except DataError:

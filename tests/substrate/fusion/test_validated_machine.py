@@ -6,6 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from substrate import LinearPart, Machine, Substrate, fuse
+from substrate.certificates import Row
+from substrate.fusion.validated_machine import PlaceInProgram, _rows_of_another_optimum
 from substrate.kernels import RBF, Componentwise, Linear
 from tests.oracles.joint_machines import rows, sparse_ridge, two_groups, variation_ridge, weights
 from tests.oracles.sampled_cases import first
@@ -124,3 +126,16 @@ def test_a_bound_that_is_too_weak_is_on_the_first_line():
     words = str(best.certificate).splitlines()[0]
     assert "proved to be within" in words
     assert "DOES NOT HOLD" in words
+
+
+def test_another_optimum_must_be_one_of_the_program_and_predict_as_its_place_there():
+    """What guards the bound: the program of the search is that of the machine, and so are its validation errors."""
+    errors = np.linspace(-1.0, 1.0, 9)
+    agree = Row(name="knot and machine agree", value=1.0, scale=3.0, tolerance=1e-3, formula="")
+    for place, passes in (
+        (PlaceInProgram(errors, 1e-9), [True, True]),
+        (PlaceInProgram(1.001 * errors, 1e-9), [False, True]),
+        (PlaceInProgram(errors, 1e-4), [True, False]),
+        (PlaceInProgram(errors, np.nan), [True, False]),
+    ):
+        assert [row.passes for row in _rows_of_another_optimum(errors, place, agree)] == passes

@@ -145,6 +145,17 @@ def build(X, y):
     return Machine(s, minimize=sparse(s, weight()))
 
 
+def test_a_stratified_splitter_is_given_the_labels():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 2)), np.repeat([-1.0, 1.0], 6)
+    for targets, labels in ((y, y), (np.column_stack([y, -y]), y)):
+        _, sets, _ = folds_of(build, (X, targets), StratifiedKFold(3), None)
+        for validation_set, (_, test) in zip(sets, StratifiedKFold(3).split(X, labels), strict=True):
+            assert_array_equal(validation_set.X, X[test])
+    with pytest.raises(DataError, match=r"does not split 12 rows.*continuous"):
+        folds_of(build, (X, X[:, 0]), StratifiedKFold(3), None)
+
+
 @pytest.mark.parametrize(
     ("cv", "splitter"), [(3, KFold(3)), (KFold(2, shuffle=True, random_state=0),) * 2, ("loo", LeaveOneOut())]
 )
