@@ -88,29 +88,36 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 from sampled_cases import SAMPLED, kind_of, sample_cases  # noqa: E402  by the path above, and numpy after the number of threads
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem(collector, name):
-    """Leave the cases that the ordinary run does not need out of it, or mark them slow for any other."""
-    made = yield
-    if not isinstance(made, list):
-        return made
-    shared = [item for item in made if hasattr(item, "callspec") and not item.get_closest_marker("slow")]
-    if not shared:
-        return made
-    kinds = [kind_of(item.callspec.params) for item in shared]
-    asked = shared[0].get_closest_marker("some_cases")
-    if None in kinds:  # no check of all models: one of many cases, if it asks for some of them
-        if asked is None:
-            return made
-        kinds = [name] * len(shared)
-    chosen = sample_cases([item.name for item in shared], kinds, *(asked.args if asked else ()))
-    SAMPLED[f"{collector.nodeid}::{name}"] = kinds, chosen
-    for place, item in enumerate(shared):
+@pytest.hookimpl(trylast=True)  # of all cases of the test
+def pytest_generate_tests(metafunc):
+    """Leave the cases that the ordinary run does not need out of it, or mark them slow for any other.
+
+    That is done before they are collected: a run without the slow ones is spared tens of thousands of them.
+    """
+    test = metafunc.definition
+    if test.get_closest_marker("slow"):
+        return
+    _mark_left_out(test, [case for case in metafunc._calls if not _is_slow(case)])
+    if metafunc.config.getoption("markexpr") == "not slow":
+        # a test without any case would be run once, with no values for its parameters
+        metafunc._calls = [case for case in metafunc._calls if not _is_slow(case)] or metafunc._calls[:1]
+
+
+def _mark_left_out(test, shared):
+    """Mark the cases slow that are not drawn, of a check of all models or of one that asks for some of its cases."""
+    kinds, asked = [kind_of(case.params) for case in shared], test.get_closest_marker("some_cases")
+    if not shared or (None in kinds and asked is None):
+        return
+    kinds = [test.name] * len(shared) if None in kinds else kinds
+    chosen = sample_cases([f"{test.name}[{case.id}]" for case in shared], kinds, *(asked.args if asked else ()))
+    SAMPLED[f"{test.parent.nodeid}::{test.name}"] = kinds, chosen
+    for place, case in enumerate(shared):
         if place not in chosen:
-            item.add_marker(pytest.mark.slow)
-    # a run without the slow ones is spared the collection of thousands of them
-    ordinary = collector.config.getoption("markexpr") == "not slow"
-    return [item for item in made if not (ordinary and item.get_closest_marker("slow"))]
+            case.marks.append(pytest.mark.slow.mark)
+
+
+def _is_slow(case):
+    return any(mark.name == "slow" for mark in case.marks)
 
 
 def pytest_itemcollected(item):

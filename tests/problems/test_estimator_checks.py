@@ -6,6 +6,7 @@ Two fail as expected: one of weights of rows that are pruned, and one that passe
 import inspect
 import re
 import warnings
+from functools import cache
 
 import pytest
 from every_model import PRUNED
@@ -65,7 +66,16 @@ def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
     return dict.fromkeys(names, "a weighted row is pruned whole")
 
 
-@parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail)
+CHECKS = parametrize_with_checks(instances(), expected_failed_checks=expected_to_fail).mark
+
+
+@cache
+def name_of(estimator_or_check):
+    """Return scikit-learn's name of a case; that of an estimator is printed once, not for each of its checks."""
+    return CHECKS.kwargs["ids"](estimator_or_check)
+
+
+@pytest.mark.parametrize(*CHECKS.args, ids=name_of)
 @pytest.mark.some_cases(1)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     with warnings.catch_warnings():
