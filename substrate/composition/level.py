@@ -28,6 +28,7 @@ from substrate.composition.linear_operators import (
     LinearOperator,
     MeasureIntegral,
     has_integrals,
+    refuse_matrix,
     rows_of,
     sum_operators,
 )
@@ -307,6 +308,7 @@ class Substrate(Term):
 
     def resolve_integral(self, boxes: Any) -> tuple[Functional, Array]:
         """Return what reads the integrals over boxes or against measures, and its rows."""
+        refuse_matrix(self.kernel)
         n_features = self.X.shape[1]
         if are_measures(boxes):
             functional = MeasureIntegral.of(self.kernel, checked_measures(boxes, n_features))
@@ -346,6 +348,7 @@ class Substrate(Term):
             )
         resolved = operator.resolve(self._column_number, self.X.shape[1])
         resolved.refuse(self.kernel)
+        refuse_matrix(self.kernel)
         return resolved
 
     def _column_number(self, column: Any) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "evaluation_points",
     "has_integrals",
     "inner_product_matrix",
+    "refuse_matrix",
     "rows_of",
     "sum_operators",
 ]
@@ -290,6 +291,7 @@ VALUE = LinearOperator.value()
 
 def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functional, Q: Any) -> Array:
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
+    refuse_matrix(kernel)
     if isinstance(left, MeasureIntegral):
         blocks = []
         for part in left.split(P):
@@ -320,6 +322,15 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
                 values = kernel(at, against)
             total += one.evaluate_coefficients(rows)[:, None] * values * other.evaluate_coefficients(columns)[None, :]
     return total
+
+
+def refuse_matrix(kernel: Kernel) -> None:
+    """Raise for a precomputed matrix, whose rows are no points that an operator could be applied at."""
+    if kernel.pairwise:
+        raise DeclarationError(
+            "a precomputed matrix has no points at which operators, integrals or averages could be taken; pass X and "
+            "the kernel itself, or sum values s.f(rows) with weights of your own"
+        )
 
 
 def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, Any]]) -> float:

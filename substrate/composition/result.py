@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import Functional, LinearOperator
+from substrate.composition.linear_operators import Functional, LinearOperator, MeasureIntegral
 from substrate.composition.outputs import Outputs
 from substrate.composition.power import bound_power
 from substrate.composition.reading import Reading, inner_products
@@ -110,9 +110,15 @@ class KernelExpansion:
     def integral(self, boxes: Any) -> Array:
         """The integral of f over boxes: one of shape (d, 2), or one in each of several, (m, d, 2); or against measures.
 
-        Where the kernel has no closed form it is a sum of values; see :meth:`substrate.Substrate.integral`.
+        Where the kernel has no closed form it is a sum of values, within :meth:`integral_radius` of the integral.
         """
         return self._read(*self.substrate.resolve_integral(boxes))
+
+    def integral_radius(self, boxes: Any) -> Array:
+        """How far the sums that :meth:`integral` may be made of can be from the integrals; zero for closed forms."""
+        functional, rows = self.substrate.resolve_integral(boxes)
+        radii = functional.radii if isinstance(functional, MeasureIntegral) else np.zeros(rows.shape[0])
+        return np.asarray(radii * self.norm * (1.0 + 1e-6))
 
     def power(self, X: Any) -> Array:
         """How far, over a norm, a function with the same observations can be from the one of least norm at rows of X.
@@ -219,6 +225,10 @@ class Result:
     def integral(self, boxes: Any) -> Array:
         """The integral of f over boxes or against measures, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
+
+    def integral_radius(self, boxes: Any) -> Array:
+        """How far ``integral`` can be from the integrals, of a machine with one substrate."""
+        return self._only("integral_radius").integral_radius(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """What a linear operator makes of f at the rows of X, of a machine with one substrate."""

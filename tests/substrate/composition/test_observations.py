@@ -165,6 +165,27 @@ def test_intervals_beside_slopes_are_those_of_the_values(blocks):
     assert_allclose(found[:, 1], np.sort(high, axis=0)[5], atol=1e-7)
 
 
+def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(blocks):
+    """By brute force: the machine with the new row, for targets on a grid; only values are compared with it."""
+    places, targets = blocks
+    at = np.array([[0.4]])
+    s = Substrate(RBF(1.0), places, targets, observed=KINDS)
+    ((low, high),) = Machine(s, minimize=ridge(s)).solve().predict_interval(at, 0.7)
+    rank = int(np.ceil(0.7 * 7))
+
+    def is_inside(z):
+        more = [np.vstack([places[0], at]), *places[1:]], [np.append(targets[0], z), *targets[1:]]
+        s = Substrate(RBF(1.0), *more, observed=KINDS)
+        residuals = np.abs(Machine(s, minimize=ridge(s)).solve().leave_one_out()[:7])
+        return int((residuals[:6] < residuals[6]).sum()) < rank
+
+    width = high - low
+    assert is_inside(low + 0.01 * width)
+    assert is_inside(high - 0.01 * width)
+    assert not is_inside(low - 0.01 * width)
+    assert not is_inside(high + 0.01 * width)
+
+
 def test_slopes_alone_and_a_starting_value():
     """f' = cos and f(0) = 0: sine, with one value, which no two training points are made of; columns by name."""
     points = pd.DataFrame({"t": np.linspace(0.0, 3.0, 25)})
