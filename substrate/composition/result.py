@@ -115,15 +115,15 @@ class KernelExpansion:
         return self._read(*self.substrate.resolve_integral(boxes))
 
     def integral_radius(self, boxes: Any) -> Array:
-        """How far the sums that :meth:`integral` may be made of can be from the integrals; zero for closed forms."""
+        """Return how far the sums of :meth:`integral` can be from the integrals; zero for closed forms."""
         functional, rows = self.substrate.resolve_integral(boxes)
         radii = functional.radii if isinstance(functional, MeasureIntegral) else np.zeros(rows.shape[0])
         return np.asarray(radii * self.norm * (1.0 + 1e-6))
 
     def power(self, X: Any) -> Array:
-        """How far, over a norm, a function with the same observations can be from the one of least norm at rows of X.
+        """Return an upper bound of the power function of the observations at the rows of X.
 
-        An upper bound of the power function: where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
+        Where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
         of norm at most R with these observations is within ``power(X) * sqrt(R**2 - squared_norm)``; see
         :mod:`substrate.composition.power`.
         """
@@ -190,7 +190,7 @@ class Result:
         raise KeyError("this substrate is not part of the machine")
 
     def predict(self, X: Any) -> Any:
-        """The machine's values at the rows of X: an array, or a dict of arrays where its outputs have names.
+        """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names.
 
         Outputs on different inputs take a dict of their rows by name. With ``task="classification"`` these are labels:
         -1 and +1 by the sign of one output, or the name (of columns the number) of the largest of several.
@@ -203,7 +203,7 @@ class Result:
         return np.array(list(values))[np.argmax(np.column_stack(list(values.values())), axis=1)]
 
     def decision_function(self, X: Any) -> Any:
-        """The machine's values at the rows of X, also where it predicts labels."""
+        """Return the machine's values at the rows of X, also where it predicts labels."""
         if isinstance(X, Mapping) and set(X) != set(self.fitted):
             raise DataError(f"the rows by output are those of {sorted(map(str, X))}, the outputs {list(self.fitted)}")
         rows = X if isinstance(X, Mapping) else dict.fromkeys(self.fitted, X)
@@ -227,7 +227,7 @@ class Result:
         return self._only("integral").integral(boxes)
 
     def integral_radius(self, boxes: Any) -> Array:
-        """How far ``integral`` can be from the integrals, of a machine with one substrate."""
+        """Return how far ``integral`` can be from the integrals, of a machine with one substrate."""
         return self._only("integral_radius").integral_radius(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
@@ -235,7 +235,7 @@ class Result:
         return self._only("apply").apply(operator, X)
 
     def leave_one_out(self) -> Array:
-        """The errors of the machine without each observation at that observation, of a machine of least squares.
+        """Return the errors of the machine without each observation at that observation, of a machine of least squares.
 
         In closed form, for the parameters it was solved with: ``s.e`` of a machine of one substrate that minimises
         ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights and further squares. Observations may be
@@ -244,7 +244,7 @@ class Result:
         return self._squared_rows("leave_one_out").leave_one_out()
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
-        """Lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
+        """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
 
         ``method`` is ``"conformal"``, ``"jackknife+"``, ``"jackknife-minmax"`` or ``"gaussian"``. The guarantees are
         those of :mod:`substrate.uncertainty`, for exchangeable values of equal weight; observations of another kind,
@@ -262,7 +262,7 @@ class Result:
         return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
 
     def power(self, X: Any) -> Array:
-        """The power function of the observations at the rows of X, of a machine with one substrate."""
+        """Return the power function of the observations at the rows of X, of a machine with one substrate."""
         return self._only("power").power(X)
 
     def _only(self, name: str) -> KernelExpansion:

@@ -109,7 +109,7 @@ class _RowsOfObservations:
         return self.whole.own(self.rows[which], rows)
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """p(x) alone."""
+        """Return p(x) alone."""
         return self.whole.spread(rows, diagonal)
 
 
