@@ -13,7 +13,7 @@ from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator, MeasureIntegral
 from substrate.composition.outputs import Outputs
 from substrate.composition.power import bound_power
-from substrate.composition.reading import Reading, inner_products
+from substrate.composition.reading import Reading, bound_norm, inner_products
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
@@ -118,7 +118,9 @@ class KernelExpansion:
         """Return how far the sums of :meth:`integral` can be from the integrals; zero for closed forms."""
         functional, rows = self.substrate.resolve_integral(boxes)
         radii = functional.radii if isinstance(functional, MeasureIntegral) else np.zeros(rows.shape[0])
-        return np.asarray(radii * self.norm * (1.0 + 1e-6))
+        parts = [(Reading(self.substrate.basis), self.coefficients)]
+        parts += [(expansion.reading, expansion.coefficients) for expansion in self.further]
+        return np.asarray(radii * bound_norm(self.substrate, self.squared_norm, parts))
 
     def power(self, X: Any) -> Array:
         """Return an upper bound of the power function of the observations at the rows of X.

@@ -132,6 +132,27 @@ def test_values_observed_are_a_plain_substrate(blocks):
     assert_allclose(results[0].alpha, results[1].alpha, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda s, v: cp.sum_squares(cp.multiply(np.sqrt(v), s.e)),
+        lambda s, v: cp.sum(cp.multiply(v, cp.square(s.e))),
+        lambda s, v: v @ cp.square(s.y - s.f()),
+        lambda s, v: 6.0 * cp.mean(cp.multiply(v, (s.f() - s.y) ** 2)) + 7.0,
+        lambda s, v: cp.sum_squares(cp.multiply(np.sqrt(v), s.e)) / 2 + 0.5 * (v @ cp.square(s.e)),
+    ],
+)
+def test_squares_are_known_however_they_are_written(blocks, write):
+    (X, *_), (y, *_) = blocks
+    v = np.linspace(0.5, 2.0, 6)
+    s = Substrate(RBF(1.0), X, y)
+    result = Machine(s, minimize=0.5 * s.squared_norm + 5.0 * write(s, v)).solve()
+    K = np.block([[RBF(1.0)(X) + np.diag(0.1 / v), np.ones((6, 1))], [np.ones((1, 6)), np.zeros((1, 1))]])
+    inverse = np.linalg.inv(K)
+    expected = (inverse @ np.append(y, 0.0))[:6] / np.diagonal(inverse)[:6]
+    assert_allclose(result.leave_one_out(), expected, rtol=1e-8)
+
+
 def test_left_out_values_and_intervals_of_a_plain_machine_are_those_of_the_estimator(blocks):
     from problems import LSSVMRegressor
 
