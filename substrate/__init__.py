@@ -14,6 +14,7 @@ __all__ = [
     "Column",
     "Fusion",
     "JointFusion",
+    "KernelAction",
     "KernelFusion",
     "LinearOperator",
     "LinearPart",
@@ -37,7 +38,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("Column", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"):
+    if name in ("Column", "KernelAction", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

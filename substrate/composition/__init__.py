@@ -6,10 +6,10 @@ solution.
 """
 
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.linear_operators import KernelAction, LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.measures import Measure
 from substrate.composition.result import Result
 from substrate.composition.terms import Column, LinearPart
 
-__all__ = ["Column", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"]
+__all__ = ["Column", "KernelAction", "LinearOperator", "LinearPart", "Machine", "Measure", "Result", "Substrate"]
