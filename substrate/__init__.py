@@ -14,6 +14,7 @@ __all__ = [
     "Column",
     "Fusion",
     "JointFusion",
+    "KernelAction",
     "KernelFusion",
     "LinearOperator",
     "LinearPart",
@@ -40,6 +41,7 @@ def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
     if name in (
         "Column",
+        "KernelAction",
         "LinearOperator",
         "LinearPart",
         "Machine",

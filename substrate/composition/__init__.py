@@ -6,7 +6,7 @@ solution.
 """
 
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.linear_operators import KernelAction, LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.measures import Measure
 from substrate.composition.result import Result
@@ -16,6 +16,7 @@ from substrate.composition.terms import Column, LinearPart
 
 __all__ = [
     "Column",
+    "KernelAction",
     "LinearOperator",
     "LinearPart",
     "Machine",

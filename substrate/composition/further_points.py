@@ -98,7 +98,7 @@ class FurtherPoints:
     def count_in_words(self) -> str:
         """Return the number of representers, in words."""
         count = {role: sum(len(self._known[kind]) for kind in self._kinds() if kind[0] == role) for role in READ}
-        words = {"f": "further points", "component": "points of components", "operator": "derivatives"}
+        words = {"f": "further points", "component": "points of components", "operator": "functionals"}
         return ", ".join(f"{count[role]} {words[role]}" for role in READ if count[role])
 
 

@@ -25,9 +25,11 @@ from substrate.composition.basis_vectors import basis_vectors
 from substrate.composition.linear_operators import (
     BoxIntegral,
     Functional,
+    KernelAction,
     LinearOperator,
     MeasureIntegral,
     has_integrals,
+    refuse_matrix,
     rows_of,
     sum_operators,
 )
@@ -290,13 +292,18 @@ class Substrate(Term):
         """Return the sum of the second derivatives of f in all inputs, at points."""
         return self.apply(sum_operators(LinearOperator.derivative({c: 2}) for c in range(self.X.shape[1])), points)
 
-    def apply(self, operator: LinearOperator, points: Any = None) -> Any:
+    def apply(self, operator: LinearOperator | KernelAction, points: Any = None) -> Any:
         """Return what a linear operator makes of f at points (None: the training points), affine in the variables.
 
         ``s.apply(heat, grid) == 0`` asks for a differential equation on a grid, see
-        :class:`~substrate.LinearOperator`. Values at points join the expansion as those of f do.
+        :class:`~substrate.LinearOperator`; other operators are given by what they make of the kernel,
+        :class:`~substrate.KernelAction`. Values at points join the expansion as those of f do.
         """
         resolved = self.resolve_operator(operator)
+        if isinstance(resolved, KernelAction):
+            rows = real_array(self.X if points is None else points, "points", ndim=2)
+            values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=resolved)
+            return self._add_bias(values, resolved.apply_to_constant(rows))
         values = self._values("operator", points, resolved)
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
 
@@ -315,6 +322,7 @@ class Substrate(Term):
 
     def resolve_integral(self, boxes: Any) -> tuple[Functional, Array]:
         """Return what reads the integrals over boxes or against measures, and its rows."""
+        refuse_matrix(self.kernel)
         n_features = self.X.shape[1]
         if are_measures(boxes):
             functional = MeasureIntegral.of(self.kernel, checked_measures(boxes, n_features))
@@ -348,14 +356,18 @@ class Substrate(Term):
         weights = np.equal.outer(np.arange(names.size), members).astype(np.float64)
         return (weights / weights.sum(axis=1, keepdims=True)) @ values
 
-    def resolve_operator(self, operator: Any) -> LinearOperator:
+    def resolve_operator(self, operator: Any) -> LinearOperator | KernelAction:
         """Return an operator with columns by number, refused where the kernel lacks one of its derivatives."""
+        if isinstance(operator, KernelAction):
+            refuse_matrix(self.kernel)
+            return operator
         if not isinstance(operator, LinearOperator):
             raise DeclarationError(
                 f"expected a LinearOperator, as LinearOperator.derivative({{0: 2}}), received {operator!r}"
             )
         resolved = operator.resolve(self._column_number, self.X.shape[1])
         resolved.refuse(self.kernel)
+        refuse_matrix(self.kernel)
         return resolved
 
     def _column_number(self, column: Any) -> Any:

@@ -29,6 +29,7 @@ __all__ = [
     "VALUE",
     "BoxIntegral",
     "Functional",
+    "KernelAction",
     "LinearOperator",
     "MeasureIntegral",
     "OperatorTerm",
@@ -37,6 +38,7 @@ __all__ = [
     "evaluation_points",
     "has_integrals",
     "inner_product_matrix",
+    "refuse_matrix",
     "rows_of",
     "sum_operators",
 ]
@@ -269,8 +271,88 @@ def _replace_by_points(kernel: Kernel, measure: Measure) -> tuple[Measure, float
     ), radius * (1.0 + relative_rounding(float(len(parts))))
 
 
-#: What a machine reads: an operator at points, an integral over boxes, or one against measures.
-Functional = LinearOperator | BoxIntegral | MeasureIntegral
+@dataclass(frozen=True, eq=False)
+class KernelAction:
+    r"""A linear operator by what it makes of the kernel, to be read by :meth:`substrate.Substrate.apply`.
+
+    For operators that are no sum of derivatives, such as a blur or a transform with a closed form. Its values are those
+    of functionals :math:`\ell_r`, one for each row r of an array that only the functions below know the meaning of.
+    They are exact by definition, as the values of a function that is a kernel are: a wrong formula is another operator,
+    or none, which is refused where the matrix of all inner products has a negative eigenvalue.
+
+    Parameters
+    ----------
+    once
+        A function of rows and points that returns the matrix of :math:`\ell_r \, k(\cdot, z)`.
+    twice
+        A function of rows and rows that returns the matrix of :math:`\ell_r \ell_q \, k`, in one argument each.
+    of_one
+        What it makes of the constant one: a number, or a function of rows that returns one number for each.
+
+    Examples
+    --------
+    The mean of f under a bell of width t about r, for ``RBF(s)`` in one column:
+
+    >>> import numpy as np
+    >>> from substrate import KernelAction
+    >>> def bell(width, rows, others):
+    ...     return np.exp(-((rows - others.T) ** 2) / width) / np.sqrt(width)
+    >>> s, t = 1.0, 0.3
+    >>> blur = KernelAction(
+    ...     once=lambda rows, points: s * bell(s**2 + 2 * t**2, rows, points),
+    ...     twice=lambda rows, others: s * bell(s**2 + 4 * t**2, rows, others),
+    ...     of_one=1.0,
+    ... )
+    """
+
+    once: Callable[[Array, Array], Any]
+    twice: Callable[[Array, Array], Any]
+    of_one: Coefficient = 0.0
+
+    largest_order = 0
+
+    def __post_init__(self) -> None:
+        if not callable(self.once) or not callable(self.twice):
+            raise DeclarationError("once and twice are functions of rows that return matrices of what k becomes")
+
+    def refuse(self, kernel: Kernel) -> None:
+        """Do nothing: what it makes of the kernel is known by definition."""
+
+    def apply_to_constant(self, points: Any) -> Array:
+        """Return what a bias of one adds."""
+        rows = _dense(points)
+        return np.asarray(np.broadcast_to(_numbers(self.of_one, rows), (rows.shape[0],)), dtype=np.float64)
+
+    def act(self, rows: Array, right: "Functional", others: Array) -> Array:
+        """Return its inner products with values, with sums of values, and with itself; refuse all others."""
+        if right is self:
+            return _check_matrix(self.twice(rows, others), rows, others)
+        if isinstance(right, LinearOperator) and not right.largest_order:
+            total = np.zeros((rows.shape[0], others.shape[0]))
+            for term in right.terms:
+                at = term.map_points(others)
+                total += _check_matrix(self.once(rows, at), rows, at) * term.evaluate_coefficients(others)
+            return total
+        raise DeclarationError(
+            "a KernelAction is known together with values and with itself, not with derivatives, integrals or another "
+            "action; state all of them as one action, or leave one of them out"
+        )
+
+
+def _check_matrix(values: Any, rows: Array, others: Array) -> Array:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != (rows.shape[0], others.shape[0]):
+        raise DataError(
+            f"a KernelAction must return one number for every pair: expected {(rows.shape[0], others.shape[0])}, "
+            f"received {found.shape}"
+        )
+    if not np.isfinite(found).all():
+        raise DataError("a KernelAction returned NaN or infinity at these rows")
+    return found
+
+
+#: What a machine reads: an operator at points, an integral over boxes or against measures, or an action on k.
+Functional = LinearOperator | BoxIntegral | MeasureIntegral | KernelAction
 
 
 def boxes_of(points: Any) -> Array:
@@ -290,13 +372,18 @@ VALUE = LinearOperator.value()
 
 def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functional, Q: Any) -> Array:
     """Return L_x M_z k at all pairs of points, L the left operator on x and M the right one on z."""
+    refuse_matrix(kernel)
+    if isinstance(left, KernelAction):
+        if isinstance(right, MeasureIntegral):
+            return inner_product_matrix(kernel, right, Q, left, P).T
+        return left.act(_dense(P), right, _dense(Q))
     if isinstance(left, MeasureIntegral):
         blocks = []
         for part in left.split(P):
             weights, terms, at = left.take_apart(P[part])
             blocks.append(weights @ inner_product_matrix(kernel, terms, at, right, Q))
         return np.vstack(blocks)
-    if isinstance(right, MeasureIntegral):
+    if isinstance(right, (MeasureIntegral, KernelAction)):
         return inner_product_matrix(kernel, right, Q, left, P).T
     if isinstance(left, BoxIntegral):
         if isinstance(right, BoxIntegral):
@@ -322,15 +409,23 @@ def inner_product_matrix(kernel: Kernel, left: Functional, P: Any, right: Functi
     return total
 
 
+def refuse_matrix(kernel: Kernel) -> None:
+    """Raise for a precomputed matrix, whose rows are no points that an operator could be applied at."""
+    if kernel.pairwise:
+        raise DeclarationError(
+            "a precomputed matrix has no points at which operators, integrals or averages could be taken; pass X and "
+            "the kernel itself, or sum values s.f(rows) with weights of your own"
+        )
+
+
 def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, Any]]) -> float:
     """Return the rounding of inner products of what is read, in units of the lengths of both (:func:`add_lengths`).
 
     ``readings`` are operators with their points; None stands for values.
     """
-    given = list(readings)
-    p = max(
-        float(kernel.rounding(at if operator is None else evaluation_points(operator, at))) for operator, at in given
-    )
+    given = [pair for pair in readings if not isinstance(pair[0], KernelAction)]  # exact by definition
+    places = [at if operator is None else evaluation_points(operator, at) for operator, at in given]
+    p = max((float(kernel.rounding(points)) for points in places), default=0.0)
     operators = [operator for operator, _ in given if operator is not None and operator is not VALUE]
     if not operators:
         return p
@@ -341,6 +436,10 @@ def bound_rounding(kernel: Kernel, readings: Iterable[tuple[Functional | None, A
 
 def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
     """Return the sum of the lengths of the terms of L_x phi(x), which cancellation in L does not make smaller."""
+    if isinstance(operator, KernelAction):
+        rows = _dense(P)
+        blocks = [np.diagonal(operator.act(rows[s], operator, rows[s])) for s in strips(len(rows), 64)]
+        return np.sqrt(np.maximum(np.concatenate(blocks), 0.0))
     if isinstance(operator, MeasureIntegral):
         weights, terms, at = operator.take_apart(P)
         return np.asarray(abs(weights) @ add_lengths(kernel, terms, at))
@@ -365,6 +464,8 @@ def add_lengths(kernel: Kernel, operator: Functional, P: Any) -> Array:
 
 def evaluation_points(operator: Functional, P: Any) -> Array:
     """Return the points at which the kernel is evaluated: where the terms map them, or the corners of boxes."""
+    if isinstance(operator, KernelAction):
+        return np.empty((0, 0))
     if isinstance(operator, MeasureIntegral):
         _, terms, at = operator.take_apart(P)
         return evaluation_points(terms, at)

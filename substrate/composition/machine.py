@@ -405,6 +405,8 @@ class Machine:
             certificate=self.certificate(),
             solver_record=self._record,
             outputs=self.outputs,
+            declared=(self._objective, len(self._given)),
+            task=self.task,
         )
 
     def _assign_row_solution(self) -> None:

@@ -5,7 +5,7 @@ r"""Measures against which f is integrated: lengths of boxes, weights of points,
 with boxes :math:`B_j` that may be flat: a column whose two ends are the same is taken at that point. A measure on
 points has boxes that are flat in all columns, a product of a length and of points has boxes that are flat in some. The
 integral is one bounded functional of w, however many terms it has, with one representer
-:math:`\sum_j m_j \int_{B_j} \varphi` (:mod:`substrate.kernels.integrals`).
+:math:`\sum_j m_j \int_{B_j} \varphi` (``substrate.kernels.integrals``).
 """
 
 from collections.abc import Iterable
@@ -124,7 +124,7 @@ def checked_measures(measures: Any, n_features: int) -> tuple[Measure, ...]:
 
 
 def are_measures(measures: Any) -> bool:
-    """Whether what is integrated against is a measure, or several."""
+    """Return whether what is integrated against is a measure, or several."""
     if isinstance(measures, Measure):
         return True
     return (

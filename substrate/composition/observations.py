@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.linear_operators import KernelAction, LinearOperator
 from substrate.composition.measures import Measure, are_measures
 from substrate.composition.targets import without_single_column
 from substrate.errors import DataError, DeclarationError
@@ -24,7 +24,7 @@ __all__ = ["Observations", "ObservedBlock"]
 
 _KINDS = (
     "'value', 'integral' (at boxes or measures), 'average' (at groups of points), orders of a derivative by column as "
-    "{0: 1}, or a LinearOperator"
+    "{0: 1}, a LinearOperator or a KernelAction"
 )
 
 
@@ -61,7 +61,7 @@ class ObservedBlock:
             return cls(kind, boxes, boxes.shape[0])
         if isinstance(kind, Mapping):
             kind = LinearOperator.derivative(kind)
-        if not isinstance(kind, LinearOperator) and kind != "value":
+        if not isinstance(kind, (LinearOperator, KernelAction)) and kind != "value":
             raise DeclarationError(f"observed is {_KINDS}, or a list of these; received {kind!r}")
         points = real_points(at, name)
         points = np.asarray(points.toarray() if is_sparse(points) else points)

@@ -11,10 +11,10 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import Functional, LinearOperator
+from substrate.composition.linear_operators import Functional, LinearOperator, MeasureIntegral
 from substrate.composition.outputs import Outputs
 from substrate.composition.power import bound_power
-from substrate.composition.reading import Reading, inner_products
+from substrate.composition.reading import Reading, bound_norm, inner_products
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
@@ -111,14 +111,22 @@ class KernelExpansion:
     def integral(self, boxes: Any) -> Array:
         """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures.
 
-        Where the kernel has no closed form it is a sum of values; see :meth:`substrate.Substrate.integral`.
+        Where the kernel has no closed form it is a sum of values, within :meth:`integral_radius` of the integral.
         """
         return self._read(*self.substrate.resolve_integral(boxes))
 
-    def power(self, X: Any) -> Array:
-        """Bound the power function: how far functions with the same observations can be from the one of least norm.
+    def integral_radius(self, boxes: Any) -> Array:
+        """Return how far the sums of :meth:`integral` can be from the integrals; zero for closed forms."""
+        functional, rows = self.substrate.resolve_integral(boxes)
+        radii = functional.radii if isinstance(functional, MeasureIntegral) else np.zeros(rows.shape[0])
+        parts = [(Reading(self.substrate.basis), self.coefficients)]
+        parts += [(expansion.reading, expansion.coefficients) for expansion in self.further]
+        return np.asarray(radii * bound_norm(self.substrate, self.squared_norm, parts))
 
-        An upper bound of the power function: where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
+    def power(self, X: Any) -> Array:
+        """Return an upper bound of the power function of the observations at the rows of X.
+
+        Where ``s.e == 0`` holds and ``s.squared_norm`` is least, every function
         of norm at most R with these observations is within ``power(X) * sqrt(R**2 - squared_norm)``; see
         :mod:`substrate.composition.power`.
         """
@@ -232,6 +240,10 @@ class Result:
         """Return the integral of f over boxes or against measures, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
 
+    def integral_radius(self, boxes: Any) -> Array:
+        """Return how far ``integral`` can be from the integrals, of a machine with one substrate."""
+        return self._only("integral_radius").integral_radius(boxes)
+
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """Return what a linear operator makes of f at the rows of X, of a machine with one substrate."""
         return self._only("apply").apply(operator, X)
@@ -264,7 +276,7 @@ class Result:
         return SquaredRows.of(expansion.substrate, objective, self.parameters, constraints > 0)
 
     def power(self, X: Any) -> Array:
-        """The power function of the observations at the rows of X, of a machine with one substrate."""
+        """Return the power function of the observations at the rows of X, of a machine with one substrate."""
         return self._only("power").power(X)
 
     def _only(self, name: str) -> KernelExpansion:

@@ -71,6 +71,10 @@ def collect_squares(objective: Any, substrate: Substrate) -> Squares | None:
         if isinstance(term, cp.quad_over_lin) and term.args[1].is_constant() and term.args[0].is_affine():
             squares.append((weight / float(term.args[1].value), term.args[0]))
             return True
+        inside = _squared(term)
+        if inside is not None:
+            squares.append((weight, inside))
+            return True
         factors = [argument for argument in term.args if argument.is_constant() and argument.is_scalar()]
         others = [argument for argument in term.args if not argument.is_constant()]
         if len(factors) != 1 or len(others) != 1:
@@ -80,6 +84,28 @@ def collect_squares(objective: Any, substrate: Substrate) -> Squares | None:
         return isinstance(term, DivExpression) and add(others[0], weight / float(factors[0].value))
 
     return Squares(sum(norms), tuple(squares), sum(constants)) if add(objective, 1.0) else None
+
+
+def _squared(term: Any) -> Any:
+    """Return x of a weighted sum of the squares of x, times the roots of its weights; None of any other term."""
+    weights: Any = None
+    inner: Any = None
+    if isinstance(term, MulExpression) and term.args[0].is_constant() and term.is_scalar():
+        weights, inner = term.args[0].value, term.args[1]
+    elif type(term).__name__ in ("Sum", "sum") and term.axis is None:
+        inner = term.args[0]
+        if isinstance(inner, cp.multiply) and inner.args[0].is_constant():
+            weights, inner = inner.args[0].value, inner.args[1]
+    if type(inner).__name__ not in ("power", "Power", "PowerApprox") or not inner.args[0].is_affine():
+        return None
+    if float(getattr(inner.p, "value", inner.p)) != 2.0:
+        return None
+    if weights is None:
+        return inner.args[0]
+    given = np.asarray(weights, dtype=np.float64)
+    if (given < 0.0).any() or given.shape not in ((), inner.shape):
+        return None
+    return cp.multiply(np.sqrt(given), inner.args[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +135,7 @@ class _RowsOfObservations:
         return self.whole.own(self.rows[which], rows)
 
     def spread(self, rows: Array, diagonal: Array) -> Array:
-        """p(x) alone."""
+        """Return p(x) alone."""
         return self.whole.spread(rows, diagonal)
 
 

@@ -81,7 +81,7 @@ class Term:
         return self * (1.0 / float(divisor))
 
     def on(self, *columns: int) -> "Term":
-        """The same function of some of the columns of X, by number, where several functions have different inputs."""
+        """Return the same function of some of the columns of X, by number, for functions with different inputs."""
         if not columns or any(isinstance(c, bool) or not hasattr(c, "__index__") or c < 0 for c in columns):
             raise DeclarationError(f"columns are numbers from 0 on, at least one; received {columns!r}")
         taken = []
@@ -106,7 +106,7 @@ class Column:
     number: int
 
     def __call__(self, X: Any) -> Array:
-        """The column at the rows of X."""
+        """Return the column at the rows of X."""
         width = X.shape[1]
         if not 0 <= self.number < width:
             raise DataError(f"an output takes column {self.number} of X, which has {width}")
@@ -122,7 +122,7 @@ class One(Term):
     """The constant function one; a number in an output is a multiple of it."""
 
     def predict(self, X: Any) -> Array:
-        """Ones, one per row of X."""
+        """Return ones, one per row of X."""
         return np.ones(X.shape[0])
 
 
@@ -136,7 +136,7 @@ class WeightedTerm(Term):
     columns: tuple[int, ...] | None = None
 
     def weights(self, X: Any) -> Array:
-        """What the values of the base are multiplied by at the rows of X."""
+        """Return what the values of the base are multiplied by at the rows of X."""
         total = np.full(X.shape[0], self.factor)
         for multiplier in self.multipliers:
             values = real_array(multiplier(X), "a factor of an output", ndim=(0, 1))
@@ -148,7 +148,7 @@ class WeightedTerm(Term):
         return total
 
     def take(self, X: Any) -> Any:
-        """The columns of X that the base is a function of."""
+        """Return the columns of X that the base is a function of."""
         if self.columns is None:
             return X
         if max(self.columns) >= X.shape[1]:
@@ -161,7 +161,7 @@ def _as_weighted(term: Term) -> WeightedTerm:
 
 
 def _one_of(X: Any) -> Array:
-    """Ones, the features of a variable that is the same for all rows."""
+    """Return ones, the features of a variable that is the same for all rows."""
     return np.ones((X.shape[0], 1))
 
 
@@ -197,7 +197,7 @@ def terms_of(term: Term) -> tuple[Term, ...]:
 
 
 def base_of(term: Term) -> Term:
-    """The substrate, linear part or constant that a term is a multiple of."""
+    """Return the substrate, linear part or constant that a term is a multiple of."""
     return term.base if isinstance(term, WeightedTerm) else term
 
 

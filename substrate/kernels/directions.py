@@ -78,13 +78,13 @@ class OnDirections(Nested):
         raise DeclarationError(f"{self!r} is computed by numpy in double precision; pass numpy arrays")
 
     def diag(self, X: Any) -> Array:
-        """u'K(x, x) u, in blocks of few rows."""
+        """Return u'K(x, x) u, in blocks of few rows."""
         x, u = self._parts(X)
         blocks = [slice(start, start + 32) for start in range(0, x.shape[0], 32)]
         return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b], {}, {})) for b in blocks])
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """That of the matrix in points; in a direction, the unit vector takes its place once, and then nothing is."""
+        """Return that of the matrix in points; in a direction, the unit vector takes its place once."""
         sides = []
         for points, orders in ((X, left), (Z, right)):
             x, u = self._parts(points)
@@ -102,15 +102,15 @@ class OnDirections(Nested):
         return replace(self, kernel=self.kernel.resolved(self._parts(X)[0]))  # type: ignore[call-arg]
 
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """Those of the inner kernel."""
+        """Return those of the inner kernel."""
         return self.kernel.compared_columns(self.split(n_features))
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Those of the inner kernel, each inside this one."""
+        """Return those of the inner kernel, each inside this one."""
         return super().terms(self.split(n_features))
 
     def relevances(self, spreads: Array) -> Array:
-        """Those of the inner kernel; zero for directions."""
+        """Return those of the inner kernel; zero for directions."""
         d = self.split(spreads.size)
         return np.append(self.kernel.relevances(spreads[:d]), np.zeros(spreads.size - d))
 
@@ -120,7 +120,7 @@ class OnDirections(Nested):
         return False
 
     def rank(self, n_features: int) -> int | None:
-        """None: its features are not known."""
+        """Return None: its features are not known."""
         return None
 
 

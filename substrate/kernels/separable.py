@@ -56,17 +56,17 @@ class Separable(OnDirections):
         return n_features - m
 
     def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
-        """The product of both."""
+        """Return the product of both."""
         inner = self.kernel._derivative(x, z, left, right) if left or right else self.kernel(x, z)
         return np.asarray((u @ self._matrix @ v.T) * inner)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
-        """Those of the inner kernel, weighted by u'B v."""
+        """Return those of the inner kernel, weighted by u'B v."""
         (x, u), (z, v) = self._parts(X), self._parts(Z)
         return self.kernel._scale_gradient(x, z, weights * (u @ self._matrix @ v.T))
 
     def rounding(self, X: Any) -> float:
-        """That of the inner kernel, and of u'B v relative to the lengths of both, which cancellation may make small."""
+        """Return that of the inner kernel, and of u'B v relative to both lengths, which cancellation makes small."""
         x, u = self._parts(X)
         sizes = np.abs(u) @ np.sqrt(np.maximum(np.diagonal(self._matrix), 0.0))
         lengths = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", u, self._matrix, u), 0.0))
@@ -77,7 +77,7 @@ class Separable(OnDirections):
         return float(self.kernel.rounding(x)) + relative_rounding(2.0 * len(self.mixing) + 4.0) * ratio**2
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The product of both."""
+        """Return the product of both."""
         d = self.split(n_features)
         inner, B = self.kernel.exact_formula(number, d), [[number(entry) for entry in row] for row in self.mixing]
 

@@ -55,7 +55,7 @@ class _VectorField(OnDirections):
         raise NotImplementedError
 
     def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
-        """The sum over all pairs of inputs."""
+        """Return the sum over all pairs of inputs."""
         total = np.zeros((x.shape[0], z.shape[0]))
         for a in range(x.shape[1]):
             for b in range(x.shape[1]):
@@ -73,7 +73,7 @@ class _VectorField(OnDirections):
         return f"{self.kernel!r} has first derivatives only, which its values are made of; take a smoother one"
 
     def largest_order(self, columns: Collection[int]) -> float:
-        """One less than that of the inner kernel."""
+        """Return one less than that of the inner kernel."""
         return 0.0 if self.not_smooth else self.kernel.largest_order(columns) - 1.0
 
     def cost(self, n_features: int) -> int:
@@ -91,7 +91,7 @@ class _VectorField(OnDirections):
         return np.zeros(0)
 
     def rounding(self, X: Any) -> float:
-        """That of second derivatives, which add up by Cauchy and Schwarz where k is a function of the difference."""
+        """Return that of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
         if not self.kernel.has_steady_decay:
             return math.inf
         x, _ = self._parts(X)
@@ -99,7 +99,7 @@ class _VectorField(OnDirections):
         return float(_SECOND * (d + 1.0) * self.kernel.rounding(x) + relative_rounding(4.0 * d * d + 4.0))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """The inner kernel's formula in numbers that carry their derivatives, one in each point."""
+        """Return the inner kernel's formula in numbers that carry their derivatives, one in each point."""
         d = self.split(n_features)
         inner = self.kernel.exact_formula(number, d)
 
@@ -118,7 +118,7 @@ class _VectorField(OnDirections):
         return lambda row, other: self._exact_sum(*exact_parts(row, d), *exact_parts(other, d), second)
 
     def _exact_sum(self, x: Any, u: Any, z: Any, v: Any, second: Any) -> Any:
-        """The sum of the formulas, in an exact arithmetic."""
+        """Return the sum of the formulas, in an exact arithmetic."""
         raise NotImplementedError
 
 
@@ -129,7 +129,7 @@ class CurlFree(_VectorField):
     kernel: Kernel
 
     def weigh(self, u: Array, v: Array, a: int, b: int) -> Array:
-        """u_a v_b."""
+        """Return u_a v_b."""
         return np.multiply.outer(u[:, a], v[:, b])
 
     def _exact_sum(self, x: Any, u: Any, z: Any, v: Any, second: Any) -> Any:
@@ -154,7 +154,7 @@ class DivergenceFree(_VectorField):
         return d
 
     def weigh(self, u: Array, v: Array, a: int, b: int) -> Array:
-        """-u_b v_a; on the diagonal the sum of all other u_i v_i, in which nothing cancels."""
+        """Return -u_b v_a; on the diagonal the sum of all other u_i v_i, in which nothing cancels."""
         if a != b:
             return -np.multiply.outer(u[:, b], v[:, a])
         others = [i for i in range(u.shape[1]) if i != a]
@@ -175,7 +175,7 @@ class _Jet:
         self.value, self.left, self.right, self.both = value, left, right, both
 
     def _chain(self, value: Any, first: Any, second: Any) -> "_Jet":
-        """A function of it, by its value and its two derivatives."""
+        """Return a function of it, by its value and its two derivatives."""
         both = first * self.both + second * (self.left * self.right)
         return _Jet(value, first * self.left, first * self.right, both)
 
@@ -223,12 +223,12 @@ class _Jet:
         return result  # type: ignore[no-any-return]
 
     def exp(self) -> "_Jet":
-        """The exponential."""
+        """Return the exponential."""
         value = self.value.exp()
         return self._chain(value, value, value)
 
     def sqrt(self) -> "_Jet":
-        """The root."""
+        """Return the root."""
         value = self.value.sqrt()
         first = 1 / (2 * value)
         return self._chain(value, first, -first / (2 * self.value))

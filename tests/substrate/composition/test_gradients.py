@@ -48,7 +48,7 @@ def test_a_gradient_is_the_limit_of_differences_of_predictions(plane, kernel, co
     assert_allclose(result.gradient(P, column), slope.value, atol=1e-9 * size)
     assert slope.value.max() <= 0.3 + 1e-6
     assert {further.column for further in result.further} == {None, column}
-    assert "5 derivatives" in dict(result.certificate.record)["span"]
+    assert "5 functionals" in dict(result.certificate.record)["span"]
 
 
 @pytest.mark.parametrize("bias", [True, False])

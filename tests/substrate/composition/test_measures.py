@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from substrate import LinearOperator, Machine, Measure, Substrate
 from substrate.composition.linear_operators import MeasureIntegral, add_lengths, inner_product_matrix
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -102,8 +102,26 @@ def test_a_sum_in_the_place_of_an_integral_is_bounded_on_the_certificate(plane):
     axes = [low + (high - low) * (np.arange(88) + 0.5) / 88 for low, high in box]
     fine = 2.0 * result.predict(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)).mean()
     assert 0.0 < abs(total.value[0] - fine) <= bound < 1e-2
+    (radius,) = result.integral_radius(box)
+    assert abs(total.value[0] - fine) <= radius <= bound
+    assert result.integral_radius(Measure.of_points(X)) == 0.0
     assert result.norm * 1e-5 < bound
     assert "quadrature" not in str(Machine(s, minimize=ridge(s)).solve().certificate)
+
+
+def test_a_precomputed_matrix_has_no_points_to_read_at(plane):
+    X, y = plane
+    s = Substrate(Precomputed(), RBF(1.0)(X), y)
+    result = Machine(s, minimize=ridge(s)).solve()
+    value = LinearOperator.value(at=lambda points: points)
+    for read in (
+        lambda: s.apply(value),
+        lambda: s.integral(Measure.of_points(RBF(1.0)(X))),
+        lambda: result.apply(value, RBF(1.0)(X)),
+        lambda: Substrate(Precomputed(), [RBF(1.0)(X)], y[:1], observed="average"),
+    ):
+        with pytest.raises(DeclarationError, match="a precomputed matrix has no points at which"):
+            read()
 
 
 def test_what_is_no_measure_is_refused(plane):

@@ -132,6 +132,27 @@ def test_values_observed_are_a_plain_substrate(blocks):
     assert_allclose(results[0].alpha, results[1].alpha, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda s, v: cp.sum_squares(cp.multiply(np.sqrt(v), s.e)),
+        lambda s, v: cp.sum(cp.multiply(v, cp.square(s.e))),
+        lambda s, v: v @ cp.square(s.y - s.f()),
+        lambda s, v: 6.0 * cp.mean(cp.multiply(v, (s.f() - s.y) ** 2)) + 7.0,
+        lambda s, v: cp.sum_squares(cp.multiply(np.sqrt(v), s.e)) / 2 + 0.5 * (v @ cp.square(s.e)),
+    ],
+)
+def test_squares_are_known_however_they_are_written(blocks, write):
+    (X, *_), (y, *_) = blocks
+    v = np.linspace(0.5, 2.0, 6)
+    s = Substrate(RBF(1.0), X, y)
+    result = Machine(s, minimize=0.5 * s.squared_norm + 5.0 * write(s, v)).solve()
+    K = np.block([[RBF(1.0)(X) + np.diag(0.1 / v), np.ones((6, 1))], [np.ones((1, 6)), np.zeros((1, 1))]])
+    inverse = np.linalg.inv(K)
+    expected = (inverse @ np.append(y, 0.0))[:6] / np.diagonal(inverse)[:6]
+    assert_allclose(result.leave_one_out(), expected, rtol=1e-8)
+
+
 def test_left_out_values_and_intervals_of_a_plain_machine_are_those_of_the_estimator(blocks):
     from problems import LSSVMRegressor
 
@@ -163,6 +184,27 @@ def test_intervals_beside_slopes_are_those_of_the_values(blocks):
         high.append(result.predict(at) + error)
     assert_allclose(found[:, 0], np.sort(low, axis=0)[0], atol=1e-7)
     assert_allclose(found[:, 1], np.sort(high, axis=0)[5], atol=1e-7)
+
+
+def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(blocks):
+    """By brute force: the machine with the new row, for targets on a grid; only values are compared with it."""
+    places, targets = blocks
+    at = np.array([[0.4]])
+    s = Substrate(RBF(1.0), places, targets, observed=KINDS)
+    ((low, high),) = Machine(s, minimize=ridge(s)).solve().predict_interval(at, 0.7)
+    rank = int(np.ceil(0.7 * 7))
+
+    def is_inside(z):
+        more = [np.vstack([places[0], at]), *places[1:]], [np.append(targets[0], z), *targets[1:]]
+        s = Substrate(RBF(1.0), *more, observed=KINDS)
+        residuals = np.abs(Machine(s, minimize=ridge(s)).solve().leave_one_out()[:7])
+        return int((residuals[:6] < residuals[6]).sum()) < rank
+
+    width = high - low
+    assert is_inside(low + 0.01 * width)
+    assert is_inside(high - 0.01 * width)
+    assert not is_inside(low - 0.01 * width)
+    assert not is_inside(high + 0.01 * width)
 
 
 def test_slopes_alone_and_a_starting_value():
