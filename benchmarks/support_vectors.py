@@ -116,8 +116,8 @@ def run(quick: bool) -> Table:
         "Machines: support vector machines, against libsvm",
         "A machine from its rows to its certified solution against scikit-learn's SVR and SVC at a tolerance of "
         f"{TOLERANCE:g}. RBF({SIGMA:g}); one BLAS thread. CPU milliseconds, the median of 15, interleaved. libsvm "
-        "stops at a tolerance and proves nothing; the least work of a certificate is one product with the kernel matrix, and "
-        "of the solution a factor of the rows at a kink.",
+        "stops at a tolerance and proves nothing; the least work of a certificate is one product with the kernel "
+        "matrix, and of the solution a factor of the rows at a kink.",
         ("machine", "N", "ours, ms", "libsvm, ms", "ratio", "values differ", "holds", "target", "met"),
         tuple(rows),
         tuple(shortfalls),
