@@ -58,6 +58,10 @@ _, ax = plt.subplots()
 ax.plot(X[:, 0], y, "o", color="0.7", markersize=4)
 ax.plot(points, model.predict(points), color="C0", label="median")
 ax.plot(points, model.predict(points) + 0.1 * C * sensitivity.predict(points), "--", color="C3", label="C + 10 %")
-ax.set(xlabel="time, ms", ylabel="acceleration, g")
+ax.set(
+    xlabel="time, ms",
+    ylabel="acceleration, g",
+    title="A machine of one's own is fitted, chosen, saved and differentiated",
+)
 ax.legend()
 plt.show()
