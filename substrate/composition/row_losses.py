@@ -40,6 +40,8 @@ __all__ = ["RAMP", "RowLosses", "affine_entries", "read_row_losses"]
 _BREAKPOINT = 4.0
 #: Roundings of the slope of a straight piece behind a ramp.
 RAMP = 8.0
+#: Roundings, for each row, within which a subgradient is at the end of its domain.
+_END = 2.0
 #: Roundings of a logarithm, an exponential and what is around them.
 _FUNCTION = 16.0
 
@@ -669,6 +671,10 @@ class RowLosses:
         g = np.clip(g, low, high)
         if not bias:
             return g, 0.0, 0
+        # within rounding of an end it is at the end: where all rows are, their sum is then zero or it is not
+        with np.errstate(all="ignore"):
+            near = relative_rounding(_END * self.n) * float(np.abs(g).max())
+            g = np.where(g - low <= near, low, np.where(high - g <= near, high, g))
         room = np.minimum(g - low, high - g)
         row = int(np.argmax(room))
         total = math.fsum(g.tolist())
