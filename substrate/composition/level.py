@@ -88,7 +88,8 @@ class Substrate(Term):
         column, a :class:`~substrate.LinearOperator`, ``"integral"`` with boxes of shape (m, d, 2) or measures in the
         place of X, ``"average"`` with a list of arrays of points; or a list of kinds, with X and y then lists of the
         same length: ``Substrate(kernel, [X, Z], [y, slopes], observed=["value", {0: 1}])``. ``s.e`` has all errors in
-        this order.
+        this order; the training points, ``s.X`` of ``s.f()``, are those of the values, or where fewer than two values
+        were observed, those of all observations (of boxes their middles).
 
     Examples
     --------
