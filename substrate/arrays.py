@@ -64,7 +64,10 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
             f"then pass {name}.data"
         )
     for dtype, entries in _columns(values):
-        kind, described = getattr(dtype, "kind", ""), str(dtype).lower()
+        kind = getattr(dtype, "kind", "")
+        if kind in ("f", "i", "u", "b") and isinstance(dtype, np.dtype):
+            continue
+        described = str(dtype).lower()
         if kind in ("M", "m") or described.startswith(("date", "time", "dur")):
             raise DataError(
                 f"{name} holds dates or durations ({dtype}); convert them to numbers you choose, "

@@ -27,7 +27,13 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController()
 
 
-#: How many blocks require one thread now, and the limit that the first of them set. The limit belongs to the process:
+@cache
+def _libraries() -> tuple[Any, ...]:
+    return tuple(_controller().select(user_api="blas").lib_controllers)
+
+
+#: How many blocks require one thread now, and the limit that the first of them set, None where there is one thread
+#: anyway: to ask takes a tenth of the time to set and restore. The limit belongs to the process:
 #: if every fit set and restored its own, one that starts inside another's limit would take one thread for the original
 #: number and restore that; and if the first restored it, the others would continue with many.
 _guard = threading.Lock()
@@ -51,7 +57,7 @@ def one_blas_thread() -> Iterator[None]:
     """Use one BLAS thread inside the block, for the whole process."""
     global _holders, _limit
     with _guard:
-        if _holders == 0:
+        if _holders == 0 and any(library.num_threads != 1 for library in _libraries()):
             _take_control()
             _limit = _controller().limit(limits=1, user_api="blas")
         _holders += 1
@@ -60,10 +66,11 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         with _guard:
             _holders -= 1
-            if _holders == 0:
+            if _holders == 0 and _limit is not None:
                 _take_control()
                 _limit.restore_original_limits()
                 _take_control()  # so that the next thread may set limits
+                _limit = None
 
 
 def threads_for(order: int) -> int:

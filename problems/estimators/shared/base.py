@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 
+#: The names of the parameters of every class that was asked for them.
+_PARAMETERS: dict[type, list[str]] = {}
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
 #: Choices of parameters, each by name.
@@ -117,6 +119,13 @@ class KernelEstimator(BaseEstimator):
             elif inner:
                 setattr(self, name, read(value_given).with_params(**inner))
         return self
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """The names of the parameters, found once for a class: to read a signature takes longer than a small check."""
+        if cls not in _PARAMETERS:
+            _PARAMETERS[cls] = list(super()._get_param_names())
+        return _PARAMETERS[cls]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
