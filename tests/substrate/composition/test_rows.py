@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from substrate import Machine, Substrate
 from substrate.composition.largest_loss import read_largest_loss
 from substrate.composition.row_losses import read_row_losses
+from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Linear
 
 mpmath = pytest.importorskip("mpmath")
@@ -249,3 +250,30 @@ def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
     assert np.isinf(loss.young_gaps(values, radius, 100.0 * loss.factor * u).sum())
     balanced, remainder, _ = loss.balance(loss.factor * u, True)
     assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
+
+
+@pytest.mark.parametrize("name", ["squared", "tube", "huber", "hinge"])
+@pytest.mark.parametrize("y", [0.0, 7.0])
+def test_constant_targets(name, y):
+    """Where everything vanishes at the optimum there is still a certificate."""
+    C = cp.Parameter(nonneg=True, name="C")
+    s = Substrate(RBF(1.0), X, np.full(N, y))
+    loss = {
+        "squared": cp.sum_squares,
+        "tube": lambda e: cp.sum(cp.pos(cp.abs(e) - 0.1)),
+        "hinge": lambda e: cp.sum(cp.pos(e)),
+    }
+    cost = loss.get(name, lambda e: cp.sum(cp.huber(e, 0.3)))(s.e)
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cost)
+    result = machine.solve(C=1.0)
+    assert result.certificate.holds
+    assert_allclose(result.f - result.f.mean(), 0.0, atol=1e-6)
+
+
+def test_a_time_limit_that_is_over_ends_it():
+    machine = machine_of("tube")
+    with pytest.raises(SolverError, match=r"ROWS: time limit 1e-09 s.*allow a longer time_limit"):
+        machine.solve(time_limit=1e-9)
+    with pytest.raises(DeclarationError, match="time_limit"):
+        machine.solve(time_limit=-1.0)
+    assert machine.solve(time_limit=60.0).certificate.holds
