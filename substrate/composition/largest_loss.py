@@ -163,7 +163,7 @@ def solve_largest(
         try:
             found = _interior(K, loss, p, bias, spread, deadline)
             return found if isinstance(found, str) else _meet(K, loss, p, bias, *found)
-        except np.linalg.LinAlgError as error:
+        except (np.linalg.LinAlgError, ZeroDivisionError) as error:
             return f"failed ({error})"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from substrate.arrays import positive
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck
 from substrate.composition.all_rows import AllRows
@@ -276,13 +277,15 @@ class Machine:
         options: Mapping[str, Any],
     ) -> Result:
         self._set(parameters)
+        if time_limit is not None:
+            time_limit = positive(time_limit, "time_limit")
         self._trials.begin()
         self._row_solution = None
         earlier: tuple[Attempt, ...] = ()
         if self._row_method is not None and not options and (solver is None or str(solver).upper() == ROWS):
             start = time.perf_counter()
             attempt = self._solve_by_rows(verbose, time_limit)
-            if attempt is not None and (attempt.accepted or solver is not None):
+            if attempt is not None and (attempt.accepted or attempt.out_of_time or solver is not None):
                 return self._row_result(attempt)
             earlier, self._row_solution = () if attempt is None else (attempt,), None
             if time_limit is not None and attempt is not None:
@@ -388,7 +391,8 @@ class Machine:
         solution, method = self._row_solution, self._row_method
         self._record = SolverRecord((attempt,))
         if solution is None or method is None:
-            error = SolverError(f"no solver returned a point ({attempt}); leave solver= out to try the others")
+            advice = "allow a longer time_limit" if attempt.out_of_time else "leave solver= out to try the others"
+            error = SolverError(f"no solver returned a point ({attempt}); {advice}")
             error.attempts = (attempt,)
             raise error
         if not attempt.accepted:

@@ -140,6 +140,8 @@ def interior_point(program: ConeProgram, accuracy: float) -> tuple[Array, Array]
 #: Accuracies at which an interior point is stopped: central enough to bound slacks, near enough to bound distances.
 _CENTRAL = (1e-4, 1e-6, 1e-8)
 _MARGIN = 0.9
+#: Share of the radius below which the rounding of a least solution does not matter.
+_LITTLE = 1e-3
 
 
 def within_radius(program: ConeProgram, x: Array, radius: Array, ties: CoordinateBounds) -> bool:
@@ -175,12 +177,17 @@ def _prove(
     distance = a + math.sqrt(a * a + 2.0 * gap)
     reach = np.maximum(slacks, (gap + 0.5 * a * a) / weights)
     lost = False
-    for kept, moves in _moves(program, distance, reach):
+    before = len(program.moves)
+    for number, (kept, moves) in enumerate(_moves(program, distance, reach)):
         if (moves.largest(distance, reach, radius) <= _MARGIN * radius).all():
             program.moves[:] = [kept]
             return True
         # E is the rounding of the matrices, which another centre hardly changes
-        lost = bool((moves.remainder @ radius > _MARGIN * radius).any())
+        rounding = moves.remainder @ radius
+        lost = bool((rounding > _MARGIN * radius).any())
+        # where it is small, a decomposition would find the same least solution again
+        if number >= before and (rounding <= _LITTLE * radius).all():
+            break
     return False if lost else None
 
 

@@ -73,9 +73,12 @@ class RowCheck:
         norm = self.p * float(a @ (f - b))
         costs = self.losses.values(f)
         objective = norm + self.losses.constant + float(costs.sum())
-        # a number is measured by the terms that it is the sum of, and by what the constant machine costs
-        trivial = self.losses.values(np.full(f.size, float(np.mean(self.substrate.y)) if self.substrate.bias else 0.0))
-        scale = abs(norm) + float(np.abs(costs).sum()) + float(np.abs(trivial).sum())
+        # a gap is measured by the terms that it is the difference of, by what the constant machine costs, and, where
+        # all that vanishes, by a millionth of what a change of the size of the targets costs
+        y = self.substrate.y
+        level, unit = float(np.mean(y)) if self.substrate.bias else 0.0, float(np.abs(y).max()) or 1.0
+        constant, moved = (np.abs(self.losses.values(np.full(f.size, at))).sum() for at in (level, level + unit))
+        scale = abs(norm) + float(np.abs(costs).sum()) + float(constant) + 1e-6 * float(moved)
         before = f"{label}: " if label else ""
         product = self.substrate.gram.product(a) + b
         size = float(np.linalg.norm(self.substrate.y) + np.linalg.norm(f))

@@ -196,7 +196,7 @@ def solve_rows(
             if losses.has_kinks:
                 return _by_multipliers(rows, spread, deadline, start)
             g = _minimise(rows, _Envelope(losses, 0.0, np.zeros(losses.n)), _INNER, deadline)
-        except np.linalg.LinAlgError as error:
+        except (np.linalg.LinAlgError, ZeroDivisionError) as error:
             return f"failed ({error})"
     return _point(rows, g) if isinstance(g, np.ndarray) else g
 

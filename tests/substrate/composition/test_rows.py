@@ -1,16 +1,19 @@
 """Machines whose losses are sums over rows: what is read from cvxpy, the bound, and the solution against a solver's."""
 
+import warnings
 from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
 
 from substrate import Machine, Substrate
 from substrate.composition.largest_loss import read_largest_loss
 from substrate.composition.row_losses import read_row_losses
-from substrate.kernels import RBF, Linear
+from substrate.errors import DeclarationError, SolverError
+from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -249,3 +252,80 @@ def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
     assert np.isinf(loss.young_gaps(values, radius, 100.0 * loss.factor * u).sum())
     balanced, remainder, _ = loss.balance(loss.factor * u, True)
     assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
+
+
+@pytest.mark.parametrize("name", ["squared", "tube", "huber", "hinge"])
+@pytest.mark.parametrize("y", [0.0, 7.0])
+def test_constant_targets(name, y):
+    """Where everything vanishes at the optimum there is still a certificate."""
+    C = cp.Parameter(nonneg=True, name="C")
+    s = Substrate(RBF(1.0), X, np.full(N, y))
+    loss = {
+        "squared": cp.sum_squares,
+        "tube": lambda e: cp.sum(cp.pos(cp.abs(e) - 0.1)),
+        "hinge": lambda e: cp.sum(cp.pos(e)),
+    }
+    cost = loss.get(name, lambda e: cp.sum(cp.huber(e, 0.3)))(s.e)
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cost)
+    result = machine.solve(C=1.0)
+    assert result.certificate.holds
+    assert_allclose(result.f - result.f.mean(), 0.0, atol=1e-6)
+
+
+def test_a_time_limit_that_is_over_ends_it():
+    machine = machine_of("tube")
+    with pytest.raises(SolverError, match=r"ROWS: time limit 1e-09 s.*allow a longer time_limit"):
+        machine.solve(time_limit=1e-9)
+    with pytest.raises(DeclarationError, match="time_limit"):
+        machine.solve(time_limit=-1.0)
+    assert machine.solve(time_limit=60.0).certificate.holds
+
+
+def random_machine(seed):
+    """A machine of random rows, kernel, loss, weight and unit, with equal rows and offsets among them."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 30))
+    rows = rng.standard_normal((n, int(rng.integers(1, 4)))) * 10 ** rng.uniform(-1, 1)
+    if rng.random() < 0.2:
+        rows[n // 2 :] = rows[: n - n // 2]
+    y = np.sin(rows[:, 0]) + 0.3 * rng.standard_normal(n)
+    labels, counts = np.where(np.median(y) < y, 1.0, -1.0), rng.poisson(2.0, n).astype(float)
+    unit = 10 ** rng.uniform(-4, 6) if rng.random() < 0.4 else 1.0
+    y = unit * (y + (rng.random() < 0.3) * 10 ** rng.uniform(0, 4))
+    kernels = [RBF(10 ** rng.uniform(-1, 1)), Linear(), Polynomial(2), Matern(1.0, 1.5), Laplacian(1.0)]
+    kind, width = rng.integers(10), 0.1 * np.ptp(y)
+    target = labels if kind in (5, 6, 7) else counts if kind == 8 else y
+    s = Substrate(kernels[rng.integers(5)], rows, target, bias=bool(rng.random() < 0.8))
+    f = s.f()
+    e = target - f
+    loss = [
+        lambda: cp.sum_squares(e),
+        lambda: cp.norm1(e),
+        lambda: cp.sum(cp.maximum(0.9 * e, -0.1 * e)),
+        lambda: cp.sum(cp.pos(cp.abs(e) - width)),
+        lambda: cp.sum(cp.huber(e, 2.0 * width)),
+        lambda: cp.sum(cp.pos(1.0 - cp.multiply(labels, f))),
+        lambda: cp.sum_squares(cp.pos(1.0 - cp.multiply(labels, f))),
+        lambda: cp.sum(cp.logistic(-cp.multiply(labels, f))),
+        lambda: cp.sum(cp.exp(f) - cp.multiply(counts, f)),
+        lambda: cp.norm_inf(e),
+    ][kind]()
+    return Machine(s, minimize=0.5 * s.squared_norm + 10 ** rng.uniform(-3, 3) * loss)
+
+
+@pytest.mark.parametrize("seed", first(8, range(150)))
+def test_random_machines_hold_and_no_solver_contradicts_them(seed):
+    machine = random_machine(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = machine.solve()
+        peer = machine.solve("CLARABEL")
+    assert result.certificate.holds, str(result.certificate)
+    if not peer.certificate.holds:
+        return
+    difference = result.f - peer.f
+    if any("about their mean" in r.certificate.promise for r in (result, peer)):
+        difference = difference - difference.mean()
+    assert np.sqrt(np.mean(difference**2)) <= result.certificate.accuracy + peer.certificate.accuracy
+    size = float(np.abs(machine.substrates[0].y).max())
+    assert_allclose(result.objective, peer.objective, rtol=1e-4, atol=1e-9 * size)
