@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "DISTRIBUTION",
+    "Everywhere",
     "Fusion",
     "JointFusion",
     "KernelFusion",
@@ -35,7 +36,7 @@ DISTRIBUTION = "lssvm-substrate"
 
 def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
-    if name in ("LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
+    if name in ("Everywhere", "LinearOperator", "LinearPart", "Machine", "Result", "Substrate"):
         from substrate import composition
 
         return getattr(composition, name)

@@ -5,10 +5,11 @@ convex problem, chooses well-conditioned coordinates for it, solves it, and read
 solution.
 """
 
+from substrate.composition.everywhere import Everywhere
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.machine import Machine
 from substrate.composition.result import Result
 from substrate.composition.terms import LinearPart
 
-__all__ = ["LinearOperator", "LinearPart", "Machine", "Result", "Substrate"]
+__all__ = ["Everywhere", "LinearOperator", "LinearPart", "Machine", "Result", "Substrate"]

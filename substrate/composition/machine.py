@@ -16,11 +16,12 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.certificates import Certificate, Row
-from substrate.composition.accuracy import AnswerCheck
+from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.equilibration import EquilibratedProblem
+from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.further_points import READ
 from substrate.composition.identities import give_new_identities
 from substrate.composition.independent_equalities import IndependentEqualities
@@ -28,6 +29,7 @@ from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at,
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lift
 from substrate.composition.outputs import declared_outputs, labels_of
+from substrate.composition.place_holders import Standing
 from substrate.composition.refusals import (
     refuse_broadcast,
     refuse_incomplete,
@@ -36,7 +38,9 @@ from substrate.composition.refusals import (
 )
 from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
+from substrate.composition.shaped_machine import Shapes
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
+from substrate.composition.span import penalises
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solvers import SolverRecord, solve_problem, tolerance_of
@@ -126,7 +130,7 @@ class Machine:
     minimize
         A convex cvxpy expression of the substrates' expressions, of parameters and of further variables.
     subject_to
-        Convex cvxpy constraints.
+        Convex cvxpy constraints; and shapes that hold at all points of a box, see :class:`~substrate.Everywhere`.
     predict
         What ``predict`` of the result returns: a substrate; a sum, ``s1 + s2`` or ``s + LinearPart(w, columns)``; or a
         dict of those, for outputs by name. A machine of one substrate needs none; one of several whose substrates all
@@ -135,7 +139,8 @@ class Machine:
     Attributes
     ----------
     problem : cvxpy.Problem
-        The problem that is solved: the place-holders replaced by well-conditioned coordinates.
+        The problem that is solved: the place-holders replaced by well-conditioned coordinates. With a shape that holds
+        everywhere, the problem without it.
     outputs : Outputs
         What is predicted, as the terms of each output.
     """
@@ -152,7 +157,8 @@ class Machine:
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
-        self._given = [subject_to] if isinstance(subject_to, cp.Constraint) else list(subject_to)
+        given = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
+        shapes, self._given = split_shapes(given)
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
@@ -169,6 +175,46 @@ class Machine:
             )
             objective, self._given = plain[0], [*plain[1:], *self._restricted.constraints]
         self._prepare(objective)
+        self._shape_parts = (shapes, minimize, predict)
+        self._shapes = self._with_shapes(*self._shape_parts)
+
+    def _with_shapes(self, shapes: list[ShapeConstraint], minimize: Any, predict: Any) -> Shapes | None:
+        """The shapes that hold everywhere, refused here where they cannot be proved."""
+        if not shapes:
+            return None
+        for s in (s for shape in shapes for s in shape.substrates):
+            if not any(s is known for known in self.substrates):
+                raise DeclarationError("a shape is of a substrate that the machine was not given")
+            if not penalises(s, {h.role for h in s.holders() if id(h.leaf) in {id(v) for v in minimize.variables()}}):
+                raise DeclarationError(
+                    "a shape that holds everywhere needs the norm of w in the objective, as 0.5 * s.squared_norm: what "
+                    "is proved between points follows from it"
+                )
+
+        def build(more: list[Any]) -> Machine:
+            return Machine(*self.substrates, minimize=minimize, subject_to=[*self._declared, *more], predict=predict)
+
+        return Shapes(shapes, build)
+
+    def optimal_value(self) -> "OptimalValue | str":
+        """What is known of the optimal value at the latest solution, or why nothing is."""
+        return self._answer.optimal_value()
+
+    def own_variables(self) -> list[Any]:
+        """The variables of the user's own in objective and constraints."""
+        leaves = [v for part in (self._objective, *self._given) for v in part.variables()]
+        return [v for v in dict.fromkeys(leaves) if not isinstance(v, Standing)]
+
+    def value_at(self, expansions: Iterable[Any], own: list[Any]) -> float:
+        """Give place-holders and own variables the values of a solution, and return the objective there."""
+        total = 0.0
+        for expansion in expansions:
+            expansion.substrate.remember(expansion.value_of)
+            total += 0.5 * expansion.substrate.ridge * expansion.squared_norm
+        for variable, value in zip(self.own_variables(), own, strict=True):
+            variable.save_value(value)
+        self._restricted.write_back()
+        return total + float(self._objective.value)
 
     def _prepare(self, objective: Any) -> None:
         #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
@@ -176,19 +222,24 @@ class Machine:
         self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
+        self._shaped: Result | None = None
         self._compile(objective)
 
     def __getstate__(self) -> dict[str, Any]:
         """The declaration; what was compiled and solved is made anew where it is read."""
-        names = ("substrates", "outputs", "_labels", "_given", "_objective", "_declared", "_restricted")
+        names = ("substrates", "outputs", "_labels", "_given", "_objective", "_declared", "_restricted", "_shape_parts")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({"_declared": state["_given"], "_restricted": RestrictedVariables((), ())} | state)
         own = [variable for pair in self._restricted.pairs for variable in pair]
         parts = [self._objective, *self._given, *self._declared, *own]
+        self.__dict__.setdefault("_shape_parts", ([], self._objective, None))
+        if self._shape_parts[0]:
+            parts.append(self._shape_parts[1])
         give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
         self._prepare(self._objective)
+        self._shapes = self._with_shapes(*self._shape_parts)
 
     def solve(
         self, solver: str | None = None, *, verbose: bool = False, time_limit: float | None = None, **parameters: Any
@@ -199,7 +250,11 @@ class Machine:
         threads may call it: they wait for each other.
         """
         with self.lock:
-            return self._solve(solver, verbose, time_limit, parameters)
+            if self._shapes is None:
+                return self._solve(solver, verbose, time_limit, parameters)
+            self._set(parameters)
+            self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
+            return self._shaped
 
     def _solve(
         self, solver: str | None, verbose: bool, time_limit: float | None, parameters: Mapping[str, Any]
@@ -246,7 +301,7 @@ class Machine:
     def certificate(self) -> Certificate:
         """The report on the present values of the problem's variables."""
         with self.lock:
-            return self._certificate()
+            return self._certificate() if self._shaped is None else self._shaped.certificate
 
     def _certificate(self) -> Certificate:
         if any(variable.value is None for variable in self.problem.variables()):
