@@ -225,7 +225,7 @@ class ShapeConstraint:
         negated = all(term.factor < 0.0 for term in self.terms)
         parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
         left = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
-        return f"{left} <= {-self.bound:g}" if negated else f"{left} >= {self.bound:g}"
+        return f"{left} <= {0.0 - self.bound:g}" if negated else f"{left} >= {self.bound:g}"
 
 
 def _describe(term: ShapeTerm, sign: float) -> str:

@@ -534,11 +534,11 @@ class _Loop:
         for report in reports:
             rows.append(
                 Row(
-                    name=f"holds everywhere: {report.description} + {max(report.slack, 0.0):.1e}",
+                    name=f"holds everywhere: {report.description}",
                     value=max(-report.slack, 0.0) if math.isfinite(report.slack) else math.inf,
                     scale=report.scale,
                     tolerance=0.0,
-                    formula=f"violation proved over the box, {report.cells} cells",
+                    formula=f"violation, proved over the box; slack {report.slack:.1e}, {report.cells} cells",
                 )
             )
         about = "" if isinstance(solved.optimal, str) or solved.optimal.everywhere else ", in the kept directions"
