@@ -55,13 +55,21 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.search.best_first import BestFirst, Limits
 
-__all__ = ["BoundShape", "ExpandedFunction", "ExpansionTerm", "Proof", "ShapePlan", "square_rounding"]
+__all__ = [
+    "BoundShape",
+    "ExpandedFunction",
+    "ExpansionTerm",
+    "Proof",
+    "ShapePlan",
+    "inner_product_sum",
+    "square_rounding",
+]
 
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
 #: Cells of one search, and entries of a matrix of kernel values that is made at once.
 _BUDGET, _ENTRIES = 300_000, 4_000_000
-_ROUGH_BUDGET = 20_000
+_ROUGH_BUDGET = {0: 20_000, 1: 60_000}
 #: Cells of a first cover and points of a grid, per column, by the number of columns.
 _COVER = {0: 1, 1: 64, 2: 12, 3: 6}
 _GRID = {0: 1, 1: 257, 2: 33, 3: 13}
@@ -318,8 +326,8 @@ def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
     return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
 
 
-def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
-    """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
+def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
+    """Return a'Ka of an expansion, as it is computed."""
     square = 0.0
     for i, left in enumerate(terms):
         for j, right in enumerate(terms[: i + 1]):
@@ -330,6 +338,12 @@ def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, flo
                     kernel, left.operator or VALUE, left.points, right.operator or VALUE, right.points
                 )
             square += (1.0 if i == j else 2.0) * float(left.coefficients @ (G @ right.coefficients))
+    return square
+
+
+def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
+    """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
+    square = inner_product_sum(kernel, terms)
     sizes, loss, _ = _sizes_of(kernel, terms)
     # what the readings of the terms lose is in the rounding of each later value, too
     return at_most(math.sqrt(max(square, 0.0) + square_rounding(kernel, terms))), sizes, loss
@@ -680,8 +694,8 @@ class _Cells:
     limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
-        # a bound of the order of the root of h gains little by more cells
-        self.limits = Limits(_BUDGET if self.shape.group.order > 0 else _ROUGH_BUDGET, self.time_limit)
+        # a bound of a low order gains little by more cells
+        self.limits = Limits(_ROUGH_BUDGET.get(self.shape.group.order, _BUDGET), self.time_limit)
 
     def target(self) -> float:
         """The smallest value found less the gap; where that is above the level, the level is enough."""

@@ -47,18 +47,18 @@ from substrate.composition.shape_oracle import (
 )
 from substrate.errors import SolverError
 
-__all__ = ["ShapeReport", "ShapedResult", "Shapes", "expanded_function"]
+__all__ = ["BRACKET", "ShapeReport", "ShapedResult", "Shapes", "expanded_function"]
 
 #: Rounds of points, and new points of a round for each shape.
 _ROUNDS, _NEW = 30, 24
 #: Relative width of the bracket that ends the rounds, and the one that a certificate asks for.
-_ENOUGH, _BRACKET = 1e-5, 1e-4
+_ENOUGH, BRACKET = 1e-5, 1e-4
 #: Violations at points, in units of the shape's size, below which none are added.
 _SMALL, _SMALLEST, _ROUGH = 1e-5, 1e-8, 1e-3
 #: Margins of a strictly feasible machine, in units of the shape's size, and how often one is made smaller.
 _MARGIN, _SHRINK, _RAISE, _MARGINS = 0.05, 0.2, 4.0, 5
 #: Share of the value that is spent on a slack beyond what feasibility needs.
-_SPENT = 1e-7
+_SPENT, _SPENT_ROUGH = 1e-6, 2e-5
 #: Rounds in which a strictly feasible machine is given further points.
 _MARGIN_ROUNDS = 8
 #: The first gap of a proof, in units of the shape's size, and cells up to which a smaller one is asked for.
@@ -84,12 +84,13 @@ class ShapedResult(Result):
 
     ``objective`` is the value v of the returned machine, and ``lower_bound`` is at most the optimal value of the
     problem with all points of the box. ``shapes`` says what was proved of each shape; ``points`` are those at which
-    the constraints were imposed.
+    the constraints were imposed, and ``multipliers`` those of the shapes there.
     """
 
     lower_bound: float = -math.inf
     shapes: tuple[ShapeReport, ...] = ()
     points: tuple[Array, ...] = ()
+    multipliers: tuple["ShapeMultipliers", ...] = ()
     _told: list[bool] = field(default_factory=list, compare=False, repr=False)
 
     def predict(self, X: Any) -> Any:
@@ -152,12 +153,16 @@ class _Cuts:
         if self.directions.size:
             self.directions = self.directions[which]
 
+    def placed(self) -> tuple[Array, Array]:
+        """The points and directions that the machine is given."""
+        if len(self.points) != 1:
+            return self.points, self.directions
+        # a single value is no vector, of which the check knows how it enters
+        return np.vstack([self.points, self.plan.box.mean(axis=1)]), np.repeat(self.directions, 2, axis=0)
+
     def constraint(self, margin: float) -> Any:
         """The shape at the points, with a margin."""
-        c, points, directions = self.plan.constraint, self.points, self.directions
-        if len(points) == 1:  # a single value is no vector, of which the check knows how it enters
-            points = np.vstack([points, self.plan.box.mean(axis=1)])
-            directions = np.repeat(directions, 2, axis=0)
+        c, (points, directions) = self.plan.constraint, self.placed()
         if c.hessian:
             s, total = c.terms[0].substrate, 0.0
             for i, a in enumerate(c.hessian):
@@ -180,6 +185,23 @@ class _Cuts:
         return total >= c.bound + margin
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeMultipliers:
+    """The multipliers of one shape: points, directions where it is of a Hessian, and numbers that are not negative."""
+
+    points: Array
+    directions: Array
+    values: Array
+
+    def mix(self, other: "ShapeMultipliers", share: float) -> "ShapeMultipliers":
+        """Return those of a mixture."""
+        return ShapeMultipliers(
+            np.vstack([self.points, other.points]),
+            np.vstack([self.directions, other.directions]),
+            np.concatenate([(1.0 - share) * self.values, share * other.values]),
+        )
+
+
 @dataclass(slots=True, eq=False)
 class _Solved:
     """A machine with constraints at points: its functions and the values of variables of the user's own."""
@@ -188,7 +210,7 @@ class _Solved:
     functions: list[ExpandedFunction]
     own: list[Any]
     optimal: OptimalValue | str
-    multipliers: list[Array]
+    multipliers: list["ShapeMultipliers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +233,7 @@ class _Mixture:
     reports: tuple[ShapeReport, ...]
     reason: str
     points: tuple[Array, ...]
+    multipliers: tuple[ShapeMultipliers, ...]
 
     @property
     def holds(self) -> bool:
@@ -295,22 +318,22 @@ class _Loop:
             found = latest if found is None or latest.is_better(found) else found
             if found.width <= _ENOUGH or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
-            self.cells_allowed = _CHEAP if found.width <= _BRACKET else _EXPENSIVE
+            self.cells_allowed = _CHEAP if found.width <= BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
             new = sum(
                 self.cuts[k].add([p.point], bound[k])
                 for k, p in enumerate(proofs)
                 if self._violation(k, p.found) > self._accepted(k)
             )
-            if not new and (self.small <= _SMALLEST or any(p.stop for p in proofs)):
+            if any(p.stop for p in proofs) or (not new and self.small <= _SMALLEST):
                 break
             self.small = max(0.2 * self.small, _SMALLEST)
         assert found is not None
         return self._finish(found)
 
     def _accepted(self, k: int) -> float:
-        rough = any(group.order < 1 for group in self.shapes.plans[k].groups)
-        return max(self.small, _ROUGH if rough else 0.0) * self.scales[k]
+        order = min((group.order for group in self.shapes.plans[k].groups), default=2)
+        return max(self.small, {0: _ROUGH, 1: 0.1 * _ROUGH}.get(order, 0.0)) * self.scales[k]
 
     def _violation(self, k: int, value: float) -> float:
         return self.shapes.plans[k].constraint.bound - value
@@ -332,8 +355,8 @@ class _Loop:
 
     def _drop(self, solved: _Solved) -> None:
         """Leave out points of earlier rounds whose multipliers were zero, where there are many."""
-        for cuts, multipliers in zip(self.cuts, solved.multipliers, strict=True):
-            old = multipliers.size
+        for cuts, carried in zip(self.cuts, solved.multipliers, strict=True):
+            multipliers, old = carried.values, carried.values.size
             if old > 4 * _NEW:
                 inactive = multipliers <= 1e-9 * max(float(multipliers.max(initial=0.0)), 1e-300)
                 keep = np.ones(cuts.points.shape[0], dtype=bool)
@@ -357,10 +380,12 @@ class _Loop:
         constraints = [cuts.constraint(margin) if cuts.points.size else None for cuts, margin in pairs]
         machine = self.shapes._build([c for c in constraints if c is not None])
         result = machine.solve(self.solver, verbose=self.verbose, time_limit=self.clock.for_solver())
-        multipliers = [
-            np.zeros(0) if c is None else np.abs(np.atleast_1d(np.asarray(c.dual_value, dtype=np.float64)))
-            for c in constraints
-        ]
+        multipliers = []
+        for cuts, c in zip(self.cuts, constraints, strict=True):
+            points, directions = cuts.placed()
+            values = np.zeros(0) if c is None else np.maximum(np.atleast_1d(np.asarray(c.dual_value, float)), 0.0)
+            along = directions if len(directions) == len(points) else np.zeros_like(points)
+            multipliers.append(ShapeMultipliers(points[: values.size], along[: values.size], values))
         own = [np.array(v.value, dtype=np.float64) for v in self._own_variables()]
         return _Solved(
             result=result,
@@ -439,13 +464,15 @@ class _Loop:
         violations = [max(self._violation(k, proof.lower), 0.0) for k, proof in enumerate(proofs)]
         lower = -math.inf if isinstance(solved.optimal, str) else solved.optimal.lower
         slacks = [-self._violation(k, proof.lower) for k, proof in enumerate(proofs)]
-        functions, own = solved.functions, solved.own
+        functions, own, multipliers = solved.functions, solved.own, solved.multipliers
         reason = feasible if isinstance(feasible, str) and any(v > 0.0 for v in violations) else ""
         if any(v > 0.0 for v in violations) and feasible is not None and not isinstance(feasible, str):
             other, deltas = feasible
             share = self._share(solved, other, violations, deltas)
             functions = [f.mix(g, share) for f, g in zip(solved.functions, other.functions, strict=True)]
             own = [(1.0 - share) * a + share * b for a, b in zip(solved.own, other.own, strict=True)]
+            pairs = zip(solved.multipliers, other.multipliers, strict=True)
+            multipliers = [first.mix(second, share) for first, second in pairs]
             slacks = [
                 self._mixed_slack(k, functions, proof.lower, delta, share)
                 for k, (proof, delta) in enumerate(zip(proofs, deltas, strict=True))
@@ -474,6 +501,7 @@ class _Loop:
             reports=reports,
             reason=reason,
             points=points,
+            multipliers=tuple(multipliers),
         )
 
     def _finish(self, found: "_Mixture") -> ShapedResult:
@@ -488,6 +516,7 @@ class _Loop:
             lower_bound=found.lower,
             shapes=found.reports,
             points=found.points,
+            multipliers=found.multipliers,
         )
 
     def _share(self, solved: _Solved, other: _Solved, violations: list[float], deltas: list[float]) -> float:
@@ -497,7 +526,9 @@ class _Loop:
             wanted = 1.1 * violation + 1e-9 * scale
             needed = max(needed, wanted / (wanted + delta))
         rise = other.result.objective - solved.result.objective
-        spare = _SPENT * abs(solved.result.objective) / rise if rise > 0.0 else needed
+        rough = any(group.order < 2 for plan in self.shapes.plans for group in plan.groups)
+        spent = (_SPENT_ROUGH if rough else _SPENT) * abs(solved.result.objective)
+        spare = spent / rise if rise > 0.0 else needed
         return min(max(needed, min(spare, 0.01)), 1.0)
 
     def _mixed_slack(
@@ -530,7 +561,7 @@ class _Loop:
         if isinstance(solved.optimal, str):
             facts.append((NO_BOUND, solved.optimal))
         else:
-            rows.append(solved.optimal.accuracy(excess, math.sqrt(2.0 * _BRACKET)))
+            rows.append(solved.optimal.accuracy(excess, math.sqrt(2.0 * BRACKET)))
         for report in reports:
             rows.append(
                 Row(
@@ -549,7 +580,7 @@ class _Loop:
                 name="distance from the optimum over all functions",
                 value=excess if math.isfinite(lower) else math.inf,
                 scale=abs(value),
-                tolerance=_BRACKET,
+                tolerance=BRACKET,
                 formula=f"v - p: {lower:.8g} <= optimal value <= {value:.8g}{about}",
             )
         )
