@@ -196,6 +196,15 @@ class Machine:
 
         return Shapes(shapes, build)
 
+    def refuse_shapes(self, what: str) -> None:
+        """Raise where a shape holds everywhere, which the caller would leave out."""
+        if self._shapes is not None:
+            raise DeclarationError(
+                f"{what} follows a machine with finitely many constraints over its parameter, and a shape that holds "
+                "everywhere has other ones at every value; give points in place of everywhere, or choose by folds of "
+                "machines that are solved one by one"
+            )
+
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest solution, or why nothing is."""
         return self._answer.optimal_value()

@@ -23,6 +23,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -56,10 +57,12 @@ class ShapeParameters:
     convex: Mapping[int, int]
     jointly: int
     bounds: tuple[float | None, float | None]
+    names: tuple[str, ...] = ()
 
     def constraints(self, s: Substrate, box: Array) -> list[ShapeConstraint]:
         """The constraints on a substrate."""
         everywhere = Everywhere(box)
+        s.column_names = self.names
         found: list[Any] = []
         for orders, signs in ((1, self.monotone), (2, self.convex)):
             for column, sign in signs.items():
@@ -125,7 +128,7 @@ class ShapedExpansion:
         coefficients = np.append(self.coefficients, np.zeros(len(more)))
         return ShapedExpansion(points, every, coefficients, np.array(list(total.values())))
 
-    def kinds(self) -> list[tuple[dict[int, int], Array]]:
+    def kinds(self) -> list[tuple[dict[int, int], NDArray[np.intp]]]:
         """The orders by column of every kind of derivative, and the numbers of its terms."""
         different, which = np.unique(self.orders, axis=0, return_inverse=True)
         which = np.ravel(which)

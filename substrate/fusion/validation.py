@@ -211,6 +211,7 @@ def _built(build: Callable[..., Any], X: Any, y: Any, weights: Array | None) -> 
     machine = build(X, y) if weights is None else build(X, y, weights)
     if not isinstance(machine, Machine):
         raise DeclarationError(f"the function must return a Machine, received {machine!r}")
+    machine.refuse_shapes("fuse")
     return machine
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from substrate.kernels.derivatives import checked_column
 from substrate.namespaces import is_device_array, to_numpy
 
 if TYPE_CHECKING:
-    from substrate.composition.shaped_least_squares import ShapedExpansion, ShapedLeastSquares, ShapeParameters
     from substrate.proof import Proof
 
 __all__ = [
@@ -37,12 +36,13 @@ __all__ = [
     "has_shape",
     "read_shapes",
     "recall_shaped",
+    "refuse_chosen",
     "refuse_closed_form",
 ]
 
 _Estimator = TypeVar("_Estimator")
 #: Facts of the composed machine that the certificate of the estimator repeats.
-_FACTS = ("solver", "box of the shapes", "points of the shapes", "no machine that holds everywhere")
+_FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
 
 
 def has_shape(model: Any) -> bool:
@@ -50,17 +50,26 @@ def has_shape(model: Any) -> bool:
     return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
 
 
+def refuse_chosen(model: Any) -> None:
+    """Refuse a shape where gamma is chosen by closed forms of the machine without one."""
+    if has_shape(model):
+        raise DeclarationError(
+            f"{type(model).__name__} chooses gamma by the spectrum of the machine without a shape; with monotone, "
+            "convex or bounds choose it by folds: GridSearchCV(LSSVMRegressor(..., monotone=...), {'gamma': [...]}, cv=5)"
+        )
+
+
 def refuse_closed_form(model: Any, what: str) -> None:
     """Refuse what is a closed form of the machine without a shape."""
     if hasattr(model, "shape_points_"):
         raise DeclarationError(
-            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows and "
-            "call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use cross_val_predict; "
-            "gamma is chosen by folds, substrate.fuse or GridSearchCV"
+            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
+            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
+            "cross_val_predict; for gamma use GridSearchCV"
         )
 
 
-def read_shapes(model: Any, n_features: int) -> "ShapeParameters":
+def read_shapes(model: Any, n_features: int) -> Any:
     """Return the shapes by column number, checked."""
     from substrate.composition.shaped_least_squares import ShapeParameters
 
@@ -91,7 +100,13 @@ def read_shapes(model: Any, n_features: int) -> "ShapeParameters":
         convex, jointly = None, 1
     elif convex is not None and not isinstance(convex, Mapping):
         convex = dict.fromkeys(np.atleast_1d(np.asarray(convex, dtype=object)).tolist(), 1)
-    return ShapeParameters(signs(model.monotone, "monotone"), signs(convex, "convex"), jointly, _ends(model.bounds))
+    return ShapeParameters(
+        monotone=signs(model.monotone, "monotone"),
+        convex=signs(convex, "convex"),
+        jointly=jointly,
+        bounds=_ends(model.bounds),
+        names=tuple(names),
+    )
 
 
 def _ends(bounds: Any) -> tuple[float | None, float | None]:
@@ -134,6 +149,7 @@ def fit_with_shape(
     estimator.bias_, estimator.support_values_ = b, a
     stored = _stored(estimator, X, y, gamma, v, shapes)
     facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
+    facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
     certificate = Certificate(estimator._title, stored.rows(), facts)
     del estimator.support_values_  # set last, when nothing can fail any more
     estimator.solver_, estimator.ridge_, estimator.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
@@ -168,7 +184,7 @@ def _in_units(
     return lower, upper
 
 
-def _further(model: Any) -> "ShapedExpansion":
+def _further(model: Any) -> Any:
     from substrate.composition.shaped_least_squares import ShapedExpansion
 
     return ShapedExpansion(
@@ -176,9 +192,7 @@ def _further(model: Any) -> "ShapedExpansion":
     )
 
 
-def _stored(
-    model: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: "ShapeParameters"
-) -> "ShapedLeastSquares":
+def _stored(model: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:
     from substrate.composition.shaped_least_squares import ShapedLeastSquares
 
     return ShapedLeastSquares(
@@ -214,17 +228,18 @@ def evaluate_further(model: Any, X: Any, values: Array) -> Array:
 class StoredShaped:
     """The machine as a model stores it."""
 
-    machine: "ShapedLeastSquares"
+    machine: Any
 
     def certify(self) -> Added:
         """Recompute the bracket and the proofs."""
         return self.machine.rows(), ()
 
     def prove(self) -> "Proof":
-        """Prove the bracket and the shapes in ball arithmetic."""
-        from substrate.proof.shapes import prove_shaped
-
-        return prove_shaped(self.machine)
+        """Refuse: the bracket and the shapes are not proved in ball arithmetic."""
+        raise DeclarationError(
+            "a machine with a shape has no proof in ball arithmetic; its certificate, and certify(X, y), count all "
+            "rounding in double precision"
+        )
 
 
 def recall_shaped(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
@@ -240,9 +255,7 @@ def check_shape(model: Any) -> None:
     if not hasattr(model, "shape_points_"):
         return
     m, d = model.shape_points_.shape
-    names: tuple[Literal["shape_coefficients_", "shape_multipliers_"], ...]
-    names = ("shape_coefficients_", "shape_multipliers_")
-    shapes = {name: getattr(model, name, np.zeros(0)).shape for name in names}
+    shapes = {name: getattr(model, name).shape for name in ("shape_coefficients_", "shape_multipliers_")}
     if model.shape_orders_.shape != (m, d) or set(shapes.values()) != {(m,)} or model.shape_box_.shape != (d, 2):
         raise DataError(
             f"the terms of the shape have shapes {shapes}, which do not belong to {m} points of {d} columns"

@@ -166,7 +166,6 @@ def test_the_lower_bound_is_below_the_function_in_extended_precision(kernel, ord
     def exact(x, z):
         return mpmath.diff(lambda t: _formula(kernel, t, z), x, order) if order else _formula(kernel, x, z)
 
-    pairs = list(zip(map(float, a), map(float, X[:, 0]), strict=True))
     with mpmath.workdps(50):
         for x in grid[np.argsort(values)[:3], 0]:
             total = sum(
