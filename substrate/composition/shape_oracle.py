@@ -524,13 +524,19 @@ class _Target:
                 term = (np.abs(self.derivative(points, more)) + self.radius(points, more)) * _power(more, moving, half)
                 total -= term
                 sizes += term
-        for more in multi_indices(moving, order):
-            power = _power(more, moving, half)
-            for piece in self.pieces:
-                term = piece.size(more, low, high) * power
-                total -= term
-                sizes += term
+        remainder = self.remainder(low, high, half)
+        total -= remainder
+        sizes += remainder
         return total - relative_rounding(_OPERATIONS) * sizes, value + radius
+
+    def remainder(self, low: Array, high: Array, half: Array) -> Array:
+        """How far the function can be from its Taylor polynomial in cells."""
+        total = np.zeros(half.shape[0])
+        for more in multi_indices(self.group.moving, self.group.order):
+            power = _power(more, self.group.moving, half)
+            for piece in self.pieces:
+                total += piece.size(more, low, high) * power
+        return total
 
     def _curvatures(self, points: Array, half: Array) -> dict[int, Array]:
         """H_cc less what the entries beside it can take away, rounded down."""

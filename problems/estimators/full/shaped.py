@@ -55,7 +55,7 @@ def refuse_chosen(model: Any) -> None:
     if has_shape(model):
         raise DeclarationError(
             f"{type(model).__name__} chooses gamma by the spectrum of the machine without a shape; with monotone, "
-            "convex or bounds choose it by folds: GridSearchCV(LSSVMRegressor(..., monotone=...), {'gamma': [...]}, cv=5)"
+            "convex or bounds choose it by folds: GridSearchCV(LSSVMRegressor(monotone=...), {'gamma': [...]}, cv=5)"
         )
 
 
@@ -221,7 +221,7 @@ def evaluate_further(model: Any, X: Any, values: Array) -> Array:
             UserWarning,
             stacklevel=4,
         )
-    return values + _further(model).values(model.kernel_, points)
+    return np.asarray(values + _further(model).values(model.kernel_, points))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,6 @@
 """Shapes that hold everywhere: proofs against extended precision, brackets against dense grids, and refusals."""
 
+import math
 import pickle
 import warnings
 from itertools import product
@@ -9,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from substrate import Everywhere, Machine, Substrate
+from substrate import Everywhere, LinearOperator, Machine, Substrate
 from substrate.composition.derivative_bounds import bound_derivative, bound_difference
 from substrate.composition.shape_oracle import ExpandedFunction, ExpansionTerm, ShapePlan
 from substrate.composition.shaped_machine import expanded_function
@@ -187,6 +188,28 @@ def _formula(kernel, x, z):
         return x * z
     left, right = (_formula(side, x, z) for side in (kernel.left, kernel.right))
     return left * right if type(kernel).__name__ == "Product" else left + right
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("sigma", [0.3, 1.0])
+def test_the_remainder_is_attained(order, sigma):
+    """For w the representer of the derivative in it, the remainder of a small cell is nearly its bound."""
+    centre, half = 0.4, 0.05 * sigma
+    s = Substrate(RBF(sigma), np.array([[0.0], [1.0]]), np.zeros(2))
+    shape = s.derivative(EVERYWHERE, {0: order}) >= 0 if order else s.f(EVERYWHERE) >= 0
+    middle = np.array([[centre]])
+    q = ShapePlan.of(shape).groups[0].order
+    term = ExpansionTerm(middle, np.array([2.0]), None, LinearOperator.derivative({0: order + q}))
+    target = ShapePlan.of(shape).bind([ExpandedFunction(s, (term,), 0.0)]).target(0)
+    x = centre + half
+    taylor = sum(target.derivative(middle, {0: k} if k else {})[0] * half**k / math.factorial(k) for k in range(q))
+    remainder = abs(target.values(np.array([[x]]))[0] - taylor)
+    bound = target.remainder(middle - half, middle + half, np.array([[half]]))[0]
+    assert 0.9 * bound <= remainder <= bound
+    cell = (middle - half, middle + half)
+    inside = np.linspace(centre - half, centre + half, 201)[:, None]
+    assert target.bounds(*cell)[0][0] <= target.values(inside).min()
+    assert target.bounds(*cell)[0][0] <= target.values(middle)[0] - 0.99 * bound or taylor != 0.0
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Laplacian(0.7)], ids=repr)
