@@ -181,13 +181,40 @@ def _formula(kernel, x, z):
         return mpmath.exp(-((x - z) ** 2) / mpmath.mpf(kernel.sigma) ** 2)
     if isinstance(kernel, Matern):
         s = mpmath.sqrt(2 * mpmath.mpf(kernel.nu)) * abs(x - z) / mpmath.mpf(kernel.sigma)
-        return (1 + s + (s * s / 3 if kernel.nu == 2.5 else 0)) * mpmath.exp(-s)
+        factor = {1.5: 1 + s, 2.5: 1 + s + s * s / 3, 3.5: 1 + s + 2 * s * s / 5 + s**3 / 15}[kernel.nu]
+        return factor * mpmath.exp(-s)
     if isinstance(kernel, Polynomial):
         return (x * z + mpmath.mpf(kernel.offset)) ** kernel.degree
     if isinstance(kernel, Linear):
         return x * z
     left, right = (_formula(side, x, z) for side in (kernel.left, kernel.right))
     return left * right if type(kernel).__name__ == "Product" else left + right
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), Matern(0.8, nu=3.5), Polynomial(3)], ids=repr)
+def test_the_rounding_of_values_is_counted(kernel):
+    """Values and derivatives of expansions that cancel, at points with an offset, in 50 digits."""
+    rng = np.random.default_rng(7)
+    X = 20.0 + rng.uniform(-1.0, 1.0, (10, 1))
+    a = 1e5 * rng.standard_normal(10)
+    s = Substrate(kernel, X, np.zeros(10))
+    points = 20.0 + rng.uniform(-1.0, 1.0, (4, 1))
+    target = ShapePlan.of(s.f(EVERYWHERE) >= 0).bind([ExpandedFunction(s, (ExpansionTerm(X, a),), 0.0)]).target(0)
+    largest = 0.0
+    for order in range(3):
+        more = {0: order} if order else {}
+        values, radii = target.derivative(points, more), target.radius(points, more)
+        with mpmath.workdps(50):
+            for x, value, radius in zip(points[:, 0], values, radii, strict=True):
+                at = mpmath.mpf(float(x))
+                exact = sum(
+                    mpmath.mpf(float(c))
+                    * mpmath.diff(lambda t, z=z: _formula(kernel, t, mpmath.mpf(float(z))), at, order)
+                    for c, z in zip(a, X[:, 0], strict=True)
+                )
+                assert abs(exact - mpmath.mpf(float(value))) <= radius
+                largest = max(largest, float(abs(exact - mpmath.mpf(float(value)))))
+    assert largest > 0.0
 
 
 @pytest.mark.parametrize("order", [0, 1])
