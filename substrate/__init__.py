@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "DISTRIBUTION",
     "Column",
+    "Everywhere",
     "Fusion",
     "JointFusion",
     "KernelAction",
@@ -41,6 +42,7 @@ def __getattr__(name: str) -> Any:
     # these bring cvxpy, which kernels and closed forms must not pay for
     if name in (
         "Column",
+        "Everywhere",
         "KernelAction",
         "LinearOperator",
         "LinearPart",

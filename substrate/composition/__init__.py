@@ -5,6 +5,7 @@ convex problem, chooses well-conditioned coordinates for it, solves it, and read
 solution.
 """
 
+from substrate.composition.everywhere import Everywhere
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import KernelAction, LinearOperator
 from substrate.composition.machine import Machine
@@ -16,6 +17,7 @@ from substrate.composition.terms import Column, LinearPart
 
 __all__ = [
     "Column",
+    "Everywhere",
     "KernelAction",
     "LinearOperator",
     "LinearPart",

@@ -36,6 +36,7 @@ from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.determined import CoordinateBounds, NormTies, OutputBound, by_conditions, by_loss
+from substrate.composition.dual_value import dual_value
 from substrate.composition.feasible_point import Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
 from substrate.composition.outputs import Outputs
@@ -45,7 +46,7 @@ from substrate.composition.shifted_form import ShiftedForms, shifts_of_definitio
 from substrate.composition.structure import Substituted
 from substrate.composition.whole_space import Gap, gap_of, whole_space
 
-__all__ = ["AnswerCheck", "Reference", "reference"]
+__all__ = ["AnswerCheck", "OptimalValue", "Reference", "reference"]
 
 
 #: The assumed largest distance of a variable from its optimum, in multiples of its size plus the spread of y.
@@ -72,6 +73,8 @@ class Reference:
     #: The solver that the program was compiled for, with its units; empty where its structure was used.
     solver: str = ""
     cost_unit: float = 1.0
+    #: The constant of the objective, which is no part of the program.
+    offset: float = 0.0
 
     def points(self) -> Iterator[tuple[Array, Array]]:
         """Yield points with multipliers, the cheapest first; they are not trusted."""
@@ -126,7 +129,14 @@ def reference(problem: Any, witness: Witness, substituted: Substituted | None = 
     }
     edges = tuple(sorted(form.columns.values()))
     return Reference(
-        program=program, columns=columns, starts=edges, unit=unit, point=point, solver=form.solver, cost_unit=cost_unit
+        program=program,
+        columns=columns,
+        starts=edges,
+        unit=unit,
+        point=point,
+        solver=form.solver,
+        cost_unit=cost_unit,
+        offset=form.offset,
     )
 
 
@@ -157,10 +167,12 @@ def _restrict_to_structure(
         point=point,
         step=step,
         substituted=substituted,
+        offset=witness.form.offset + substituted.constant(structured.structure.program),
     )
 
 
 FORMULA = "||f - f~|| + c sqrt(z's + |r|'R), f~ of a feasible point; with rounding"
+_BY_VALUE = "c sqrt(2 (v - p)), v the value of a feasible machine, p a dual value; with rounding"
 _RADIUS = "radius of the check"
 _PROVED = (
     "the optimum is within 1000 times (size + spread of y) of the point of the check, variable by variable; proved"
@@ -239,6 +251,40 @@ class _CheckedPoint:
     outputs: list[_BoundedOutput]
     within: bool
     everywhere: bool
+    #: A lower bound on the optimal value, in the units of the program, and the unit and the constant of the objective.
+    lower: float
+    cost_unit: float
+    offset: float
+
+
+class OptimalValue:
+    """A lower bound on the optimal value of a machine, and how near points of nearly that value are."""
+
+    def __init__(self, checked: _CheckedPoint) -> None:
+        self._checked = checked
+        value = checked.cost_unit * checked.lower
+        #: The bound; the optimum is that over all w where ``everywhere``, else that in the kept directions.
+        self.lower = value + checked.offset - relative_rounding(4.0) * (abs(value) + abs(checked.offset))
+        self.everywhere = checked.everywhere
+        self.within = checked.within
+
+    def accuracy(self, excess: float, tolerance: float) -> Accuracy:
+        r"""The row of a feasible point whose value is at most ``excess`` above the optimal one.
+
+        The objective less :math:`\tfrac12 \|x\|_P^2` is convex, so that :math:`\|x - x^\star\|_P^2` is at most twice
+        the excess, and squares determine the fitted values as elsewhere.
+        """
+        checked = self._checked
+        distance = math.sqrt(2.0 * max(excess, 0.0) / checked.cost_unit)
+        near = replace(checked.near, distance=distance)
+        rows = []
+        for output in checked.outputs:
+            spread, rounding = output.question.scale(output.tie.weights)
+            about = f"{output.question.about} about their mean" if output.centred else output.question.about
+            about = about if checked.everywhere else f"{about} {IN_KEPT}"
+            bound = _ROOM * output.proved_distance(near, checked.unit)
+            rows.append(accuracy_row(bound, spread, _BY_VALUE, tolerance=tolerance, rounding=rounding, about=about))
+        return accuracy_of_outputs(rows)
 
 
 class AnswerCheck:
@@ -273,6 +319,10 @@ class AnswerCheck:
         row = accuracy_of_outputs([output.row(kept.near, kept.unit, kept.everywhere) for output in kept.outputs])
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
+    def optimal_value(self) -> "OptimalValue | str":
+        """What is known of the optimal value at the latest point, or why nothing is."""
+        return self._kept if isinstance(self._kept, str) else OptimalValue(self._kept)
+
     def _prepare(self, problem: Any, witness: Witness) -> _CheckedPoint | str:
         start = reference(problem, witness, self._substituted)
         if isinstance(start, str):
@@ -292,6 +342,7 @@ class AnswerCheck:
         """Return the best point of a reference for its questions, or why there is none."""
         spread = max(output.spread for output in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
+        multipliers = np.zeros(0)
         reason = _NO_POINT
         ties = CoordinateBounds.of(start.program, _LARGEST)
         for x, z in start.points():
@@ -303,7 +354,7 @@ class AnswerCheck:
                 continue
             worst = max(output.proved_distance(near_point, start.unit) / output.tolerance() for output in outputs)
             if math.isfinite(worst) and (best is None or worst < best[0]):
-                best = worst, near_point, outputs, radius
+                best, multipliers = (worst, near_point, outputs, radius), z
             if worst <= (_ENOUGH if start.program.q.size <= _SMALL else 1.0):
                 break
         if best is None:
@@ -315,7 +366,16 @@ class AnswerCheck:
         _, near, outputs, radius = best
         small = start.program.quadratic and radius.size <= _LARGEST and radius.size * start.program.b.size <= _ENTRIES
         within = small and within_radius(start.program, near.x, radius, ties)
-        return _CheckedPoint(near=near, unit=start.unit, outputs=outputs, within=within, everywhere=everywhere)
+        return _CheckedPoint(
+            near=near,
+            unit=start.unit,
+            outputs=outputs,
+            within=within,
+            everywhere=everywhere,
+            lower=dual_value(start.program, near.x, multipliers, radius),
+            cost_unit=start.cost_unit,
+            offset=start.offset,
+        )
 
     def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
         """Return the reference with what its coordinates leave out, and whether that is known for every substrate."""

@@ -119,6 +119,8 @@ class StandardForm:
         self.program = program
         self.solver = solver
         self._at: tuple[Any, tuple[Any, ...]] = (None, ())
+        #: The constant of the objective at the parameters' values of the latest ``numbers``.
+        self.offset = 0.0
         self.columns = dict(program.var_id_to_col)
         # cvxpy changes the sign of the rows of equalities for a conic solver
         self.sign = 1.0 if program.formatted else -1.0
@@ -144,9 +146,10 @@ class StandardForm:
         key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
         if self._at[0] != key:
             if program.reduced_P.matrix_data is None:
-                P, (q, _, A, b) = _nothing(size, size), program.apply_parameters()
+                P, (q, offset, A, b) = _nothing(size, size), program.apply_parameters()
             else:
-                P, q, _, A, b = program.apply_parameters(quad_obj=True)
+                P, q, offset, A, b = program.apply_parameters(quad_obj=True)
+            self.offset = float(np.sum(offset))
             self._at = (key, (P, q, A, b) if self.height else (P, q, _nothing(0, size), np.zeros(0)))
         P, q, A, b = self._at[1]
         return P, q, A, b

@@ -22,6 +22,7 @@ import numpy as np
 
 from substrate.arrays import Array, non_negative, real_array, real_points
 from substrate.composition.basis_vectors import basis_vectors
+from substrate.composition.everywhere import Everywhere, HessianExpression, read_operator
 from substrate.composition.linear_operators import (
     BoxIntegral,
     Functional,
@@ -41,6 +42,7 @@ from substrate.composition.terms import Term
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, as_kernel
+from substrate.kernels.derivatives import checked_column
 from substrate.kernels.integrals import checked_boxes
 
 __all__ = ["Substrate"]
@@ -261,7 +263,12 @@ class Substrate(Term):
         return y - values if self.task == "regression" else 1.0 - cp.multiply(y, values)
 
     def f(self, points: Any = None) -> Any:
-        """Return the machine's values at points (the training points if none are given), affine in the variables."""
+        """Return the machine's values at points (the training points if none are given), affine in the variables.
+
+        With :class:`~substrate.Everywhere` in place of points, the function on a box, as in ``s.f(everywhere) >= 0``.
+        """
+        if isinstance(points, Everywhere):
+            return read_operator(points, self, LinearOperator.value())
         return self._values("f", points, 0)
 
     def component(self, part: int, points: Any = None) -> Any:
@@ -269,6 +276,8 @@ class Substrate(Term):
         count = len(self.components)
         if not -count <= part < count:
             raise DeclarationError(f"there is no component {part}; the kernel has {count}, numbered from 0")
+        if isinstance(points, Everywhere):
+            return read_operator(points, self, LinearOperator.value(), part % count)
         return self._values("component", points, part % count)
 
     def gradient(self, points: Any, column: int) -> Any:
@@ -302,11 +311,36 @@ class Substrate(Term):
         """
         resolved = self.resolve_operator(operator)
         if isinstance(resolved, KernelAction):
+            if isinstance(points, Everywhere):
+                raise DeclarationError(
+                    "a shape that holds everywhere needs a bound between points, which an operator given by its action "
+                    "on the kernel has not; write it as a LinearOperator, or give points"
+                )
             rows = real_array(self.X if points is None else points, "points", ndim=2)
             values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=resolved)
             return self._add_bias(values, resolved.apply_to_constant(rows))
+        if isinstance(points, Everywhere):
+            return read_operator(points, self, resolved)
         values = self._values("operator", points, resolved)
         return self._add_bias(values, resolved.apply_to_constant(self.X if points is None else real_points(points)))
+
+    def hessian(self, everywhere: Everywhere, columns: Any = None) -> HessianExpression:
+        """The matrix of second derivatives of f in some columns (None: all), everywhere in a box.
+
+        ``s.hessian(everywhere) >= 0`` makes f convex in them jointly: no eigenvalue is below zero anywhere. Up to three
+        columns, unless the kernel is additive.
+        """
+        if not isinstance(everywhere, Everywhere):
+            raise DeclarationError(
+                f"the Hessian is read everywhere in a box, as s.hessian(Everywhere(box)); received {everywhere!r}. At "
+                "points write its entries, s.derivative(points, {0: 1, 1: 1})"
+            )
+        given = range(self.X.shape[1]) if columns is None else columns
+        numbers = tuple(dict.fromkeys(self.column_number(c) for c in given))
+        read_operator(everywhere, self, LinearOperator.value())  # refuses several outputs
+        for c in numbers:
+            self.kernel.refuse_orders({c: 2})
+        return HessianExpression(everywhere, self, numbers)
 
     def integral(self, boxes: Any) -> Any:
         """Return the integral of f over a box, its lower and upper end for each column, or over each of several boxes.
@@ -370,6 +404,10 @@ class Substrate(Term):
         resolved.refuse(self.kernel)
         refuse_matrix(self.kernel)
         return resolved
+
+    def column_number(self, column: Any) -> int:
+        """Return the number of a column that is given by number or, where X is a data frame, by name."""
+        return checked_column(self._column_number(column), self.X.shape[1])
 
     def _column_number(self, column: Any) -> Any:
         """Return the number of a named column; a number as it is."""

@@ -12,19 +12,20 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import positive
 from substrate.certificates import Certificate, Row
-from substrate.composition.accuracy import AnswerCheck
+from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.conic import Witness, WitnessedProblem
 from substrate.composition.contradiction import find_contradiction
 from substrate.composition.equilibration import EquilibratedProblem
+from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.further_points import READ
 from substrate.composition.identities import give_new_identities
 from substrate.composition.independent_equalities import IndependentEqualities
@@ -32,6 +33,7 @@ from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at,
 from substrate.composition.level import Substrate
 from substrate.composition.lifted_form import lift
 from substrate.composition.outputs import declared_outputs, labels_of
+from substrate.composition.place_holders import Standing
 from substrate.composition.refusals import (
     refuse_broadcast,
     refuse_incomplete,
@@ -42,7 +44,9 @@ from substrate.composition.refusals import (
 from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
+from substrate.composition.shaped_machine import Shapes
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
+from substrate.composition.span import penalises
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solver_call import OUT_OF_TIME
@@ -145,7 +149,7 @@ class Machine:
     minimize
         A convex cvxpy expression of the substrates' expressions, of parameters and of further variables.
     subject_to
-        Convex cvxpy constraints.
+        Convex cvxpy constraints; and shapes that hold at all points of a box, see :class:`~substrate.Everywhere`.
     predict
         What ``predict`` of the result returns: a substrate; an affine expression of substrates, linear parts and
         variables of one entry, ``s1 - s2``, ``2.0 * s``, ``s * Column(1)``, ``s.on(0, 2) + LinearPart(w, columns)``,
@@ -158,10 +162,14 @@ class Machine:
     Attributes
     ----------
     problem : cvxpy.Problem
-        The problem that is solved: the place-holders replaced by well-conditioned coordinates.
+        The problem that is solved: the place-holders replaced by well-conditioned coordinates. With a shape that holds
+        everywhere, the problem without it.
     outputs : Outputs
         What is predicted, as the terms of each output.
     """
+
+    #: Whether sums over rows may be solved without being compiled.
+    _by_rows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -185,7 +193,8 @@ class Machine:
         objective = cp.Constant(minimize) if isinstance(minimize, numbers.Real) else minimize
         if not isinstance(objective, cp.Expression) or not objective.is_scalar():
             raise DeclarationError(f"minimize must be a scalar cvxpy expression, received {minimize!r}")
-        self._given = [subject_to] if isinstance(subject_to, cp.Constraint) else list(subject_to)
+        given = [subject_to] if isinstance(subject_to, (cp.Constraint, ShapeConstraint)) else list(subject_to)
+        shapes, self._given = split_shapes(given)
         if not all(isinstance(constraint, cp.Constraint) for constraint in self._given):
             raise DeclarationError(
                 f"subject_to holds cvxpy constraints, received {[type(c).__name__ for c in self._given]}; a comparison "
@@ -202,6 +211,58 @@ class Machine:
             )
             objective, self._given = plain[0], [*plain[1:], *self._restricted.constraints]
         self._prepare(objective)
+        self._shape_parts = (shapes, minimize, predict)
+        self._shapes = self._with_shapes(*self._shape_parts)
+
+    def _with_shapes(self, shapes: list[ShapeConstraint], minimize: Any, predict: Any) -> Shapes | None:
+        """The shapes that hold everywhere, refused here where they cannot be proved."""
+        if not shapes:
+            return None
+        for s in (s for shape in shapes for s in shape.substrates):
+            if not any(s is known for known in self.substrates):
+                raise DeclarationError("a shape is of a substrate that the machine was not given")
+            if not penalises(s, {h.role for h in s.holders() if id(h.leaf) in {id(v) for v in minimize.variables()}}):
+                raise DeclarationError(
+                    "a shape that holds everywhere needs the norm of w in the objective, as 0.5 * s.squared_norm: what "
+                    "is proved between points follows from it"
+                )
+
+        def build(more: list[Any]) -> Machine:
+            constraints = [*self._declared, *more]
+            return _CutMachine(
+                *self.substrates, minimize=minimize, subject_to=constraints, predict=predict, task=self.task
+            )
+
+        return Shapes(shapes, build)
+
+    def refuse_shapes(self, what: str) -> None:
+        """Raise where a shape holds everywhere, which the caller would leave out."""
+        if self._shapes is not None:
+            raise DeclarationError(
+                f"{what} follows a machine with finitely many constraints over its parameter, and a shape that holds "
+                "everywhere has other ones at every value; give points in place of everywhere, or choose by folds of "
+                "machines that are solved one by one"
+            )
+
+    def optimal_value(self) -> "OptimalValue | str":
+        """What is known of the optimal value at the latest solution, or why nothing is."""
+        return self._answer.optimal_value()
+
+    def own_variables(self) -> list[Any]:
+        """The variables of the user's own in objective and constraints."""
+        leaves = [v for part in (self._objective, *self._given) for v in part.variables()]
+        return [v for v in dict.fromkeys(leaves) if not isinstance(v, Standing)]
+
+    def value_at(self, expansions: Iterable[Any], own: list[Any]) -> float:
+        """Give place-holders and own variables the values of a solution, and return the objective there."""
+        total = 0.0
+        for expansion in expansions:
+            expansion.substrate.remember(expansion.value_of)
+            total += 0.5 * expansion.substrate.ridge * expansion.squared_norm
+        for variable, value in zip(self.own_variables(), own, strict=True):
+            variable.save_value(value)
+        self._restricted.write_back()
+        return total + float(self._objective.value)
 
     def _prepare(self, objective: Any) -> None:
         #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
@@ -210,8 +271,13 @@ class Machine:
         self._record: SolverRecord | None = None
         self._method: StructuredMethod | None = None
         self._objective = objective
+        self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
-        self._row_method = RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
+        self._row_method = (
+            RowMethod.of(objective, self._given, self.substrates, self.outputs, self._labels[0])
+            if self._by_rows
+            else None
+        )
         if self._row_method is None:
             self._compile(objective)
         else:
@@ -237,7 +303,7 @@ class Machine:
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration; what was compiled and solved is made anew where it is read."""
         names = ("substrates", "outputs", "task", "_labels", "_given", "_objective", "_declared", "_restricted")
-        return {name: self.__dict__[name] for name in names}
+        return {name: self.__dict__[name] for name in (*names, "_shape_parts")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(
@@ -245,8 +311,12 @@ class Machine:
         )
         own = [variable for pair in self._restricted.pairs for variable in pair]
         parts = [self._objective, *self._given, *self._declared, *own]
+        self.__dict__.setdefault("_shape_parts", ([], self._objective, None))
+        if self._shape_parts[0]:
+            parts.append(self._shape_parts[1])
         give_new_identities([*parts, *(h.leaf for s in self.substrates for h in s.holders())])
         self._prepare(self._objective)
+        self._shapes = self._with_shapes(*self._shape_parts)
 
     def solve(
         self,
@@ -264,7 +334,15 @@ class Machine:
         same rows. Several threads may call it: they wait for each other.
         """
         with self.lock:
-            result = self._solve(solver, verbose, time_limit, parameters, options or {})
+            if self._shapes is None:
+                result = self._solve(solver, verbose, time_limit, parameters, options or {})
+            else:
+                if options:
+                    raise DeclarationError(
+                        "options are of one solve, and a shape that holds everywhere takes several: leave them out"
+                    )
+                self._set(parameters)
+                result = self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
             object.__setattr__(result, "_machine", self)
             return result
 
@@ -435,7 +513,7 @@ class Machine:
         with self.lock:
             if self._row_solution is not None:
                 return self._row_certificate(self._row_solution)
-            return self._certificate()
+            return self._certificate() if self._shaped is None else self._shaped.certificate
 
     def _certificate(self) -> Certificate:
         if any(variable.value is None for variable in self.problem.variables()):
@@ -619,3 +697,9 @@ class Machine:
         sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
         cost_unit = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
         return EquilibratedProblem(*in_units(self.problem, unit, cost_unit), self._trials.keep, unit, cost_unit), unit
+
+
+class _CutMachine(Machine):
+    """A machine with constraints at the points where a shape was violated; its multipliers bound the optimal value."""
+
+    _by_rows = False

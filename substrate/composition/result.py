@@ -13,8 +13,9 @@ from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import Functional, LinearOperator, MeasureIntegral
 from substrate.composition.outputs import Outputs
+from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.power import bound_power
-from substrate.composition.reading import Reading, bound_norm, inner_products
+from substrate.composition.reading import Reading, bound_norm, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
@@ -136,6 +137,18 @@ class KernelExpansion:
         constant = functional.apply_to_constant(points)
         values = self._values(Reading(points, operator=functional))
         return np.asarray(values + (np.multiply.outer(constant, self.b) if constant.any() else 0.0))
+
+    def value_of(self, holder: PlaceHolder) -> Any:
+        """What a place-holder of the substrate stands for here."""
+        if holder.role == "alpha":
+            return self.alpha
+        if holder.role == "b":
+            return np.asarray(self.b)
+        if holder.role in ("norm", "squared_norm"):
+            return np.asarray(self.squared_norm if holder.role == "squared_norm" else self.norm)
+        points = self.substrate.X if holder.points is None else holder.points
+        reading = replace(reading_of(holder), points=points)
+        return self._values(reading) + (self.b if holder.role == "f" else 0.0)
 
     def _values(self, wanted: Reading) -> Array:
         X, a = wanted.points, self.coefficients

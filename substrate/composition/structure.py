@@ -194,6 +194,11 @@ class Substituted:
     gone: IntegerArray
     fixed: tuple[Any, Array, IntegerArray, IntegerArray]
 
+    def constant(self, whole: ConeProgram) -> float:
+        """The constant that substitution adds to the objective."""
+        gone = np.isin(self.eliminated.columns, self.gone)
+        return float(whole.q[self.eliminated.columns[gone]] @ self.eliminated.constants[gone])
+
     def program(self, whole: ConeProgram) -> ConeProgram:
         """Return the program with P and q of the whole one."""
         if not self.gone.size:

@@ -165,6 +165,7 @@ def fuse(
     if options:
         raise DeclarationError(f"fuse has no options {sorted(options)}")
     if isinstance(machine, Machine):
+        machine.refuse_shapes("fuse")
         if validation is None or cv is not None:
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"

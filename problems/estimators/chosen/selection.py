@@ -21,6 +21,7 @@ from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.full.shaped import refuse_chosen
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
 from substrate.errors import DataError, DeclarationError
@@ -76,6 +77,7 @@ class GammaChoice:
         model: Any = self
         search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
+        refuse_chosen(model)
         search.check_rules()
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
@@ -138,6 +140,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    monotone, convex, bounds
+        Shapes, as for :class:`LSSVMRegressor`; refused here, where gamma is chosen by the machine without them.
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with

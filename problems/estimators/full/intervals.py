@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.full.saddle_fit import SaddleFit
+from problems.estimators.full.shaped import refuse_closed_form
 from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
@@ -23,6 +24,7 @@ class DenseIntervals(LeftOutIntervals):
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Return all machines without one row, for every output."""
         model = self.estimator
+        refuse_closed_form(model, "an interval by leaving rows out")
         alpha, ridge, _ = model._model.to_columns()
         gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
         # where there are slopes, or weights of features, the whole model predicts

@@ -6,6 +6,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -25,8 +26,16 @@ from problems.estimators.full.saddle_machine import (
     left_out_importance,
     ridges_of,
 )
+from problems.estimators.full.shaped import (
+    check_shape,
+    evaluate_further,
+    fit_with_shape,
+    has_shape,
+    recall_shaped,
+    refuse_closed_form,
+)
 from problems.estimators.shared.base import Uses, WeightedRows
-from problems.estimators.shared.checked_again import GivenFit
+from problems.estimators.shared.checked_again import GivenFit, StoredFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
 from problems.estimators.shared.intervals import (
@@ -34,6 +43,7 @@ from problems.estimators.shared.intervals import (
     predict_left_out_interval,
     predict_left_out_region,
 )
+from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
@@ -55,6 +65,27 @@ class LSSVMModel(LeavesOut):
 
     Its system is solved in closed form, by conjugate gradients, or as the declared problem.
     """
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return the machines on the data of the fit; that with a shape carries its own bracket."""
+        if not hasattr(self.estimator, "shape_points_"):
+            return super().recall_fit(X, y, sample_weight)
+        return recall_shaped(self.estimator, self.recall_data(X, y, sample_weight))
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the predictions of rows that were checked, with the further terms of a shape."""
+        values = super().evaluate(X)
+        return evaluate_further(self.estimator, X, values) if hasattr(self.estimator, "shape_points_") else values
+
+    def leave_one_out(self, X: Any) -> LeftOut:
+        """Leave every row out, where the machine is the solution of one linear system."""
+        refuse_closed_form(self.estimator, "leave_one_out")
+        return super().leave_one_out(X)
+
+    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> Any:
+        """Permute every input of rows that are left out, where that is known."""
+        refuse_closed_form(self.estimator, "left_out_importance")
+        return super().left_out_importance(X, n_repeats, random_state, sample_weight)
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
@@ -153,6 +184,7 @@ class LSSVMModel(LeavesOut):
         """Refuse a diagonal of the system that no fit leaves."""
         super().check_loaded()
         check_ridge(self.estimator)
+        check_shape(self.estimator)
 
 
 @dataclass(eq=False, repr=False)
@@ -180,6 +212,17 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     max_iter : int, default=1000
         Maximum number of iterations of ``"stored_cg"`` and ``"cg"``, where they are required.
 
+    monotone : dict, default=None
+        Columns, by number or name, in which f rises (1) or falls (-1) everywhere in the box of the training rows, with
+        proof, as ``{"price": -1}``; see :class:`~substrate.Everywhere`.
+    convex : list, dict or "jointly", default=None
+        Columns along each of which f is convex everywhere in that box, or a dict with -1 for concave ones;
+        ``"jointly"``: in all columns at once, of which there are at most three unless the kernel is additive.
+    bounds : pair of float or None, default=None
+        The lowest and the highest value of f in that box, None for none: ``(0, None)``. With any of the three the
+        machine has one output, and no closed forms: leave-one-out, ``return_std`` and intervals by leaving rows out
+        are refused.
+
     Attributes
     ----------
     support_values_ : array of shape (n_support,) or (n_support, n_outputs)
@@ -202,6 +245,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         Iterations of conjugate gradients; for a direct method, one and its refinements.
     solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
         The solver of the fit.
+    shape_points_, shape_coefficients_, shape_orders_ : arrays of shape (n_shape, n_features), (n_shape,)
+        With a shape: the further terms of the expansion, coefficients times derivatives of the kernel in the points, of
+        these orders in every column.
+    shape_multipliers_, shape_box_ : arrays of shape (n_shape,), (n_features, 2)
+        With a shape: its multipliers at the points, and the box in which it holds.
 
     Examples
     --------
@@ -226,6 +274,9 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     cg_tol: float = 1e-8
     max_iter: int = 1000
     solver_: Way = field(init=False)
+    monotone: Any = None
+    convex: Any = None
+    bounds: Any = None
 
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
@@ -246,6 +297,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)
+        if has_shape(self):
+            return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
         fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True, border=model.border(X, weights))
         self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
         model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
@@ -257,7 +310,10 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         :equation [Suykens2002]_ (9): the predictor
         """
-        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
+        if return_std:
+            refuse_closed_form(self, "return_std")
+            return self._intervals.predict_deviations(X)
+        return self._expansion(X)
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)

@@ -54,8 +54,9 @@ class PartiallyLinearLSSVMRegressor(LSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, solver, cg_tol, max_iter
-        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns.
+    kernel, gamma, tol, solver, cg_tol, max_iter, monotone, convex, bounds
+        As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns. Shapes are refused beside
+        linear columns.
     linear_columns : list of int or str, default=()
         The columns z of X whose effect is linear, by number, or by name where X is a data frame. They must not depend
         on each other or on a constant. Without any this is :class:`~problems.LSSVMRegressor`.

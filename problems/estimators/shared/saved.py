@@ -145,6 +145,13 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         ),
     },
     "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE} | _PRIMAL,
+    "LSSVMRegressor": {
+        "shape_box_": _MATRIX,
+        "shape_coefficients_": _VECTOR,
+        "shape_multipliers_": _VECTOR,
+        "shape_orders_": array("iu", (2,)),
+        "shape_points_": _MATRIX,
+    },
     "Intervals": {"calibration_scores_": _EACH},
     "LeftOutIntervals": {
         "noise_variance_": either(_UNBOUNDED, array(unbounded=True)),
@@ -226,7 +233,7 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"calibration", "class_weight", "sigma_range", "width_gap", "widths"})
+NEWER = frozenset({"bounds", "calibration", "class_weight", "convex", "monotone", "sigma_range", "width_gap", "widths"})
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -258,6 +265,14 @@ _CHOICE = record_of(
 _CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
+_SIGN = Allowed("1 or -1", lambda value: type(value) is int and value in (1, -1))
+_END = either(nothing(), _NUMBER)
+_SHAPES: _Kinds = {
+    "bounds": either(nothing(), many(_END, 2)),
+    "convex": either(nothing(), word("jointly"), _COLUMNS, pairs(_COLUMN, _SIGN)),
+    "monotone": either(nothing(), pairs(_COLUMN, _SIGN)),
+}
+
 #: The parameters whose annotation does not say what they may be, by the class that introduces them.
 PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
@@ -266,6 +281,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
     },
+    "LSSVMRegressor": _SHAPES,
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,

@@ -1,0 +1,264 @@
+r"""LS-SVM regression whose shape holds everywhere: slopes, curvatures and bounds of f with proof.
+
+.. math:: \min_{w,b,e} \tfrac12 w^T w + \tfrac{\gamma}{2} \sum_i v_i e_i^2 \quad\text{s.t.}\quad
+          \sigma_j (D_j f)(x) \ge c_j \quad\text{for all } x \text{ of the box of the rows.}
+
+The machine is composed (:mod:`substrate.composition.shaped_machine`), so that cvxpy is imported by such a fit and by no
+other. What is stored carries its own bracket, from which ``certify`` and ``prove`` start
+(:mod:`substrate.composition.shaped_least_squares`).
+"""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.shared.checked_again import Added, GivenFit, StoredFit
+from substrate.arrays import Array, is_sparse
+from substrate.certificates import Certificate, warn_unless_holds
+from substrate.certificates.rows import spread_of
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+from substrate.kernels.derivatives import checked_column
+from substrate.namespaces import is_device_array, to_numpy
+
+if TYPE_CHECKING:
+    from substrate.proof import Proof
+
+__all__ = [
+    "check_shape",
+    "evaluate_further",
+    "fit_with_shape",
+    "has_shape",
+    "read_shapes",
+    "recall_shaped",
+    "refuse_chosen",
+    "refuse_closed_form",
+]
+
+_Estimator = TypeVar("_Estimator")
+#: Facts of the composed machine that the certificate of the estimator repeats.
+_FACTS = ("solver", "points of the shapes", "no machine that holds everywhere")
+
+
+def has_shape(model: Any) -> bool:
+    """Whether a shape is asked for."""
+    return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
+
+
+def refuse_chosen(model: Any) -> None:
+    """Refuse a shape where gamma is chosen by closed forms of the machine without one."""
+    if has_shape(model):
+        raise DeclarationError(
+            f"{type(model).__name__} chooses gamma by the spectrum of the machine without a shape; with monotone, "
+            "convex or bounds choose it by folds: GridSearchCV(LSSVMRegressor(monotone=...), {'gamma': [...]}, cv=5)"
+        )
+
+
+def refuse_closed_form(model: Any, what: str) -> None:
+    """Refuse what is a closed form of the machine without a shape."""
+    if hasattr(model, "shape_points_"):
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
+            "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
+            "cross_val_predict; for gamma use GridSearchCV"
+        )
+
+
+def read_shapes(model: Any, n_features: int) -> Any:
+    """Return the shapes by column number, checked."""
+    from substrate.composition.shaped_least_squares import ShapeParameters
+
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+
+    def number(column: Any) -> int:
+        if isinstance(column, str):
+            if column not in names:
+                known = f"its names are {', '.join(map(repr, names))}" if names else "it has no names"
+                raise DeclarationError(f"X has no column {column!r}: {known}")
+            return names.index(column)
+        return checked_column(column, n_features)
+
+    def signs(given: Any, name: str) -> dict[int, int]:
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise DeclarationError(f"{name} must be a dict of columns to 1 or -1, as {{0: 1}}; received {given!r}")
+        wrong = [sign for sign in given.values() if isinstance(sign, bool) or sign not in (1, -1)]
+        if wrong:
+            raise DeclarationError(f"{name} has 1 (rising, convex) or -1 (falling, concave), received {wrong[0]!r}")
+        return {number(column): int(sign) for column, sign in given.items()}
+
+    convex, jointly = model.convex, 0
+    if isinstance(convex, str):
+        if convex != "jointly":
+            raise DeclarationError(f"convex must be 'jointly', a list of columns or a dict, received {convex!r}")
+        convex, jointly = None, 1
+    elif convex is not None and not isinstance(convex, Mapping):
+        convex = dict.fromkeys(np.atleast_1d(np.asarray(convex, dtype=object)).tolist(), 1)
+    return ShapeParameters(
+        monotone=signs(model.monotone, "monotone"),
+        convex=signs(convex, "convex"),
+        jointly=jointly,
+        bounds=_ends(model.bounds),
+        names=tuple(names),
+    )
+
+
+def _ends(bounds: Any) -> tuple[float | None, float | None]:
+    if bounds is None:
+        return None, None
+    try:
+        lower, upper = (None if end is None else float(end) for end in bounds)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(
+            f"bounds must be a pair of numbers or None, as (0, None); received {bounds!r}"
+        ) from error
+    known = [end for end in (lower, upper) if end is not None]
+    if not all(np.isfinite(known)) or (len(known) == 2 and known[0] >= known[1]):
+        raise DeclarationError(f"bounds must be finite, the lower below the upper, received {bounds!r}")
+    return lower, upper
+
+
+def fit_with_shape(
+    model: _Estimator, X: Any, Y: Array, rows: Any, weights: Array, gammas: tuple[float, ...], kernel: Kernel
+) -> _Estimator:
+    """Fit the machine with its shape, and keep its expansion and its certificate."""
+    from substrate.composition.shaped_least_squares import fit_shaped, read_expansion
+
+    estimator: Any = model
+    _refuse(estimator, X, Y, kernel)
+    X = X.toarray() if is_sparse(X) else np.asarray(X)
+    y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(weights)
+    shapes = read_shapes(estimator, X.shape[1])
+    box = np.column_stack([X.min(axis=0), X.max(axis=0)])
+    center, unit = _center_and_unit(y)
+    scaled = replace(shapes, bounds=_in_units(shapes.bounds, center, unit))
+    result, constraints = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
+    a, b, further = read_expansion(result, constraints)
+    a, b = unit * a, unit * b + center
+    further = replace(further, coefficients=unit * further.coefficients, multipliers=unit * further.multipliers)
+    estimator.shape_points_, estimator.shape_orders_ = further.points, further.orders
+    estimator.shape_coefficients_, estimator.shape_multipliers_ = further.coefficients, further.multipliers
+    estimator.shape_box_ = box
+    estimator.kernel_, estimator.support_vectors_, estimator.support_ = kernel, X.copy(), rows
+    estimator.bias_, estimator.support_values_ = b, a
+    stored = _stored(estimator, X, y, gamma, v, shapes)
+    facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
+    facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
+    certificate = Certificate(estimator._title, stored.rows(), facts)
+    del estimator.support_values_  # set last, when nothing can fail any more
+    estimator.solver_, estimator.ridge_, estimator.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
+    estimator.certificate_ = certificate
+    warn_unless_holds(certificate, dict(facts).get("no machine that holds everywhere", ""))
+    estimator._keep_expansion(X, rows, kernel, a, b)
+    return model
+
+
+def _refuse(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
+    if Y.shape[1] > 1:
+        raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one estimator for each")
+    if is_device_array(X):
+        raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
+    if kernel.pairwise:
+        raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
+    if len(getattr(model, "linear_columns", ()) or ()):
+        raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
+
+
+def _center_and_unit(y: Array) -> tuple[float, float]:
+    """The mean and the spread of the targets: an offset costs no digits in these units."""
+    center = float(np.mean(y))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(float(np.abs(y).max()), 1.0)
+
+
+def _in_units(
+    bounds: tuple[float | None, float | None], center: float, unit: float
+) -> tuple[float | None, float | None]:
+    lower, upper = (None if end is None else (end - center) / unit for end in bounds)
+    return lower, upper
+
+
+def _further(model: Any) -> Any:
+    from substrate.composition.shaped_least_squares import ShapedExpansion
+
+    return ShapedExpansion(
+        model.shape_points_, model.shape_orders_, model.shape_coefficients_, model.shape_multipliers_
+    )
+
+
+def _stored(model: Any, X: Array, y: Array, gamma: float, weights: Array, shapes: Any) -> Any:
+    from substrate.composition.shaped_least_squares import ShapedLeastSquares
+
+    return ShapedLeastSquares(
+        kernel=model.kernel_,
+        X=X,
+        y=y,
+        gamma=gamma,
+        weights=weights,
+        a=np.asarray(model.support_values_),
+        b=float(model.bias_),
+        further=_further(model),
+        shapes=shapes,
+        box=model.shape_box_,
+        fitted=np.asarray(model._fitted_values(X)),
+    )
+
+
+def evaluate_further(model: Any, X: Any, values: Array) -> Array:
+    """Return the predictions with the further terms, and warn once where rows are outside the box."""
+    points = X.toarray() if is_sparse(X) else to_numpy(X)
+    box = model.shape_box_
+    if not getattr(model, "_told_outside", False) and ((points < box[:, 0]) | (points > box[:, 1])).any():
+        model._told_outside = True
+        warnings.warn(
+            "some rows are outside the box of the training rows, in which the shape holds; nothing is promised there",
+            UserWarning,
+            stacklevel=4,
+        )
+    return np.asarray(values + _further(model).values(model.kernel_, points))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredShaped:
+    """The machine as a model stores it."""
+
+    machine: Any
+
+    def certify(self) -> Added:
+        """Recompute the bracket and the proofs."""
+        return self.machine.rows(), ()
+
+    def prove(self) -> "Proof":
+        """Refuse: the bracket and the shapes are not proved in ball arithmetic."""
+        raise DeclarationError(
+            "a machine with a shape has no proof in ball arithmetic; its certificate, and certify(X, y), count all "
+            "rounding in double precision"
+        )
+
+
+def recall_shaped(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:
+    """Return the stored machine on the data of its fit, given again."""
+    X = given.X.toarray() if is_sparse(given.X) else np.asarray(given.X)
+    shapes = read_shapes(model, X.shape[1])
+    stored = _stored(model, X, np.ascontiguousarray(given.Y[:, 0]), given.gammas[0], np.asarray(given.weights), shapes)
+    return nullcontext(StoredFit([StoredShaped(stored)]))
+
+
+def check_shape(model: Any) -> None:
+    """Refuse the further terms of a shape that no fit leaves."""
+    if not hasattr(model, "shape_points_"):
+        return
+    m, d = model.shape_points_.shape
+    shapes = {name: getattr(model, name).shape for name in ("shape_coefficients_", "shape_multipliers_")}
+    if model.shape_orders_.shape != (m, d) or set(shapes.values()) != {(m,)} or model.shape_box_.shape != (d, 2):
+        raise DataError(
+            f"the terms of the shape have shapes {shapes}, which do not belong to {m} points of {d} columns"
+        )
+    if (model.shape_orders_ < 0).any() or (model.shape_orders_.sum(axis=1) > 2).any():
+        raise DataError("the terms of the shape have orders from 0 to 2")

@@ -1,0 +1,272 @@
+r"""Shapes that hold everywhere in a box: what a machine reads at all points, and the constraints on it.
+
+``s.f(everywhere)`` stands for the function, not for values at points: with
+:math:`(D f)(x) = \sum_t c_t\, (D^{a_t} f_t)(x)` of one or several substrates, ``D f >= c`` asks for
+
+.. math:: (D f)(x) \ge c \quad\text{for all } x \text{ of the box,}
+
+infinitely many constraints, which :mod:`substrate.composition.shaped_machine` solves by finitely many and proves by
+:mod:`substrate.composition.shape_oracle`.
+"""
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, real_array
+from substrate.composition.linear_operators import LinearOperator
+from substrate.errors import DataError, DeclarationError
+
+__all__ = ["Everywhere", "HessianExpression", "ShapeConstraint", "ShapeExpression", "ShapeTerm", "split_shapes"]
+
+_REFUSED = (
+    "what holds everywhere is compared with a number by >= or <=, as s.gradient(everywhere, 0) >= 0; received {}. For "
+    "other convex terms give points in place of everywhere"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Everywhere:
+    """All points of a box, in place of points in ``s.f``, ``s.component``, ``s.gradient`` and ``s.derivative``.
+
+    Parameters
+    ----------
+    box
+        The lower and the upper end of every column, of shape (d, 2); a mapping from columns, by number or name, to
+        pairs, where the others have the range of the training rows; or None, the box of the training rows.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from substrate import Everywhere, Machine, Substrate
+    >>> from substrate.kernels import RBF
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> s = Substrate(RBF(1.0), X, [0.0, 1.0, 0.8, 2.0])
+    >>> rising = [s.gradient(Everywhere(), 0) >= 0]
+    >>> result = Machine(s, minimize=5 * cp.sum_squares(s.e) + 0.5 * s.squared_norm, subject_to=rising).solve()
+    >>> bool(result.certificate.holds)
+    True
+    """
+
+    box: Any = None
+
+    def __post_init__(self) -> None:
+        if self.box is None or isinstance(self.box, Mapping):
+            return
+        box = real_array(self.box, "box", ndim=(1, 2))
+        _check_box(box[None, :] if box.ndim == 1 else box)
+
+    def limits(self, substrates: tuple[Any, ...]) -> Array:
+        """Return the lower and the upper end of every column, (d, 2), for what reads these substrates."""
+        X = np.vstack([_dense(s.X) for s in substrates])
+        rows = np.column_stack([X.min(axis=0), X.max(axis=0)])
+        if self.box is None:
+            return rows
+        if isinstance(self.box, Mapping):
+            for column, pair in self.box.items():
+                rows[substrates[0].column_number(column)] = real_array(pair, f"box[{column!r}]", ndim=1)
+            return _check_box(rows)
+        box = real_array(self.box, "box", ndim=(1, 2))
+        box = box[None, :] if box.ndim == 1 else box
+        if box.shape[0] != rows.shape[0]:
+            raise DataError(f"box must have one pair for each of {rows.shape[0]} columns, received {box.shape[0]}")
+        return _check_box(box)
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+
+
+def _check_box(box: Array) -> Array:
+    if box.ndim != 2 or box.shape[1] != 2 or not np.isfinite(box).all() or (box[:, 0] > box[:, 1]).any():
+        raise DataError(
+            f"box must be a finite lower and upper end for every column, shape (d, 2), lower <= upper; received {box!r}"
+        )
+    return box
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeTerm:
+    """A factor, a substrate, the orders of a derivative by column, and the component (None: of f, with its bias)."""
+
+    factor: float
+    substrate: Any
+    orders: tuple[tuple[int, int], ...] = ()
+    part: int | None = None
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the bias of the substrate is in it."""
+        return self.part is None and not self.orders and bool(self.substrate.bias)
+
+    @property
+    def operator(self) -> LinearOperator:
+        """The derivative."""
+        return LinearOperator.derivative(dict(self.orders))
+
+
+class _Comparable:
+    """What is compared with a number."""
+
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
+        raise NotImplementedError
+
+    def __ge__(self, bound: Any) -> "ShapeConstraint":
+        return self._at_least(_number(bound), 1.0)
+
+    def __le__(self, bound: Any) -> "ShapeConstraint":
+        return self._at_least(-_number(bound), -1.0)
+
+    def __eq__(self, other: Any) -> Any:
+        raise DeclarationError(
+            "an equality that holds everywhere leaves no function strictly inside, and none can be proved; give points "
+            "in place of everywhere, or a band by >= and <="
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeExpression(_Comparable):
+    """A function on a box that is linear in f: a sum of terms, and a number."""
+
+    everywhere: Everywhere
+    terms: tuple[ShapeTerm, ...]
+    constant: float = 0.0
+
+    def __add__(self, other: Any) -> "ShapeExpression":
+        if isinstance(other, numbers.Real):
+            return ShapeExpression(self.everywhere, self.terms, self.constant + float(other))
+        if not isinstance(other, ShapeExpression):
+            return NotImplemented
+        if other.everywhere is not self.everywhere:
+            raise DeclarationError("both sides must hold in the same box: use one Everywhere for both")
+        return ShapeExpression(self.everywhere, self.terms + other.terms, self.constant + other.constant)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "ShapeExpression":
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> "ShapeExpression":
+        return self + (other * -1.0 if isinstance(other, ShapeExpression) else -_number(other))
+
+    def __rsub__(self, other: Any) -> "ShapeExpression":
+        return self * -1.0 + _number(other)
+
+    def __mul__(self, factor: Any) -> "ShapeExpression":
+        c = _number(factor)
+        terms = tuple(ShapeTerm(c * t.factor, t.substrate, t.orders, t.part) for t in self.terms)
+        return ShapeExpression(self.everywhere, terms, c * self.constant)
+
+    __rmul__ = __mul__
+
+    def __ge__(self, bound: Any) -> "ShapeConstraint":
+        return (self - bound)._at_least(0.0, 1.0) if isinstance(bound, ShapeExpression) else super().__ge__(bound)
+
+    def __le__(self, bound: Any) -> "ShapeConstraint":
+        return (bound - self)._at_least(0.0, 1.0) if isinstance(bound, ShapeExpression) else super().__le__(bound)
+
+    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
+        side = self if sign > 0.0 else self * -1.0
+        return ShapeConstraint(self.everywhere, side.terms, bound - side.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class HessianExpression(_Comparable):
+    """The matrix of second derivatives of f in some columns; ``>= 0`` makes f convex in them jointly."""
+
+    everywhere: Everywhere
+    substrate: Any
+    columns: tuple[int, ...]
+
+    def __rshift__(self, bound: Any) -> "ShapeConstraint":
+        return self.__ge__(bound)
+
+    def __lshift__(self, bound: Any) -> "ShapeConstraint":
+        return self.__le__(bound)
+
+    def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
+        terms = (ShapeTerm(sign, self.substrate),)
+        return ShapeConstraint(self.everywhere, terms, bound, self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeConstraint:
+    """``D f >= bound`` everywhere in a box; with ``hessian``, the smallest eigenvalue of the second derivatives."""
+
+    everywhere: Everywhere
+    terms: tuple[ShapeTerm, ...]
+    bound: float
+    hessian: tuple[int, ...] = ()
+    label: str = field(default="", compare=False)
+
+    def __bool__(self) -> bool:
+        raise DeclarationError("a constraint that holds everywhere has no truth value; pass it in subject_to=[...]")
+
+    @property
+    def substrates(self) -> tuple[Any, ...]:
+        """The substrates that it reads, each once."""
+        return tuple({id(term.substrate): term.substrate for term in self.terms}.values())
+
+    @property
+    def description(self) -> str:
+        """The constraint in words, as a row of a certificate names it."""
+        if self.label:
+            return self.label
+        if self.hessian:
+            sign = "" if self.terms[0].factor > 0.0 else "-"
+            return f"eigenvalues of {sign}Hessian >= {self.bound:g}"
+        negated = all(term.factor < 0.0 for term in self.terms)
+        parts = [_describe(term, -1.0 if negated else 1.0) for term in self.terms]
+        left = parts[0] + "".join(f" - {p[1:]}" if p.startswith("-") else f" + {p}" for p in parts[1:])
+        return f"{left} <= {0.0 - self.bound:g}" if negated else f"{left} >= {self.bound:g}"
+
+
+def _describe(term: ShapeTerm, sign: float) -> str:
+    s = term.substrate
+    name = (s.name or "f") if term.part is None else f"{s.name or 'f'}^{term.part + 1}"
+    names = s.column_names
+    for column, order in term.orders:
+        which = names[column] if names else column
+        name = f"d{order if order > 1 else ''} {name}/d {which}"
+    factor = sign * term.factor
+    return {1.0: "", -1.0: "-"}.get(factor, f"{factor:g} ") + name
+
+
+def _number(bound: Any) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(float(bound)):
+        raise DeclarationError(_REFUSED.format(repr(bound)))
+    return float(bound)
+
+
+def read_operator(
+    everywhere: Everywhere, substrate: Any, operator: LinearOperator, part: int | None = None
+) -> ShapeExpression:
+    """Return what an operator with constant coefficients makes of f, as a function on the box."""
+    if substrate.columns:
+        raise DeclarationError(
+            "a shape that holds everywhere is of a substrate with one column of y; give each output a substrate of its "
+            "own, as in Machine(s1, s2, ...)"
+        )
+    terms = []
+    for term in operator.terms:
+        if term.at is not None or any(callable(c) for c in term.coefficients):
+            raise DeclarationError(
+                "an operator that holds everywhere has numbers as coefficients, and is taken at the point itself; give "
+                "points for others"
+            )
+        factor = float(math.prod(c for c in term.coefficients if not callable(c)))
+        terms.append(ShapeTerm(factor, substrate, tuple(term.orders), part))
+    return ShapeExpression(everywhere, tuple(terms))
+
+
+def split_shapes(constraints: list[Any]) -> tuple[list[ShapeConstraint], list[Any]]:
+    """Return the constraints that hold everywhere, and the others."""
+    is_shape: Callable[[Any], bool] = lambda constraint: isinstance(constraint, ShapeConstraint)  # noqa: E731
+    return [c for c in constraints if is_shape(c)], [c for c in constraints if not is_shape(c)]

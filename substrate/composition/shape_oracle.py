@@ -1,0 +1,759 @@
+r"""The smallest value of a shape in a box, with proof: branch and bound by Taylor polynomials with remainders.
+
+On a cell of centre m and half-widths h, with :math:`F = \langle w, \psi(\cdot) \rangle + \text{const}` a derivative of
+f, or a sum of some,
+
+.. math:: \Big| F(x) - \sum_{|a| < q} \frac{D^a F(m)}{a!} (x - m)^a \Big|
+          \le \|w\| \sum_{|a| = q} \frac{h^a}{a!} \sup_x \|D^a \psi(x)\| ,
+
+since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.derivative_bounds`;
+RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is that of the returned
+function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel. The
+polynomial is bounded from below in the cell: with the gradient g and the second derivatives H,
+
+.. math:: g^T \delta + \tfrac12 \delta^T H \delta \ge \sum_c \min_{|\delta_c| \le h_c} \Big( g_c \delta_c + \tfrac12
+          \big( H_{cc} - \sum_{j \ne c} |H_{cj}| h_j / h_c \big) \delta_c^2 \Big) ,
+
+and terms of the third order by their sizes. The smallest eigenvalue of a Hessian is a concave function of its entries,
+so that over a cell its smallest value for the linear polynomial of H is at a vertex; the remainder is added in the norm
+of Frobenius.
+
+A kernel that is a sum makes F a sum of functions of fewer columns, each with its own norm; the smallest value of the
+sum is the sum of their smallest values. So an additive machine is proved column by column, whatever their number. Cells
+grow in number as :math:`h^{-d}`; more than three columns at once are refused.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.composition.derivative_bounds import (
+    Summand,
+    add_orders,
+    bound_derivative,
+    bound_difference,
+    list_summands,
+    multi_indices,
+    smoothness,
+)
+from substrate.composition.everywhere import ShapeConstraint
+from substrate.composition.linear_operators import (
+    VALUE,
+    Functional,
+    LinearOperator,
+    add_lengths,
+    evaluation_points,
+    inner_product_matrix,
+)
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.search.best_first import BestFirst, Limits
+
+__all__ = [
+    "BoundShape",
+    "ExpandedFunction",
+    "ExpansionTerm",
+    "Proof",
+    "ShapePlan",
+    "inner_product_sum",
+    "square_rounding",
+]
+
+#: Columns that are searched at once.
+_MOST_COLUMNS = 3
+#: Cells of one search, and entries of a matrix of kernel values that is made at once.
+_BUDGET, _ENTRIES = 300_000, 4_000_000
+_ROUGH_BUDGET = {0: 20_000, 1: 60_000}
+#: Cells of a first cover and points of a grid, per column, by the number of columns.
+_COVER = {0: 1, 1: 64, 2: 12, 3: 6}
+_GRID = {0: 1, 1: 257, 2: 33, 3: 13}
+#: Points per column of the finer grids around a minimiser, and how many of these, each that much finer.
+_ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
+_ZOOMS = 4
+#: The largest order of the remainder, by the number of columns.
+_ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
+#: Cells narrower than this share of the box are not cut.
+_NARROWEST = 1e-11
+#: As in :mod:`substrate.composition.whole_space`: what inner products of derivatives lose, and twice for every order.
+_DERIVATIVES = 8.0
+#: Rounded operations of the bound of a cell.
+_OPERATIONS = 128.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpansionTerm:
+    """Points, the coefficients there, and what they belong to: f, its component ``part``, or an operator on it."""
+
+    points: Array
+    coefficients: Array
+    part: int | None = None
+    operator: Functional | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpandedFunction:
+    """One substrate's function as numbers: its expansion and its bias."""
+
+    substrate: Any
+    terms: tuple[ExpansionTerm, ...]
+    bias: float
+
+    def mix(self, other: "ExpandedFunction", share: float) -> "ExpandedFunction":
+        """Return (1 - share) times this function plus share times the other."""
+        terms = [_scaled(term, 1.0 - share) for term in self.terms] + [_scaled(term, share) for term in other.terms]
+        bias = (1.0 - share) * self.bias + share * other.bias
+        return ExpandedFunction(self.substrate, tuple(terms), bias)
+
+
+def _scaled(term: ExpansionTerm, factor: float) -> ExpansionTerm:
+    return ExpansionTerm(term.points, factor * term.coefficients, term.part, term.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proved lower bound on the smallest value in a box, the smallest value found and where, and the cells."""
+
+    lower: float
+    found: float
+    point: Array
+    cells: int
+    stop: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """A term of a shape in one summand of a kernel."""
+
+    factor: float
+    orders: dict[int, int]
+    substrate: Any
+    summand: Summand
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """The pieces on some columns, the columns in which the box has a width, and the order of the remainder."""
+
+    columns: tuple[int, ...]
+    moving: tuple[int, ...]
+    pieces: tuple[_Piece, ...]
+    order: int
+
+
+@dataclass(frozen=True, eq=False)
+class ShapePlan:
+    """A shape in a box: the groups of columns that are searched, each by itself.
+
+    Refused before long work where a group has too many columns or the kernel is too rough.
+    """
+
+    constraint: ShapeConstraint
+    box: Array
+    groups: tuple[_Group, ...]
+
+    @classmethod
+    def of(cls, constraint: ShapeConstraint) -> "ShapePlan":
+        """The plan of a constraint."""
+        box = constraint.everywhere.limits(constraint.substrates)
+        groups = _find_groups(constraint, box)
+        plan = cls(constraint, box, tuple(groups))
+        plan._refuse()
+        return plan
+
+    def _refuse(self) -> None:
+        middle = self.box.mean(axis=1)[None, :]
+        for group in self.groups:
+            if len(group.moving) > _MOST_COLUMNS:
+                raise DeclarationError(self._too_many(group))
+            for piece in group.pieces:
+                if group.order < 1:  # raises where no bound is known
+                    bound_difference(piece.summand.kernel, piece.orders, middle, middle)
+                else:
+                    bound_derivative(piece.summand.kernel, piece.orders, middle, middle)
+
+    def _too_many(self, group: _Group) -> str:
+        d = len(group.moving)
+        cells = _BUDGET ** (1.0 / d)
+        sides = {c: float(self.box[c, 1] - self.box[c, 0]) / cells for c in group.moving}
+        reached = ""
+        try:
+            corner = self.box[None, :, :]
+            norm = sum(
+                abs(piece.factor)
+                * sides[c]
+                / 2.0
+                * float(
+                    bound_derivative(
+                        piece.summand.kernel, add_orders(piece.orders, {c: 1}), corner[..., 0], corner[..., 1]
+                    )[0]
+                )
+                for piece in group.pieces
+                for c in group.moving
+            )
+            reached = f", known to no better than {norm:.2g} ||w||"
+        except DeclarationError:
+            pass
+        return (
+            f"{self.constraint.description} everywhere is a function of {d} columns at once ({group.moving}), and "
+            f"cells grow in number as the power of that: {_BUDGET} cells are {cells:.1f} per column{reached}. Up to "
+            f"{_MOST_COLUMNS} are proved; an additive kernel, Componentwise(...), has any number of columns, each "
+            "proved by itself; or fix columns in Everywhere({column: (value, value)}), or give points"
+        )
+
+    def bind(self, functions: Sequence[ExpandedFunction]) -> "BoundShape":
+        """The shape of functions as numbers."""
+        return BoundShape(self, functions)
+
+
+def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
+    pieces: list[_Piece] = []
+    for term in constraint.terms:
+        s = term.substrate
+        summands = list_summands(s.components, box.shape[0])
+        orders = dict(term.orders)
+        for summand in summands:
+            if set(orders) <= set(summand.columns) and term.part in (None, summand.part):
+                pieces.append(_Piece(term.factor, orders, s, summand))
+    groups: list[tuple[set[int], list[_Piece]]] = []
+    for piece in pieces:
+        columns, members = set(piece.summand.columns), [piece]
+        for group in [g for g in groups if g[0] & columns]:
+            groups.remove(group)
+            columns |= group[0]
+            members = group[1] + members
+        groups.append((columns, members))
+    if constraint.hessian:
+        groups = [(columns, members) for columns, members in groups if columns & set(constraint.hessian)]
+    return [_group(constraint, box, columns, members) for columns, members in groups]
+
+
+def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: list[_Piece]) -> _Group:
+    moving = tuple(c for c in sorted(columns) if box[c, 1] > box[c, 0])
+    base = 2 if constraint.hessian else 0
+    largest = 2 if constraint.hessian else _ORDER.get(len(moving), 1)
+    for piece in pieces:
+        known = smoothness(piece.summand.kernel, piece.summand.columns) - sum(piece.orders.values()) - base
+        largest = int(min(largest, known))
+    if constraint.hessian and largest < 1:
+        kernel = pieces[0].summand.kernel
+        raise DeclarationError(
+            f"convexity everywhere needs third derivatives of f, which functions of {kernel!r} do not have as bounded "
+            "functionals of w; take RBF or Matern with nu > 3"
+        )
+    return _Group(tuple(sorted(columns)), moving, tuple(pieces), max(largest, 0))
+
+
+class _BoundPiece:
+    """A piece with numbers: the expansion in its summand, the norm there, and what rounding may change."""
+
+    def __init__(self, piece: _Piece, function: ExpandedFunction, known: dict[Any, tuple[float, float, float]]) -> None:
+        self.piece = piece
+        kernel, part = piece.summand.kernel, piece.summand.part
+        several = len(function.substrate.components) > 1
+        self.terms = [t for t in function.terms if t.part is None or not several or t.part == part]
+        key = (id(function), id(piece.summand))
+        if key not in known:
+            known[key] = _norm_of(kernel, self.terms)
+        self.norm, self.sizes, self.rounding = known[key]
+        self.count = sum(term.coefficients.size for term in self.terms)
+
+    def values(self, points: Array, more: dict[int, int]) -> Array:
+        """D^more of the piece at points."""
+        orders = add_orders(self.piece.orders, more)
+        total = np.zeros(points.shape[0])
+        step = max(1, _ENTRIES // max(self.count, 1))
+        for start in range(0, points.shape[0], step):
+            block = points[start : start + step]
+            for term in self.terms:
+                total[start : start + step] += (
+                    _matrix(self.piece.summand.kernel, block, orders, term) @ term.coefficients
+                )
+        return self.piece.factor * total
+
+    def radius(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
+        """What rounding may change in values of D^more in cells."""
+        orders = add_orders(self.piece.orders, more)
+        length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
+        loss = self.rounding * (1.0 if not orders else _DERIVATIVES * 2.0 ** sum(orders.values()))
+        share = loss + relative_rounding(self.count + len(self.terms) + 4.0)
+        return np.asarray(at_most(abs(self.piece.factor) * share * self.sizes) * length)
+
+    def size(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
+        """The largest size of D^more in cells, by the norm."""
+        orders = add_orders(self.piece.orders, more)
+        length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
+        return np.asarray(at_most(abs(self.piece.factor) * self.norm) * length)
+
+    def change(self, lower: Array, upper: Array) -> Array:
+        """How far the piece can be from its value at the centre of cells."""
+        change = bound_difference(self.piece.summand.kernel, self.piece.orders, lower, upper)
+        return np.asarray(at_most(abs(self.piece.factor) * self.norm) * change)
+
+
+def _matrix(kernel: Kernel, points: Array, orders: dict[int, int], term: ExpansionTerm) -> Array:
+    if not orders and term.operator is None:
+        return np.asarray(kernel(points, term.points))
+    left = LinearOperator.derivative(orders)
+    return inner_product_matrix(kernel, left, points, term.operator or VALUE, term.points)
+
+
+def _sizes_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
+    """The sum of the sizes of an expansion, the rounding of its inner products, and the number of its coefficients."""
+    sizes, rounding, order = 0.0, 0.0, 0
+    for term in terms:
+        at = term.points if term.operator is None else evaluation_points(term.operator, term.points)
+        rounding = max(rounding, float(kernel.rounding(at)))
+        if term.operator is None:
+            lengths = np.sqrt(np.maximum(np.asarray(kernel.diag(term.points)), 0.0))
+        else:
+            lengths = add_lengths(kernel, term.operator, term.points)
+            order = max(order, term.operator.largest_order)
+        sizes += float(np.abs(term.coefficients) @ lengths)
+    derivatives = any(term.operator is not None for term in terms)
+    loss = rounding * (_DERIVATIVES * 2.0 ** max(order, 1) if derivatives else 1.0)
+    return at_most(sizes), loss, sum(term.coefficients.size for term in terms)
+
+
+def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
+    """What rounding may change in a'Ka of an expansion."""
+    sizes, loss, count = _sizes_of(kernel, terms)
+    return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
+
+
+def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
+    """Return a'Ka of an expansion, as it is computed."""
+    square = 0.0
+    for i, left in enumerate(terms):
+        for j, right in enumerate(terms[: i + 1]):
+            if left.operator is None and right.operator is None:
+                G = np.asarray(kernel(left.points, right.points))
+            else:
+                G = inner_product_matrix(
+                    kernel, left.operator or VALUE, left.points, right.operator or VALUE, right.points
+                )
+            square += (1.0 if i == j else 2.0) * float(left.coefficients @ (G @ right.coefficients))
+    return square
+
+
+def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
+    """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
+    square = inner_product_sum(kernel, terms)
+    sizes, loss, _ = _sizes_of(kernel, terms)
+    # what the readings of the terms lose is in the rounding of each later value, too
+    return at_most(math.sqrt(max(square, 0.0) + square_rounding(kernel, terms))), sizes, loss
+
+
+class BoundShape:
+    """The shape of functions as numbers: values, minimisers and proofs."""
+
+    def __init__(self, plan: ShapePlan, functions: Sequence[ExpandedFunction]) -> None:
+        self.plan = plan
+        by_substrate = {id(function.substrate): function for function in functions}
+        known: dict[Any, tuple[float, float, float]] = {}
+        self.groups = [
+            [_BoundPiece(piece, by_substrate[id(piece.substrate)], known) for piece in group.pieces]
+            for group in plan.groups
+        ]
+        terms = plan.constraint.terms
+        #: What does not depend on x: the bias, with its rounding.
+        self.constant = 0.0
+        self.constant_radius = 0.0
+        if not plan.constraint.hessian:
+            biases = [t.factor * by_substrate[id(t.substrate)].bias for t in terms if t.has_bias]
+            self.constant = math.fsum(biases)
+            self.constant_radius = relative_rounding(4.0) * math.fsum(map(abs, biases))
+
+    def target(self, number: int) -> "_Target":
+        """The function of one group of columns."""
+        group, pieces = self.plan.groups[number], self.groups[number]
+        if self.plan.constraint.hessian:
+            return _HessianTarget(self.plan, group, pieces)
+        return _Target(self.plan, group, pieces)
+
+    def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> Proof:
+        """Prove a lower bound within ``gap`` of the smallest value, or one that reaches ``level``.
+
+        A Hessian of several groups has blocks, the smallest eigenvalue of which counts; other shapes are their sums.
+        """
+        if not self.plan.groups:
+            value = self.constant - self.constant_radius if not self.plan.constraint.hessian else 0.0
+            return Proof(value, self.constant, self.plan.box.mean(axis=1), 0, "")
+        single = len(self.plan.groups) == 1 or bool(self.plan.constraint.hessian)
+        share = gap if single else gap / len(self.plan.groups)
+        own = None if level is None or not single else level - self.constant + self.constant_radius
+        proofs = [self._prove(k, share, own, time_limit) for k in range(len(self.plan.groups))]
+        point = self.plan.box.mean(axis=1)
+        for group, proof in zip(self.plan.groups, proofs, strict=True):
+            point[list(group.columns)] = proof.point[list(group.columns)]
+        cells, stop = sum(p.cells for p in proofs), next((p.stop for p in proofs if p.stop), "")
+        if self.plan.constraint.hessian:
+            lower, found = min(p.lower for p in proofs), min(p.found for p in proofs)
+            if set(self.plan.constraint.hessian) - {c for group in self.plan.groups for c in group.columns}:
+                lower, found = min(lower, 0.0), min(found, 0.0)  # a column that the kernel does not read
+            return Proof(lower, found, point, cells, stop)
+        lowers, founds = [p.lower for p in proofs], [p.found for p in proofs]
+        lower = math.fsum([*lowers, self.constant, -self.constant_radius])
+        lower -= relative_rounding(4.0) * (abs(lower) + abs(self.constant))
+        return Proof(lower, math.fsum([*founds, self.constant]), point, cells, stop)
+
+    def _prove(self, number: int, gap: float, level: float | None, time_limit: float) -> Proof:
+        cells = _Cells(self.target(number), gap, level, time_limit)
+        search: BestFirst[_Batch] = BestFirst(cells, cells.limits, lambda *_: None, "")
+        search.run()
+        return Proof(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
+
+    def minimisers(self, below: float, most: int) -> list[Array]:
+        """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.
+
+        Of several groups: the smallest point of each, and one at a time another of its local minima.
+        """
+        found = [self.target(k).local_minima(most) for k in range(len(self.plan.groups))]
+        base = self.plan.box.mean(axis=1)
+        if not found:
+            return [base]
+        if self.plan.constraint.hessian:
+            points = []
+            for group, (values, at) in zip(self.plan.groups, found, strict=True):
+                for value, where in zip(values, at, strict=True):
+                    if value < below:
+                        point = base.copy()
+                        point[list(group.columns)] = where[list(group.columns)]
+                        points.append((float(value), point))
+            return [point for _, point in sorted(points, key=lambda pair: pair[0])][:most]
+        for group, (_, at) in zip(self.plan.groups, found, strict=True):
+            base[list(group.columns)] = at[0][list(group.columns)]
+        least = math.fsum([*(float(values[0]) for values, _ in found), self.constant])
+        chosen = [(least, base)] if least < below else []
+        for group, (values, at) in zip(self.plan.groups, found, strict=True):
+            for value, where in zip(values[1:], at[1:], strict=True):
+                level = least - float(values[0]) + float(value)
+                if level < below:
+                    point = base.copy()
+                    point[list(group.columns)] = where[list(group.columns)]
+                    chosen.append((level, point))
+        return [point for _, point in sorted(chosen, key=lambda pair: pair[0])][:most]
+
+    def values(self, points: Array) -> Array:
+        """The shape at points, without a bound on its rounding."""
+        if self.plan.constraint.hessian:
+            return np.asarray(np.min([self.target(k).values(points) for k in range(len(self.groups))], axis=0))
+        total = np.full(points.shape[0], self.constant)
+        for k in range(len(self.groups)):
+            total += self.target(k).values(points)
+        return total
+
+    def direction(self, point: Array) -> Array:
+        """Return the eigenvector of the smallest eigenvalue of the Hessian at a point, over all columns."""
+        least, vector = math.inf, np.zeros(point.size)
+        for k in range(len(self.groups)):
+            target = self.target(k)
+            assert isinstance(target, _HessianTarget)
+            values, vectors = np.linalg.eigh(target.matrices(point[None, :], {})[0][0])
+            if values[0] < least:
+                least, vector = float(values[0]), np.zeros(point.size)
+                vector[list(target.inner)] = vectors[:, 0]
+        return vector
+
+
+class _Target:
+    """The function of one group of columns: values at points, and lower bounds in cells."""
+
+    def __init__(self, plan: ShapePlan, group: _Group, pieces: list[_BoundPiece]) -> None:
+        self.plan, self.group, self.pieces = plan, group, pieces
+
+    def whole_points(self, moving: Array) -> Array:
+        """Points of all columns from those of the moving ones."""
+        points = np.repeat(self.plan.box.mean(axis=1)[None, :], moving.shape[0], axis=0)
+        fixed = [c for c in range(points.shape[1]) if self.plan.box[c, 0] == self.plan.box[c, 1]]
+        points[:, fixed] = self.plan.box[fixed, 0]
+        points[:, list(self.group.moving)] = moving
+        return points
+
+    def derivative(self, points: Array, more: dict[int, int]) -> Array:
+        """A derivative of the function at points."""
+        total = np.zeros(points.shape[0])
+        for piece in self.pieces:
+            total += piece.values(points, more)
+        return total
+
+    def radius(self, points: Array, more: dict[int, int]) -> Array:
+        """What rounding may change in it."""
+        total = np.zeros(points.shape[0])
+        for piece in self.pieces:
+            total += piece.radius(more, points, points)
+        return total
+
+    def values(self, points: Array) -> Array:
+        """The function at points of all columns."""
+        return self.derivative(points, {})
+
+    def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Lower bounds in cells of the moving columns, and values at their centres, rounded up."""
+        centres = (lower + upper) / 2.0
+        # the half-widths are rounded up, so that the cell is covered
+        half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
+        points = self.whole_points(centres)
+        low, high = self.whole_points(lower), self.whole_points(upper)
+        moving, order = self.group.moving, self.group.order
+        value, radius = self.values(points), self.radius(points, {})
+        if order < 1 or not moving:
+            change = sum((piece.change(low, high) for piece in self.pieces), np.zeros(points.shape[0]))
+            if not moving:
+                change = np.zeros(points.shape[0])
+            total = value - radius - change
+            return total - relative_rounding(8.0) * (np.abs(value) + change), value + radius
+        sizes = np.abs(value)
+        total = value - radius
+        if order >= 2:
+            slopes = {c: self.derivative(points, {c: 1}) for c in moving}
+            curved: dict[int, Array] = {c: np.zeros(points.shape[0]) for c in moving}
+            if order >= 3:
+                curved = self._curvatures(points, half)
+            for k, c in enumerate(moving):
+                g = np.abs(slopes[c]) + self.radius(points, {c: 1})
+                total += _least_parabola(g, curved[c], half[:, k])
+                sizes += g * half[:, k] + np.abs(curved[c]) * half[:, k] ** 2
+        for degree in range(3, order):
+            for more in multi_indices(moving, degree):
+                term = (np.abs(self.derivative(points, more)) + self.radius(points, more)) * _power(more, moving, half)
+                total -= term
+                sizes += term
+        remainder = self.remainder(low, high, half)
+        total -= remainder
+        sizes += remainder
+        return total - relative_rounding(_OPERATIONS) * sizes, value + radius
+
+    def remainder(self, low: Array, high: Array, half: Array) -> Array:
+        """How far the function can be from its Taylor polynomial in cells."""
+        total = np.zeros(half.shape[0])
+        for more in multi_indices(self.group.moving, self.group.order):
+            power = _power(more, self.group.moving, half)
+            for piece in self.pieces:
+                total += piece.size(more, low, high) * power
+        return total
+
+    def _curvatures(self, points: Array, half: Array) -> dict[int, Array]:
+        """H_cc less what the entries beside it can take away, rounded down."""
+        moving = self.group.moving
+        curved = {c: self.derivative(points, {c: 2}) - self.radius(points, {c: 2}) for c in moving}
+        for i, c in enumerate(moving):
+            for j, other in enumerate(moving[:i]):
+                more = {other: 1, c: 1}
+                mixed = np.abs(self.derivative(points, more)) + self.radius(points, more)
+                curved[c] = curved[c] - mixed * half[:, j] / half[:, i]
+                curved[other] = curved[other] - mixed * half[:, i] / half[:, j]
+        return {c: value - relative_rounding(8.0) * np.abs(value) for c, value in curved.items()}
+
+    def grid(self, counts: int) -> Array:
+        """A grid of the moving columns, ends included, as points of all columns."""
+        sides = [np.linspace(float(self.plan.box[c, 0]), float(self.plan.box[c, 1]), counts) for c in self.group.moving]
+        mesh = np.meshgrid(*sides, indexing="ij") if sides else []
+        return self.whole_points(np.stack([m.ravel() for m in mesh], axis=1) if sides else np.zeros((1, 0)))
+
+    def local_minima(self, most: int) -> tuple[Array, Array]:
+        """Values and points of local minima on a grid, refined by finer grids, the lowest first; at least one."""
+        from scipy.ndimage import minimum_filter
+
+        d = len(self.group.moving)
+        counts = _GRID[d]
+        points = self.grid(counts)
+        values = self.values(points)
+        if d:
+            shaped = values.reshape((counts,) * d)
+            is_least = (shaped <= minimum_filter(shaped, size=3, mode="nearest")).ravel()
+            at = np.flatnonzero(is_least)
+            at = at[np.argsort(values[at], kind="stable")][:most]
+        else:
+            at = np.zeros(1, dtype=np.intp)
+        chosen = points[at]
+        if not d:
+            return values, chosen
+        moving = list(self.group.moving)
+        box = self.plan.box[moving]
+        step = (box[:, 1] - box[:, 0]) / (counts - 1)
+        n = _ZOOM[d]
+        offsets = np.stack([m.ravel() for m in np.meshgrid(*[np.linspace(-1.0, 1.0, n)] * d, indexing="ij")], axis=1)
+        lowest = values[at]
+        for _ in range(_ZOOMS):
+            tried = np.clip(chosen[:, None, moving] + offsets[None] * step, box[:, 0], box[:, 1])
+            flat = self.whole_points(tried.reshape(-1, d))
+            found = self.values(flat).reshape(len(chosen), -1)
+            best = found.argmin(axis=1)
+            better = found[np.arange(len(chosen)), best] < lowest
+            chosen[better] = flat.reshape(len(chosen), -1, flat.shape[1])[np.arange(len(chosen)), best][better]
+            lowest = np.minimum(lowest, found.min(axis=1))
+            step = step * 2.0 / (n - 1)
+        order = np.argsort(lowest, kind="stable")
+        kept: list[int] = []
+        apart = 2.0 * (box[:, 1] - box[:, 0]) / (counts - 1)
+        for k in order:  # two cuts at one place help little
+            if all((np.abs(chosen[k, moving] - chosen[j, moving]) > apart).any() for j in kept):
+                kept.append(int(k))
+        return lowest[kept], chosen[kept]
+
+
+class _HessianTarget(_Target):
+    """The smallest eigenvalue of the second derivatives in some columns of a group."""
+
+    def __init__(self, plan: ShapePlan, group: _Group, pieces: list[_BoundPiece]) -> None:
+        super().__init__(plan, group, pieces)
+        self.inner = tuple(c for c in group.columns if c in plan.constraint.hessian)
+
+    def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
+        """The derivative ``more`` of the Hessian at points, and a bound on the rounding in the norm of Frobenius."""
+        k = len(self.inner)
+        H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
+        for i, c in enumerate(self.inner):
+            for j, other in enumerate(self.inner[: i + 1]):
+                orders = add_orders(add_orders({c: 1}, {other: 1}), more)
+                H[:, i, j] = H[:, j, i] = self.derivative(points, orders)
+                square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
+        return H, np.asarray(at_most(1.0) * np.sqrt(square))
+
+    def values(self, points: Array) -> Array:
+        """The smallest eigenvalues."""
+        return np.asarray(np.linalg.eigvalsh(self.matrices(points, {})[0])[:, 0])
+
+    def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """By the vertices of the cell for the linear polynomial, and the remainder in the norm of Frobenius."""
+        centres = (lower + upper) / 2.0
+        half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
+        points = self.whole_points(centres)
+        low, high = self.whole_points(lower), self.whole_points(upper)
+        moving, order = self.group.moving, self.group.order
+        H, radius = self.matrices(points, {})
+        value, size = np.linalg.eigvalsh(H)[:, 0], np.sqrt(np.square(H).sum(axis=(1, 2)))
+        least = value
+        loss = radius
+        if order >= 2 and moving:
+            slopes = []
+            for k, c in enumerate(moving):
+                slope, slope_radius = self.matrices(points, {c: 1})
+                slopes.append(slope * half[:, k, None, None])
+                loss = loss + slope_radius * half[:, k]
+                size = size + np.sqrt(np.square(slopes[-1]).sum(axis=(1, 2)))
+            for signs in product((-1.0, 1.0), repeat=len(moving)):
+                vertex = H + sum(sign * slope for sign, slope in zip(signs, slopes, strict=True))
+                least = np.minimum(least, np.linalg.eigvalsh(vertex)[:, 0])
+        square = np.zeros(points.shape[0])
+        for i, c in enumerate(self.inner):
+            for j, other in enumerate(self.inner[: i + 1]):
+                entry = np.zeros(points.shape[0])
+                for more in multi_indices(moving, order):
+                    orders = add_orders(add_orders({c: 1}, {other: 1}), more)
+                    for piece in self.pieces:
+                        entry += piece.size(orders, low, high) * _power(more, moving, half)
+                square += (1.0 if i == j else 2.0) * np.square(entry)
+        remainder = at_most(1.0) * np.sqrt(square)
+        total = least - loss - remainder
+        rounding = relative_rounding(_OPERATIONS) * (size + remainder)
+        return total - rounding, value + radius + rounding
+
+
+def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
+    """h^a / a!."""
+    value = np.ones(half.shape[0])
+    for c, order in more.items():
+        value = value * half[:, moving.index(c)] ** order / math.factorial(order)
+    return np.asarray(at_most(1.0) * value)
+
+
+def _least_parabola(slope: Array, curvature: Array, half: Array) -> Array:
+    """The smallest value of g d + c d^2 / 2 for |d| <= h, given |g|."""
+    inside = (curvature > 0.0) & (slope < curvature * half)
+    at_end = -slope * half + 0.5 * curvature * half**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_vertex = np.where(inside, -0.5 * slope**2 / np.where(inside, curvature, 1.0), 0.0)
+    return np.where(inside, at_vertex, at_end)
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Cells that are bounded at once, and the smallest of their bounds."""
+
+    bound: float
+    lower: Array
+    upper: Array
+    bounds: Array
+
+
+@dataclass(eq=False)
+class _Cells:
+    """The space of the search: batches of cells of one group, cut in half in every column."""
+
+    shape: _Target
+    gap: float
+    level: float | None
+    time_limit: float
+    collapsed: str = "cells are as narrow as rounding"
+    goes_on: bool = True
+    usual: float = 1.0
+    solves: int = 0
+    best: float = math.inf
+    best_point: Array = field(default_factory=lambda: np.zeros(0))
+    limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        # a bound of a low order gains little by more cells
+        self.limits = Limits(_ROUGH_BUDGET.get(self.shape.group.order, _BUDGET), self.time_limit)
+
+    def target(self) -> float:
+        """The smallest value found less the gap; where that is above the level, the level is enough."""
+        known = self.best - self.gap
+        return known if self.level is None else min(known, self.level)
+
+    def cover(self) -> Sequence[_Batch]:
+        """A grid of cells."""
+        box = self.shape.plan.box[list(self.shape.group.moving)]
+        count = _COVER[len(box)]
+        edges = [np.linspace(low, high, count + 1) for low, high in box]
+        lower = _mesh([e[:-1] for e in edges])
+        upper = _mesh([e[1:] for e in edges])
+        return [self._batch(lower, upper)]
+
+    def priority(self, cell: _Batch) -> float:
+        """The lowest bound first."""
+        return cell.bound
+
+    def refine(self, cell: _Batch, target: float) -> Sequence[_Batch]:
+        """The cells that are settled as they are, and the halves of the others."""
+        settled = cell.bounds >= target
+        lower, upper = cell.lower[~settled], cell.upper[~settled]
+        box = self.shape.plan.box[list(self.shape.group.moving)]
+        if not len(box) or ((upper - lower) <= _NARROWEST * (box[:, 1] - box[:, 0])).all(axis=1).any():
+            return []
+        d = lower.shape[1]
+        self.limits.check(self.solves, lower.shape[0] * 2**d)
+        middle = (lower + upper) / 2.0
+        lows, highs = [], []
+        for halves in product((False, True), repeat=d):
+            high = np.array(halves)
+            lows.append(np.where(high, middle, lower))
+            highs.append(np.where(high, upper, middle))
+        batches = [self._batch(np.vstack(lows), np.vstack(highs))]
+        if settled.any():
+            kept = cell.bounds[settled]
+            batches.append(_Batch(float(kept.min()), cell.lower[settled], cell.upper[settled], kept))
+        return batches
+
+    def _batch(self, lower: Array, upper: Array) -> _Batch:
+        self.solves += lower.shape[0]
+        bounds, values = self.shape.bounds(lower, upper)
+        bounds = np.where(np.isfinite(bounds), bounds, -math.inf)
+        k = int(values.argmin())
+        if values[k] < self.best:
+            self.best = float(values[k])
+            self.best_point = self.shape.whole_points(((lower + upper) / 2.0)[k : k + 1])[0]
+        return _Batch(float(bounds.min()), lower, upper, bounds)
+
+
+def _mesh(sides: list[Array]) -> Array:
+    if not sides:
+        return np.zeros((1, 0))
+    return np.stack([m.ravel() for m in np.meshgrid(*sides, indexing="ij")], axis=1)

@@ -1,0 +1,155 @@
+"""LS-SVM regression with a shape: proofs, files, weights, refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import problems
+from problems import LSSVMRegressor, LSSVMRegressorCV, SymmetricLSSVMRegressor
+from substrate import fuse
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise
+
+DISTANCE = "distance from the optimum over all functions"
+
+
+def rows(n=40, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 4.0, (n, d))
+    y = 100.0 - 2.0 * np.tanh(X[:, 0]) + 0.2 * (X[:, -1] - 2.0) ** 2 + 0.3 * rng.standard_normal(n)
+    return X, y
+
+
+def shaped(**parameters):
+    given = {"monotone": {0: -1}, "convex": [1], "bounds": (97.0, None)} | parameters
+    return LSSVMRegressor(Componentwise(RBF(1.5)), 10.0, **given)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return shaped().fit(*rows())
+
+
+def test_the_shape_holds_and_the_certificate_says_so(model):
+    """No violation at random points; the bracket and the accuracy are rows."""
+    X, _ = rows()
+    assert model.certificate_.holds, model.certificate_
+    assert model.certificate_[DISTANCE].relative <= 1e-4
+    rng = np.random.default_rng(1)
+    points = rng.uniform(X.min(axis=0), X.max(axis=0), (10_000, 2))
+    steps = points.copy()
+    steps[:, 0] = np.minimum(points[:, 0] + 1e-3, X[:, 0].max())
+    assert (model.predict(steps) - model.predict(points)).max() <= 1e-9
+    assert model.predict(points).min() >= 97.0
+    grid = np.column_stack([np.full(400, 2.0), np.linspace(X[:, 1].min(), X[:, 1].max(), 400)])
+    assert np.diff(model.predict(grid), 2).min() >= -1e-9
+
+
+def test_it_is_checked_again_from_stored_numbers_and_a_changed_one_fails(model, tmp_path):
+    """Files keep the shape; certify starts from what is stored."""
+    X, y = rows()
+    model.save(tmp_path / "model")
+    loaded = problems.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.certify(X, y).holds
+    assert (loaded.monotone, loaded.bounds) == ({0: -1}, (97.0, None))
+    loaded.bias_ += 0.05
+    assert not loaded.certify(X, y).holds
+    loaded.bias_ -= 0.05
+    loaded.shape_multipliers_ = 0.0 * loaded.shape_multipliers_
+    assert not loaded.certify(X, y)[DISTANCE].passes
+    loaded.shape_orders_ = loaded.shape_orders_ + 3
+    with pytest.raises(DataError, match="orders"):
+        loaded._check_loaded()
+
+
+def test_weights_count_as_rows():
+    """A row of weight two is two rows, up to the width of the bracket."""
+    X, y = rows(12, 1)
+    weights = np.ones(12)
+    weights[:3] = 2.0
+    one = LSSVMRegressor(RBF(1.5), 10.0, monotone={0: -1}).fit(X, y, sample_weight=weights)
+    other = LSSVMRegressor(RBF(1.5), 10.0, monotone={0: -1}).fit(np.vstack([X, X[:3]]), np.append(y, y[:3]))
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=4.0 * one.certificate_.accuracy + 1e-9)
+
+
+def test_names_of_columns_and_the_warning_outside_the_box():
+    """Columns of a data frame by name; one warning."""
+    pandas = pytest.importorskip("pandas")
+    X, y = rows(20, 2)
+    frame = pandas.DataFrame(X, columns=["price", "age"])
+    model = LSSVMRegressor(Componentwise(RBF(1.5)), 10.0, monotone={"price": -1}).fit(frame, y)
+    assert model.certificate_["holds everywhere: d f/d price <= 0"].passes
+    outside = pandas.DataFrame([[9.0, 1.0]], columns=["price", "age"])
+    with pytest.warns(UserWarning, match="outside the box"):
+        model.predict(outside)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(outside)
+    with pytest.raises(DeclarationError, match="no column 'size'"):
+        clone(model).set_params(monotone={"size": 1}).fit(frame, y)
+
+
+def test_closed_forms_are_refused_with_advice(model):
+    """Leave-one-out, intervals by leaving rows out and the choice of gamma; split intervals are not."""
+    X, y = rows()
+    calls = (
+        model.leave_one_out,
+        model.left_out_importance,
+        lambda: model.predict_interval(X),
+        lambda: model.predict_region(X),
+        lambda: model.predict(X, return_std=True),
+    )
+    for call in calls:
+        with pytest.raises(DeclarationError, match="split"):
+            call()
+    assert model.calibrate(X, y).predict_interval(X, method="split").shape == (40, 2)
+    with pytest.raises(DeclarationError, match="GridSearchCV"):
+        LSSVMRegressorCV(monotone={0: 1}).fit(X, y)
+    with pytest.raises(DeclarationError):
+        fuse(shaped(), "gamma", cv=3, data=(X, y))
+    with pytest.raises(DeclarationError, match="ball arithmetic"):
+        model.prove(X, y)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"monotone": {0: 2}},
+        {"monotone": [1, 0]},
+        {"monotone": {7: 1}},
+        {"convex": "together"},
+        {"bounds": (1.0, 0.0)},
+        {"bounds": 3.0},
+        {"kernel": RBF(1.0), "bounds": (0.0, None)},
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_meant_is_refused(wrong):
+    """Before long work, also too many columns at once."""
+    X, y = rows(20, 5)
+    with pytest.raises(DeclarationError):
+        LSSVMRegressor(**{"kernel": Componentwise(RBF(1.0))} | wrong).fit(X, y)
+
+
+def test_several_outputs_and_precomputed_matrices_are_refused():
+    """A shape is of one function."""
+    X, y = rows(20, 1)
+    with pytest.raises(DataError, match="one output"):
+        LSSVMRegressor(RBF(1.0), monotone={0: 1}).fit(X, np.column_stack([y, y]))
+    with pytest.raises(DeclarationError, match="precomputed"):
+        LSSVMRegressor("precomputed", monotone={0: 1}).fit(X @ X.T, y)
+
+
+@pytest.mark.slow
+def test_a_symmetric_machine_with_a_shape():
+    """The even part of a kernel has bounds on its derivatives too."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (30, 1))
+    y = np.square(X[:, 0]) + 0.2 * rng.standard_normal(30)
+    model = SymmetricLSSVMRegressor(RBF(1.5), 10.0, convex=[0]).fit(X, y)
+    assert model.certificate_.holds, model.certificate_
+    values = model.predict(np.linspace(X.min(), X.max(), 2001)[:, None])
+    assert np.diff(values, 2).min() >= -1e-9
