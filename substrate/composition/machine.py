@@ -469,7 +469,8 @@ class Machine:
         solution, method = self._row_solution, self._row_method
         self._record = SolverRecord((attempt,))
         if solution is None or method is None:
-            advice = "allow a longer time_limit" if attempt.out_of_time else "leave solver= out to try the others"
+            longer = "rescale the data, or allow a longer time_limit"
+            advice = longer if attempt.out_of_time else "leave solver= out to try the others"
             error = SolverError(f"no solver returned a point ({attempt}); {advice}")
             error.attempts = (attempt,)
             raise error

@@ -40,8 +40,8 @@ _CENTRAL, _SHARE = 1e-7, 0.99
 _MANY, _COARSE, _CENTRAL_COARSE, _NEAR_COARSE = 300, 1e-3, 1e-3, 1e-2
 #: Share of the sizes of its terms at which the slope of a subproblem counts as zero.
 _STATIONARY = 1e-12
-#: Relative gap at which the iteration ends.
-_GAP = 1e-13
+#: Relative gap at which the iteration ends, the weight of the residual beside it, and the gap of a poor point.
+_GAP, _RESIDUAL, _POOR = 1e-13, 1e-2, 1e-9
 _ARMIJO = 1e-4
 
 
@@ -228,29 +228,39 @@ def _central_value(losses: RowLosses, spread: float) -> float:
     return centre + 0.5 * (low + high) * spread
 
 
-def _by_multipliers(rows: _Rows, spread: float, deadline: float | None, start: RowPoint | None) -> RowPoint | str:
-    losses = rows.losses
+def _by_multipliers(
+    rows: _Rows, spread: float, deadline: float | None, start: RowPoint | None, coarse: bool = True
+) -> RowPoint | str:
+    """Solve by the method of multipliers; ``coarse`` lets the first iteration use a matrix of fewer columns."""
+    losses, first = rows.losses, (rows.a, rows.b, rows.Ka)
     g = np.zeros(losses.n) if start is None else start.g
     inner = start is None and not losses.ramps
     if inner:
-        central = _interior(rows, spread, deadline)
+        central = _interior(rows, spread, deadline, coarse)
         if isinstance(central, str):
             return central
         g = central
     low, high = losses.ends_of_slopes()
     reach = np.abs(np.concatenate([losses.below.ravel(), losses.above.ravel()])).max()
     unit = spread / float(reach)
-    near = _NEAR_COARSE if start is not None or losses.n >= _MANY else _NEAR
+    near = _NEAR_COARSE if start is not None or (coarse and losses.n >= _MANY) else _NEAR
     weight, least = (near if inner or start is not None else _FIRST) * unit, _LEAST * unit
     best: tuple[float, RowPoint] | None = None
+    is_coarse = inner and coarse and losses.n >= _MANY
     for _ in range(_OUTER):
+        steps = rows.steps
         solved = _minimise(rows, _Envelope(losses, weight, g), _INNER, deadline)
         if isinstance(solved, str):
             return solved
+        if is_coarse and best is None and rows.steps - steps >= _INNER:
+            break  # it began too far away
         # on straight pieces the slope is exact; elsewhere the coefficients are, and (f - place)/weight is rounded
         g = np.clip(np.where(rows.rises, -2.0 * rows.p * rows.a, solved), low, high)
         cost = rows.p * float(rows.a @ rows.Ka) + float(np.abs(losses.values(rows.f)).sum())
         gap = float(losses.young_gaps(rows.f, np.zeros(losses.n), g).sum()) / max(cost, 1e-300)
+        # g must be that of w, and sum to zero
+        residual = float(np.abs(2.0 * rows.p * rows.a + g).max()) + abs(float(g.sum())) * rows.bias
+        gap = max(gap, _RESIDUAL * residual / float(reach))
         if best is None or gap < best[0]:
             point = _point(rows, g)
             if isinstance(point, str):
@@ -262,10 +272,13 @@ def _by_multipliers(rows: _Rows, spread: float, deadline: float | None, start: R
         if gap <= _GAP or (weight <= least and not improved):
             break
         weight = max(_FACTOR * weight, least)
+    if is_coarse and (best is None or not best[0] <= _POOR):
+        rows.move(*first)
+        return _by_multipliers(rows, spread, deadline, start, coarse=False)
     return best[1] if best is not None else _FAILED
 
 
-def _interior(rows: _Rows, spread: float, deadline: float | None) -> Array | str:
+def _interior(rows: _Rows, spread: float, deadline: float | None, coarse: bool) -> Array | str:
     r"""Bring the rows near a solution, by a predictor-corrector method; return the slopes of the losses there.
 
     Every kink has a share :math:`0 < \beta < \delta` of its jump, and :math:`f - \tau = s^+ - s^-` with
@@ -280,7 +293,7 @@ def _interior(rows: _Rows, spread: float, deadline: float | None) -> Array | str
     share = 0.5 * jumps
     over, under = np.maximum(f - places, 0.0) + spread, np.maximum(places - f, 0.0) + spread
     count = 2.0 * float(has.sum())
-    L = _pivoted_columns(rows.K) if losses.n >= _MANY else None
+    L = _pivoted_columns(rows.K) if coarse and losses.n >= _MANY else None
     enough = _CENTRAL if L is None else _CENTRAL_COARSE
     for _ in range(_INNER):
         if deadline is not None and time.monotonic() > deadline:
