@@ -142,6 +142,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         target_written=treatment.target_written,
     )
     X = preparation.scale(raw)
+    choices = choices.with_shapes_of(preparation.features, treatment.task)
     choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
     preparation = replace(preparation, remarks=said)

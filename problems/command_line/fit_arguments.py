@@ -193,6 +193,22 @@ def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> No
     group.add_argument("--zeta", type=float, help="weight of the 1-norm (l1); otherwise chosen")
     group.add_argument("--rho", type=float, help="weight of the maximal variations (structure); otherwise chosen")
     group.add_argument(
+        "--monotone",
+        nargs="+",
+        metavar="COLUMN:SIGN",
+        help="the prediction rises (1) or falls (-1) with a column, everywhere between the rows, with proof: price:-1 "
+        "(lssvm with --gamma)",
+    )
+    group.add_argument(
+        "--convex", nargs="+", metavar="COLUMN", help="the prediction is convex along these columns, in the same way"
+    )
+    group.add_argument(
+        "--bounds",
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="lowest and highest prediction, in the same way; none for no bound",
+    )
+    group.add_argument(
         "--class-weight",
         nargs="+",
         metavar="WEIGHT",

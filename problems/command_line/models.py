@@ -146,6 +146,28 @@ class Choices:
     seconds: float | None = None
     #: Whether bars on the terminal show how far a fit is.
     shown: bool = False
+    #: Shapes that hold everywhere: parameters of the estimator, columns by name, or by number once they are known.
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_shapes_of(self, features: Sequence[str], task: str) -> "Choices":
+        """Return the choices with the columns of the shapes by number, or an error before any work."""
+        if not self.shapes:
+            return self
+        if self.model != "lssvm" or task != "regression" or self.weights.of(self.model) is None:
+            raise DeclarationError(
+                "--monotone, --convex and --bounds are for a regression by --model lssvm at a given --gamma (and "
+                "--sigma): gamma is not chosen with a shape"
+            )
+        named = [*self.shapes.get("monotone", {}), *self.shapes.get("convex", ())]
+        if strange := [name for name in named if name not in features]:
+            raise DeclarationError(f"a shape names {strange[0]!r}; the inputs are {', '.join(map(repr, features))}")
+        numbers = {name: number for number, name in enumerate(features)}
+        shapes: dict[str, Any] = dict(self.shapes)
+        if "monotone" in shapes:
+            shapes["monotone"] = {numbers[name]: sign for name, sign in shapes["monotone"].items()}
+        if "convex" in shapes:
+            shapes["convex"] = [numbers[name] for name in shapes["convex"]]
+        return replace(self, shapes=shapes)
 
     @property
     def tries_families(self) -> bool:
@@ -194,7 +216,27 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
         evaluations=options.evaluations,
         seconds=options.seconds,
         shown=True,
+        shapes=_shapes(options),
     )
+
+
+def _shapes(options: Any) -> dict[str, Any]:
+    """Read ``--monotone price:-1``, ``--convex age`` and ``--bounds 0 none``."""
+    shapes: dict[str, Any] = {}
+    for word in getattr(options, "monotone", None) or ():
+        name, _, sign = word.rpartition(":")
+        if not name or sign not in ("1", "+1", "-1"):
+            raise DeclarationError(f"--monotone is COLUMN:1 or COLUMN:-1, as price:-1; received {word!r}")
+        shapes.setdefault("monotone", {})[name] = int(sign)
+    if getattr(options, "convex", None):
+        shapes["convex"] = list(options.convex)
+    if getattr(options, "bounds", None):
+        try:
+            shapes["bounds"] = tuple(None if end.lower() == "none" else float(end) for end in options.bounds)
+        except ValueError as error:
+            received = " ".join(options.bounds)
+            raise DeclarationError(f"--bounds is two numbers, or none for one of them; received {received}") from error
+    return shapes
 
 
 def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
@@ -283,6 +325,7 @@ def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -
     if choices.shown:
         wanted |= {"verbose": 1} if "verbose" in parameters else {"passes": Passes(verbose=True)}
     wanted |= {} if class_weight is None else {"class_weight": class_weight}
+    wanted |= choices.shapes
     return {name: value for name, value in wanted.items() if name in parameters}
 
 

@@ -82,7 +82,7 @@ def quality_of(
 
 def _leave_rows_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
     """Return the training rows left out one by one; None for machines without a closed form for it."""
-    if not hasattr(estimator, "leave_one_out"):
+    if not hasattr(estimator, "leave_one_out") or hasattr(estimator, "shape_points_"):
         return None
     on_a_basis = hasattr(estimator, "basis_indices_")  # keeps its basis and not its rows
     return estimator.leave_one_out(X, y) if on_a_basis else estimator.leave_one_out()

@@ -111,7 +111,7 @@ def _confusion(table: Confusion, verbose: bool) -> list[str]:
 def _matter(fit: Fit) -> list[str]:
     """Return the inputs whose values matter most to errors of left-out rows, where the machine can tell."""
     model, (n, d) = fit.model.estimator, fit.X.shape
-    if d < 2 or not hasattr(model, "left_out_importance"):
+    if d < 2 or not hasattr(model, "left_out_importance") or hasattr(model, "shape_points_"):
         return []
     repeats, support = 3, model.support_values_.shape[0]
     if float(n) * support * d * d * repeats > _MOST_WORK:

@@ -408,6 +408,16 @@ class BoundShape:
         search.run()
         return Proof(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
 
+    def final_cells(self, number: int, gap: float, level: float) -> list[tuple[Array, Array]]:
+        """Return the lower and the upper ends of the cells with which a proof of one group ends; they cover the box."""
+        single = len(self.plan.groups) == 1
+        cells = _Cells(
+            self.target(number), gap, level - self.constant + self.constant_radius if single else None, math.inf
+        )
+        search: BestFirst[_Batch] = BestFirst(cells, cells.limits, lambda *_: None, "")
+        search.run()
+        return [pair for batch in search.cells for pair in zip(batch.lower, batch.upper, strict=True)]
+
     def minimisers(self, below: float, most: int) -> list[Array]:
         """Return points where the shape is locally smallest and below a level, found without proof, the lowest first.
 

@@ -273,7 +273,9 @@ class ShapedLeastSquares:
 
     def _multipliers(self) -> tuple[Array, Array]:
         """The coefficients with the sign that their shape allows, zero otherwise, and each times its bound."""
-        given = self.further.multipliers
+        points = self.further.points
+        inside = ((points >= self.box[:, 0]) & (points <= self.box[:, 1])).all(axis=1)
+        given = np.where(inside, self.further.multipliers, 0.0)  # nothing is asked for outside the box
         kept, level = np.zeros_like(given), np.zeros_like(given)
         lower, upper = self.shapes.bounds
         for orders, at in self.further.kinds():
@@ -289,10 +291,10 @@ class ShapedLeastSquares:
             if sign:
                 kept[at] = np.maximum(sign * c, 0.0) * sign
         if self.shapes.jointly:
-            self._keep_matrices(kept)
+            self._keep_matrices(kept, given)
         return kept, level
 
-    def _keep_matrices(self, kept: Array) -> None:
+    def _keep_matrices(self, kept: Array, given: Array) -> None:
         """Keep the coefficients of second derivatives at a point where their matrix has no negative eigenvalue."""
         second = np.flatnonzero(self.further.orders.sum(axis=1) == 2)
         points, which = np.unique(self.further.points[second], axis=0, return_inverse=True)
@@ -303,7 +305,7 @@ class ShapedLeastSquares:
             for j in at:
                 columns = np.flatnonzero(self.further.orders[j])
                 first, last = columns[0], columns[-1]
-                M[first, last] += self.further.multipliers[j] / (1.0 if first == last else 2.0)
+                M[first, last] += given[j] / (1.0 if first == last else 2.0)
                 M[last, first] = M[first, last]
             eigenvalues, vectors = np.linalg.eigh(self.shapes.jointly * M)
             scale = float(np.abs(eigenvalues).max())

@@ -235,11 +235,10 @@ class StoredShaped:
         return self.machine.rows(), ()
 
     def prove(self) -> "Proof":
-        """Refuse: the bracket and the shapes are not proved in ball arithmetic."""
-        raise DeclarationError(
-            "a machine with a shape has no proof in ball arithmetic; its certificate, and certify(X, y), count all "
-            "rounding in double precision"
-        )
+        """Prove the bracket and the shapes in ball arithmetic."""
+        from substrate.composition.shaped_proof import prove_shaped
+
+        return prove_shaped(self.machine)
 
 
 def recall_shaped(model: Any, given: GivenFit) -> AbstractContextManager[StoredFit]:

@@ -550,3 +550,23 @@ def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, 
     assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
     assert "this model predicts numbers; use --coverage" in capsys.readouterr().err
+
+
+def test_a_shape_that_holds_everywhere(tmp_path, capsys):
+    """``--monotone price:-1`` at a given gamma; without one it is refused before any work."""
+    rng = np.random.default_rng(0)
+    price = rng.uniform(1.0, 9.0, 24)
+    units = 100.0 - 3.0 * price + 5.0 * rng.standard_normal(24)
+    table, model = tmp_path / "table.csv", tmp_path / "model.npz"
+    np.savetxt(table, np.column_stack([price, units]), delimiter=",", header="price,units", comments="")
+    shape = ["fit", str(table), "--target", "units", "--monotone", "price:-1", "--bounds", "0", "none"]
+    given = ["--gamma", "10", "--sigma", "1.5", "--no-refit", "--validation", "0", "--out", str(model)]
+    assert main([*shape, *given]) == 0
+    estimator = problems.load(model)
+    assert (estimator.monotone, estimator.bounds) == ({0: -1}, (0.0, None))
+    assert estimator.certificate_.holds
+    capsys.readouterr()
+    assert main(shape) != 0
+    assert "--gamma" in capsys.readouterr().err
+    assert main([*shape[:4], "--monotone", "size:1", *given]) != 0
+    assert "'size'" in capsys.readouterr().err
