@@ -50,7 +50,7 @@ LOSSES: dict[str, tuple[Callable[[int], tuple[Array, Array]], Callable[[Any, Any
     "squared hinge": (labels_of, lambda y, f: cp.sum_squares(cp.pos(1.0 - cp.multiply(y, f)))),
     "logistic": (labels_of, lambda y, f: cp.sum(cp.logistic(-cp.multiply(y, f)))),
     "Poisson": (counts_of, lambda y, f: cp.sum(cp.exp(f) - cp.multiply(y, f))),
-    "maximum of |e|": (rows_of, lambda y, f: cp.norm_inf(y - f)),
+    "largest error": (rows_of, lambda y, f: cp.norm_inf(y - f)),
 }
 
 
