@@ -41,7 +41,6 @@ import numpy as np
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of
 from substrate.operators import SystemMatrix
 
@@ -51,7 +50,6 @@ __all__ = [
     "bordered_matrix",
     "bordered_system",
     "bordered_target",
-    "ridge_of",
     "solve_saddle_system",
     "target_unit",
 ]
@@ -84,11 +82,6 @@ def target_unit(y: Array) -> float:
     xp = namespace_of(y)
     largest = float(xp.max(xp.abs(y))) if y.shape[0] else 0.0
     return 1.0 if largest == 0.0 or 1e-50 < largest < 1e50 else float(2.0 ** np.floor(np.log2(largest)))
-
-
-def ridge_of(gamma: float, weights: Array) -> Array:
-    """Return the diagonal 1/(gamma v), as :meth:`~substrate.least_squares.regularization.Regularization.ridge`."""
-    return Regularization(gamma).ridge(weights)
 
 
 def solve_saddle_system(

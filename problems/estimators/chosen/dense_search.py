@@ -28,7 +28,8 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.saddle_system import ridge_of, target_unit
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import on_device_of, take_rows, to_numpy
 from substrate.progress import Progress
 from substrate.search.range_end import HIGHEST_PRICE, is_affordable
@@ -189,7 +190,7 @@ def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
 
 def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array) -> Row:
     """Return the root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
-    ridge = ridge_of(float(best.search.gamma[0]), weights)
+    ridge = Regularization(float(best.search.gamma[0])).ridge(weights)
     diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
     Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
     alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]

@@ -37,7 +37,8 @@ from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
 from substrate.least_squares.evidence import OF_SPECTRUM
-from substrate.least_squares.saddle_system import ridge_of, solve_saddle_system, target_unit
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 from substrate.streaming.array_source import draw_rows
@@ -299,7 +300,7 @@ def _errors(kernel: Kernel, gammas: Array, task: Task, X: Array, Y: Array, units
         k = machine.column
         gram_of_machine = gram if machine.whole else gram.restrict(machine.rows)
         solution = solve_saddle_system(
-            gram_of_machine, machine.y / units[k], ridge_of(float(gammas[k]), weights[machine.rows])
+            gram_of_machine, machine.y / units[k], Regularization(float(gammas[k])).ridge(weights[machine.rows])
         )
         outputs = kernel(X, points[machine.rows]) @ solution.support_values + solution.bias
         errors[:, k] = np.ravel(outputs) - Y[:, k] / units[k]
