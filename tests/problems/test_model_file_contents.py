@@ -155,7 +155,7 @@ def test_no_kind_takes_a_strange_value(estimator, kinds_of):
             ]
         if name in ("class_weight", "rho", "rho_"):  # by the labels of classes or groups
             taken = [strange for strange in taken if not isinstance(strange, dict)]
-        if name == "linear_columns":  # by the names of columns
+        if name in ("convex", "linear_columns"):  # by the names of columns
             taken = [strange for strange in taken if not all(isinstance(one, str) for one in strange)]
         if name in UNKNOWN:
             taken = [strange for strange in taken if np.asarray(strange).dtype.kind != "f"]

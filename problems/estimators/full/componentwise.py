@@ -43,6 +43,8 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
     gamma, tol, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
+    monotone, convex, bounds
+        Refused: shapes are those of ``LSSVMRegressor(Componentwise(kernel), monotone=...)``.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
 

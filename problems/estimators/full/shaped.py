@@ -166,6 +166,11 @@ def _refuse(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
         raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
+    if model._additive:
+        raise DeclarationError(
+            f"{type(model).__name__} reports its components in closed form, and has no shapes; use "
+            "LSSVMRegressor(Componentwise(kernel), monotone=...)"
+        )
     if len(getattr(model, "linear_columns", ()) or ()):
         raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
 
