@@ -16,7 +16,7 @@ class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ign
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
+    kernel, tol, monotone, convex, bounds, kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
         As for :class:`~problems.LSSVMRegressorCV`; kernels are those of the columns that are not linear. The evidence
         has a flat prior on the coefficients of the linear part too.
     search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
