@@ -37,11 +37,12 @@ from substrate.certificates import Row
 from substrate.certificates.rounding import at_most
 from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
 from substrate.certificates.tolerance import Tolerance
-from substrate.declarations import Declared, own_gram
+from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData, declared_targets, least_squares_accuracy
 from substrate.gram import Gram
 from substrate.ingredients import error_row, norm_row, regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
+from substrate.least_squares.saddle_certificate import FORMULA
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.secular_equation import (
     Quantity,
@@ -57,8 +58,8 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Morozov1984; Ivanov1976",
     cases=(
-        Case(label="noise", choice={}, dataset="sinc", kernel=RBF(sigma=3.0), parameters={"noise": 0.25}, every=2),
-        Case(label="norm", choice={}, dataset="sinc", kernel=RBF(sigma=3.0), parameters={"norm": 1.0}, every=2),
+        Case(label="noise", choice={}, dataset="additive_function", kernel=RBF(sigma=3.0), parameters={"noise": 0.6}),
+        Case(label="norm", choice={}, dataset="additive_function", kernel=RBF(sigma=3.0), parameters={"norm": 5.0}),
     ),
 )
 
@@ -92,6 +93,9 @@ class _ConstrainedData(RegressionData):
 
     def bound(self, alpha: Array, b: float, e: Array, gamma: float) -> Accuracy:
         """Bound the distance by way of the machine at the gamma of the multipliers, which is near the root."""
+        permitted = Tolerance.of_page(self.y, self.v, UNPOLISHED)
+        if gamma == 0.0:
+            return permitted.row(np.inf, FORMULA)
         near = least_squares_accuracy(self.R, self.y, gamma, self.v, alpha, b, self.y - e)
         ends = bracket_root(self.enclose, 1.0 / self.gamma, self.value, self.quantity)
         distance = np.inf
@@ -99,7 +103,7 @@ class _ConstrainedData(RegressionData):
             low, high = min(ends[0], 1.0 / gamma), max(ends[1], 1.0 / gamma)
             noise = float(np.sqrt(np.sum(self.v * e**2) / self.v.sum())) + near.value
             distance = at_most(near.value + (high / low - 1.0) * noise)
-        return Tolerance.of_page(self.y, self.v, UNPOLISHED).row(distance, near.formula)
+        return permitted.row(distance, FORMULA)
 
 
 def declare(K: Any, y: Any, weights: Any = None, *, noise: float | None = None, norm: float | None = None) -> Declared:
@@ -111,6 +115,7 @@ def declare(K: Any, y: Any, weights: Any = None, *, noise: float | None = None, 
     quantity, value = quantity_given(noise, norm)
     gram = own_gram(K)
     target, v = declared_targets(y, gram.n), row_weights(weights, gram.n)
+    given_gram(K).coordinates()  # refuses an indefinite matrix, of which no gamma is looked for
     gamma = _gamma(gram, target, v, quantity, value)
     data = _ConstrainedData.of(K, y, gamma, weights, gram=gram, quantity=quantity, value=value)
     return _declare(data)
@@ -130,8 +135,9 @@ def _declare(data: _ConstrainedData) -> Declared:
         problem = cp.Problem(cp.Minimize(errors.term), [fit.constraint, limit])
 
     def gamma() -> float:
-        nu = float(limit.dual_value)
-        return nu / float(np.linalg.norm(root * e.value)) if by_noise else float(np.linalg.norm(w.value)) / nu
+        nu, length = float(limit.dual_value), float(np.linalg.norm(root * e.value if by_noise else w.value))
+        top, bottom = (nu, length) if by_noise else (length, nu)
+        return top / bottom if top > 0.0 and bottom > 0.0 else 0.0  # zero where the constraint is not active
 
     def support_values() -> Array:
         return np.asarray(fit.multiplier if by_noise else gamma() * fit.multiplier)
@@ -144,6 +150,9 @@ def _declare(data: _ConstrainedData) -> Declared:
     }
 
     def rows(tolerance: float) -> tuple[Row, ...]:
+        if gamma() == 0.0:
+            name = f"multiplier of the {data.quantity}"
+            return (Row(name=name, value=1.0, scale=1.0, tolerance=tolerance, formula="nu > 0"),)
         alpha, weight, data_pull = support_values(), gamma(), data.pulls
         reached = float(np.linalg.norm(root * e.value) / np.sqrt(v.sum()) if by_noise else np.linalg.norm(w.value))
         # both problems have the value of the LS-SVM at their gamma, where its dual is known
@@ -190,6 +199,7 @@ def closed_form(
     quantity, value = quantity_given(noise, norm)
     gram = own_gram(K)
     target, v = real_targets(y, gram.n), row_weights(weights, gram.n)
+    gram.check_definite()
     gamma = _gamma(gram, target, v, quantity, value)
     return _solve(gram, target, v, gamma) | {"gamma": np.asarray(gamma)}
 

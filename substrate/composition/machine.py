@@ -346,6 +346,15 @@ class Machine:
             object.__setattr__(result, "_machine", self)
             return result
 
+    def solve_program(self, **parameters: Any) -> Result:
+        """Solve the compiled problem, never row by row: where several biases are optimal, that of its multipliers."""
+        with self.lock:
+            kept, self._row_method = self._row_method, None
+            try:
+                return self.solve(**parameters)
+            finally:
+                self._row_method = kept
+
     def _solve(
         self,
         solver: str | None,

@@ -138,7 +138,7 @@ def _solve(
     final: Machine, machines: Sequence[Machine], sets: Sequence[ValidationSet], candidate: Candidate
 ) -> ValidatedMachine:
     values_given: dict[str, Any] = dict(candidate.values)
-    results = [machine.solve(**values_given) for machine in machines]
+    results = [machine.solve_program(**values_given) for machine in machines]
     predicted = [
         result.decision_function(validation_set.X) for result, validation_set in zip(results, sets, strict=True)
     ]
@@ -153,7 +153,7 @@ def _solve(
         )
     return ValidatedMachine(
         values=candidate.values,
-        result=final.solve(**values_given),
+        result=final.solve_program(**values_given),
         errors=errors,
         knot=candidate.errors,
         total=total,

@@ -18,7 +18,7 @@ def test_the_page_is_one_of_the_pages(estimator):
 
 
 #: Pages that no estimator states: variants of another page, and what only ``fuse`` declares.
-ALONE = {"decoupled_maximal_variation", "maximal_variation_kkt", "penalized_fusion"}
+ALONE = {"constrained_ls_svm", "decoupled_maximal_variation", "maximal_variation_kkt", "penalized_fusion"}
 
 
 def test_hardly_a_page_has_no_estimator():
