@@ -58,8 +58,22 @@ __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 DEMONSTRATION = Demonstration(
     equations="Morozov1984; Ivanov1976",
     cases=(
-        Case(label="norm", choice={}, dataset="additive_function", kernel=RBF(sigma=3.0), parameters={"norm": 1.0}),
-        Case(label="noise", choice={}, dataset="additive_function", kernel=RBF(sigma=3.0), parameters={"noise": 0.6}),
+        Case(
+            label="norm",
+            choice={},
+            dataset="additive_function",
+            kernel=RBF(sigma=3.0),
+            parameters={"norm": 1.0},
+            every=2,
+        ),
+        Case(
+            label="noise",
+            choice={},
+            dataset="additive_function",
+            kernel=RBF(sigma=3.0),
+            parameters={"noise": 0.6},
+            every=2,
+        ),
     ),
 )
 

@@ -89,6 +89,7 @@ def test_multipliers_outside_the_box_count_for_nothing(model):
     assert not moved.certify(X, y)[DISTANCE].passes
 
 
+@pytest.mark.slow
 def test_weights_count_as_rows():
     """A row of weight two is two rows, up to the width of the bracket."""
     X, y = rows(12, 1)

@@ -299,6 +299,7 @@ def test_what_cannot_be_said_is_refused():
         Everywhere([[1.0, 0.0]])
 
 
+@pytest.mark.slow
 def test_no_function_strictly_inside_does_not_hold():
     """An equality in two inequalities: the certificate does not hold, and says why."""
     X, y = rows(8)
