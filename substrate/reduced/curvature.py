@@ -100,7 +100,9 @@ class Curvature:
         with blas_threads(r):
             try:
                 penalty = ridges * xp.eye(r, dtype=A.dtype, device=A.device)
-                L = xp.linalg.cholesky((A + penalty) / roots[:, None] / roots)
+                with np.errstate(divide="ignore", invalid="ignore"):  # a direction without any weight is not known
+                    scaled = (A + penalty) / roots[:, None] / roots
+                L = xp.linalg.cholesky(scaled)
                 inner = invert_triangle(L)
             except Exception as error:  # every namespace raises an error of its own here
                 if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):

@@ -98,7 +98,8 @@ class LeftOutRows:
     @property
     def residuals(self) -> Array:
         """e_i/(1 - h_ii)."""
-        residuals: Array = (self.Y - self.fitted) / (1.0 - self.leverages)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # a row that determines its own fit is refused by name
+            residuals: Array = (self.Y - self.fitted) / (1.0 - self.leverages)[:, None]
         return residuals
 
     def refuse_undetermined(self) -> None:
