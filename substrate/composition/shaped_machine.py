@@ -195,9 +195,10 @@ class ShapeMultipliers:
 
     def mix(self, other: "ShapeMultipliers", share: float) -> "ShapeMultipliers":
         """Return those of a mixture."""
+        given = [directions for directions in (self.directions, other.directions) if directions.size]
         return ShapeMultipliers(
             np.vstack([self.points, other.points]),
-            np.vstack([self.directions, other.directions]),
+            np.vstack(given) if given else self.directions,
             np.concatenate([(1.0 - share) * self.values, share * other.values]),
         )
 
