@@ -11,6 +11,7 @@ infinitely many constraints, which :mod:`substrate.composition.shaped_machine` s
 
 import math
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,14 +110,15 @@ class ShapeTerm:
         return LinearOperator.derivative(dict(self.orders))
 
 
-class _Comparable:
+class _Comparable(ABC):
     """What is compared with a number."""
 
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
+    @abstractmethod
     def _at_least(self, bound: float, sign: float) -> "ShapeConstraint":
-        raise NotImplementedError
+        """Return the constraint that the sign times this is at least the bound."""
 
     def __ge__(self, bound: Any) -> "ShapeConstraint":
         return self._at_least(_number(bound), 1.0)

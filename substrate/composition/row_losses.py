@@ -173,9 +173,11 @@ class _Entries:
         part = self._positive_part_of_affine()
         ((place, jump),) = part.kinks
         return replace(
-            part, constant=2.0 * part.constant - self.constant, slope=2.0 * part.slope - self.slope,
+            part,
+            constant=2.0 * part.constant - self.constant,
+            slope=2.0 * part.slope - self.slope,
             kinks=((place, 2.0 * jump),),
-        )  # fmt: skip
+        )
 
     def squared(self) -> "_Entries | None":
         """Return the square of an affine function, or of one that vanishes between its kinks."""
@@ -245,9 +247,15 @@ def _maximum(arguments: list[Any], leaf: Any) -> _Entries | None:
         if not isinstance(part, _Entries):  # a constant
             n = entries[0].rows.size
             part = replace(
-                entries[0], constant=np.broadcast_to(part, (n,)).astype(np.float64), slope=np.zeros(n), square=None,
-                kinks=(), ramps=(), smooth=(), vanishes=False,
-            )  # fmt: skip
+                entries[0],
+                constant=np.broadcast_to(part, (n,)).astype(np.float64),
+                slope=np.zeros(n),
+                square=None,
+                kinks=(),
+                ramps=(),
+                smooth=(),
+                vanishes=False,
+            )
         if whole is None:
             whole = part
             continue

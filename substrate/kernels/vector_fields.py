@@ -15,6 +15,7 @@ divergence of every column of the second is zero, since derivatives can be excha
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -50,9 +51,9 @@ class _VectorField(OnDirections):
             raise refuse_split(self, n_features, "with as many columns each")
         return n_features // 2
 
+    @abstractmethod
     def weigh(self, u: Array, v: Array, a: int, b: int) -> Array:
         """Return the factors of D_ab for all pairs of directions."""
-        raise NotImplementedError
 
     def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
         """Return the sum over all pairs of inputs."""
@@ -117,9 +118,9 @@ class _VectorField(OnDirections):
             raise DataError(reason)
         return lambda row, other: self._exact_sum(*exact_parts(row, d), *exact_parts(other, d), second)
 
+    @abstractmethod
     def _exact_sum(self, x: Any, u: Any, z: Any, v: Any, second: Any) -> Any:
         """Return the sum of the formulas, in an exact arithmetic."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
