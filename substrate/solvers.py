@@ -216,7 +216,7 @@ def solve_problem(
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
-    clock = _Clock(limit)
+    clock = _TimeLeft(limit)
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
     if first is not None and (solver is None or alone):
@@ -249,7 +249,7 @@ def solve_problem(
             start = time.perf_counter()
             limited = clock
             if limit is None and attempts:
-                limited = _Clock(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
+                limited = _TimeLeft(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
             status, unit = _run_scaled(problem, twin, name, verbose, settings, limited)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
@@ -315,7 +315,7 @@ def _run_scaled(
     name: str,
     verbose: bool,
     options: Mapping[str, Any],
-    clock: "_Clock",
+    clock: "_TimeLeft",
 ) -> tuple[str, float]:
     if twin is None:
         return _run(problem, name, verbose, options, clock), 1.0
@@ -326,7 +326,7 @@ def _run_scaled(
     return status, unit
 
 
-class _Clock:
+class _TimeLeft:
     """The time that is left of a limit for all solvers together."""
 
     def __init__(self, limit: float | None) -> None:
@@ -344,7 +344,7 @@ class _Clock:
         return self._end is not None and time.monotonic() >= self._end
 
 
-def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], time_left: "_Clock") -> str:
+def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], time_left: "_TimeLeft") -> str:
     import cvxpy as cp
 
     limit = time_left.remaining

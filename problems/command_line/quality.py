@@ -22,7 +22,7 @@ from scipy.stats import rankdata
 from problems.command_line.models import MODELS, Choices
 from substrate.arrays import Array
 
-__all__ = ["Confusion", "Measure", "Quality", "quality_of"]
+__all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of"]
 
 HELD_OUT = "held-out rows"
 LEFT_OUT = "rows, each left out in turn"
@@ -30,7 +30,7 @@ TRAINING = "training rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class QualityMeasure:
     """One measure, of the model and of the baseline: the mean of the training rows, or their most frequent class."""
 
     name: str
@@ -55,7 +55,7 @@ class Quality:
     rows: str
     n_rows: int
     baseline: str
-    measures: tuple[Measure, ...]
+    measures: tuple[QualityMeasure, ...]
     confusion: Confusion | None = None
     caveat: str = ""
 
@@ -103,10 +103,10 @@ def _measure_quality(
         )  # a small class may be held out as a whole
         table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
         guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
-        measures: tuple[Measure, ...] = (
-            Measure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
-            Measure("balanced accuracy", _average_recall(table), _average_recall(guess)),
-            Measure("AUC", _auc(y, scores, class_labels), 0.5),
+        measures: tuple[QualityMeasure, ...] = (
+            QualityMeasure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
+            QualityMeasure("balanced accuracy", _average_recall(table), _average_recall(guess)),
+            QualityMeasure("AUC", _auc(y, scores, class_labels), 0.5),
         )
         baseline = f"always {usual}"
         return Quality(
@@ -121,7 +121,7 @@ def _measure_quality(
     mean = (y.sum() - y) / max(y.size - 1, 1) if rows == LEFT_OUT else np.full(y.size, y_train.mean())
     errors, guess_errors = y - predicted, y - mean
     measures = tuple(
-        Measure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
+        QualityMeasure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
         for name, measure in (("RMSE", _rmse), ("MAE", _mae), ("R squared", _r_squared))
     )
     return Quality(

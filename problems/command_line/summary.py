@@ -13,7 +13,7 @@ import numpy as np
 
 from problems.command_line.fit import Fit, bound_of
 from problems.command_line.models import MODELS
-from problems.command_line.quality import Confusion, Measure, Quality
+from problems.command_line.quality import Confusion, Quality, QualityMeasure
 from problems.command_line.tabular_model import TabularModel
 from problems.estimators.chosen.families import family_name
 
@@ -90,7 +90,7 @@ def _quality(quality: Quality, verbose: bool) -> list[str]:
     return ["", *lines]
 
 
-def _n(measure: Measure, value: float) -> str:
+def _n(measure: QualityMeasure, value: float) -> str:
     if np.isnan(value):
         return "-"
     return f"{value:.4g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero

@@ -26,7 +26,7 @@ The distances of vectors from a cone and from its dual use
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -37,6 +37,7 @@ from substrate.certificates import Row
 __all__ = [
     "CONES",
     "StandardForm",
+    "StandardNumbers",
     "Witness",
     "WitnessedProblem",
     "dual_excess",
@@ -112,13 +113,23 @@ def _exponential_dual(u: float, v: float, w: float) -> float:
     return float(-u * np.exp(min(v / u - 1.0, _LARGEST_EXPONENT)) - w)
 
 
+class StandardNumbers(NamedTuple):
+    """P, q, A and b of the standard form."""
+
+    P: Any
+    q: Array
+    A: Any
+    b: Array
+
+
 class StandardForm:
     """The numbers a solver is given, and the cones the rows of A belong to."""
 
     def __init__(self, program: Any, solver: str) -> None:
         self.program = program
         self.solver = solver
-        self._at: tuple[Any, tuple[Any, ...]] = (None, ())
+        # the parameters' values, and the numbers there; at first of no values
+        self._at: tuple[Any, StandardNumbers] = (None, StandardNumbers(None, np.zeros(0), None, np.zeros(0)))
         #: The constant of the objective at the parameters' values of the latest ``numbers``.
         self.offset = 0.0
         self.columns = dict(program.var_id_to_col)
@@ -140,8 +151,8 @@ class StandardForm:
         bounds = [getattr(program, name, None) for name in ("lower_bounds", "upper_bounds")]
         self.bounded = any(bound is not None and bool(np.isfinite(bound).any()) for bound in bounds)
 
-    def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """Return P, q, A, b at the parameters' present values."""
+    def numbers(self) -> StandardNumbers:
+        """Return the numbers at the parameters' present values."""
         program, size = self.program, self.program.x.size
         key = tuple(np.asarray(parameter.value).tobytes() for parameter in program.parameters)
         if self._at[0] != key:
@@ -150,9 +161,9 @@ class StandardForm:
             else:
                 P, q, offset, A, b = program.apply_parameters(quad_obj=True)
             self.offset = float(np.sum(offset))
-            self._at = (key, (P, q, A, b) if self.height else (P, q, _nothing(0, size), np.zeros(0)))
-        P, q, A, b = self._at[1]
-        return P, q, A, b
+            rows = (A, b) if self.height else (_nothing(0, size), np.zeros(0))
+            self._at = (key, StandardNumbers(P, q, *rows))
+        return self._at[1]
 
     def point(self, x: Array, values: dict[int, Any]) -> Array:
         """Return x with the given values at the places of their variables."""

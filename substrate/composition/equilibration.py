@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
-from substrate.composition.conic import CONES, StandardForm, Witness, WitnessedProblem
+from substrate.composition.conic import CONES, StandardForm, StandardNumbers, Witness, WitnessedProblem
 
 __all__ = ["EquilibratedForm", "EquilibratedProblem", "Equilibration"]
 
@@ -86,13 +86,13 @@ class Equilibration:
         )
         return cls(d, scales, np.concatenate(heads).astype(np.intp), every)
 
-    def numbers(self, P: Any, q: Array, A: Any, b: Array) -> tuple[Any, Array, Any, Array]:
-        """Return P, q, A, b in the new coordinates."""
+    def numbers(self, P: Any, q: Array, A: Any, b: Array) -> StandardNumbers:
+        """Return the numbers in the new coordinates."""
         D = sp.diags_array(self.columns)
         rows = self._exchange_heads(sp.csr_array(A))
         E = sp.diags_array(self.rows)
         constants = self.rows * self._exchange_heads(sp.csr_array(b[:, None])).toarray()[:, 0]
-        return sp.csr_array(D @ P @ D), self.columns * q, sp.csr_array(E @ rows @ D), constants
+        return StandardNumbers(sp.csr_array(D @ P @ D), self.columns * q, sp.csr_array(E @ rows @ D), constants)
 
     def multipliers(self, z: Array) -> Array:
         """Return the multipliers of the program as it was, for those in the new coordinates."""
@@ -175,15 +175,15 @@ class EquilibratedForm(StandardForm):
     def __init__(self, program: Any, solver: str, scaling: Equilibration, z: Array) -> None:
         super().__init__(program, solver)
         self._scaling, self._z = scaling, z
-        self._scaled: tuple[Any, tuple[Any, ...]] = (None, ())
+        self._scaled: StandardNumbers | None = None
+        self._scaled_from: Any = None
 
-    def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """Return P, q, A, b at the parameters' present values."""
+    def numbers(self) -> StandardNumbers:
+        """Return the numbers at the parameters' present values."""
         before = super().numbers()
-        if self._scaled[0] is not before[2]:
-            self._scaled = (before[2], self._scaling.numbers(*before))
-        P, q, A, b = self._scaled[1]
-        return P, q, A, b
+        if self._scaled is None or self._scaled_from is not before.A:
+            self._scaled_from, self._scaled = before.A, self._scaling.numbers(*before)
+        return self._scaled
 
     def multipliers(self, duals: dict[int, Array]) -> Array | None:
         """Return z, row by row, as the solver found it: those of the program as it was would round some of it away."""

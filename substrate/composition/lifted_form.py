@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import StandardForm
+from substrate.composition.conic import StandardForm, StandardNumbers
 
 __all__ = ["Definition", "LiftedForm", "lift"]
 
@@ -79,13 +79,13 @@ class LiftedForm(StandardForm):
         self._size = size
         self._below = sp.vstack(blocks, format="csr") if blocks else sp.csr_array((0, size))
 
-    def numbers(self) -> tuple[Any, Array, Any, Array]:
-        """Return P, q, A, b at the parameters' present values."""
+    def numbers(self) -> StandardNumbers:
+        """Return the numbers at the parameters' present values."""
         before = self._at[0]
         numbers_before = self._at[1]
         P, q, A, b = super().numbers()
         if self._at[0] == before:
-            return numbers_before[0], numbers_before[1], numbers_before[2], numbers_before[3]
+            return numbers_before
         more = self._size - self.width
         P = sp.csr_array(sp.block_diag([P, sp.csr_array((more, more))])) if more else sp.csr_array(P)
         A = sp.csr_array(A)
@@ -93,10 +93,9 @@ class LiftedForm(StandardForm):
         stacked = sp.csr_array(sp.vstack([A, self._below], format="csr"))
         self._at = (
             self._at[0],
-            (P, np.append(q, np.zeros(more)), stacked, np.append(b, np.zeros(self._below.shape[0]))),
+            StandardNumbers(P, np.append(q, np.zeros(more)), stacked, np.append(b, np.zeros(self._below.shape[0]))),
         )
-        P, q, A, b = self._at[1]
-        return P, q, A, b
+        return self._at[1]
 
     def assign(self, x: Array, variables: Iterable[Any]) -> None:
         """Give the variables that only definitions contain their values in x."""

@@ -48,6 +48,7 @@ from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.kernel_slope import Response, Slope, left_out_response
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
 from substrate.threads import blas_threads
@@ -219,7 +220,7 @@ class Criterion(ABC):
 
 def unknown_at(spectrum: Spectral, t: Array) -> tuple[Array, Array]:
     """Return the norm of E, and q, at the points; lambda is counted from some lift on, which only makes B smaller."""
-    norms, q = spectrum.perturbations(np.exp(t).ravel() + spectrum.lift)
+    norms, q = spectrum.perturbations(Regularization.from_log_lambda(t, spectrum.lift).lam.ravel())
     return norms.reshape(t.shape), q.reshape(t.shape)
 
 

@@ -27,6 +27,7 @@ from substrate.arrays import Array, ascending_pair, positive
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 from substrate.least_squares.criteria import Criterion, Samples, Spectral
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
@@ -166,7 +167,7 @@ class _Survey:
             lambdas = np.unique(np.append(lambdas, np.clip(usual, low, high)))[::-1]
         # far beyond the range the error of the decomposition may overflow, and nothing is known there
         with np.errstate(over="ignore", invalid="ignore"):
-            samples = criterion.sample(np.log(lambdas - criterion.lift)[:, None])
+            samples = criterion.sample(Regularization.from_lambda(lambdas).log_lambda(criterion.lift)[:, None])
         values = samples.values[:, 0, :]
         shrink = np.ones_like(values) if samples.shrink is None else samples.shrink
         shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
@@ -226,7 +227,10 @@ class _Survey:
         """Return the largest lambda at which every criterion is at most its level, between a point and the one
         before.
         """
-        low, high = (float(np.log(self.lambdas[k] - self.criterion.lift)) for k in (number, number - 1))
+        low, high = (
+            float(Regularization.from_lambda(self.lambdas[k]).log_lambda(self.criterion.lift))
+            for k in (number, number - 1)
+        )
         for _ in range(_ROUNDS):
             t = np.linspace(low, high, _CROSSING)
             values = self.criterion.sample(t[None, :]).values[0]
@@ -234,7 +238,7 @@ class _Survey:
             if not inside.size or inside[-1] + 1 == t.size:
                 break
             low, high = float(t[inside[-1]]), float(t[inside[-1] + 1])
-        return float(np.exp(low)) + self.criterion.lift
+        return float(Regularization.from_log_lambda(low, self.criterion.lift).lam)
 
     def outside(self, end: float) -> Array:
         """Return the least criterion that was seen outside of a range with this end."""
@@ -285,7 +289,7 @@ def search_gamma(
 ) -> GammaSearch:
     """Minimise a criterion over lambda between two ends, every output on its own."""
     gap = positive(gap, "gap")
-    low, high = (float(np.log(value - criterion.lift)) for value in lambdas)
+    low, high = (float(Regularization.from_lambda(value).log_lambda(criterion.lift)) for value in lambdas)
     count = max(1, int(np.ceil((high - low) / _LENGTH)))
     edges = np.linspace(low, high, count + 1)
     todo = np.column_stack([edges[:-1], edges[1:]])
@@ -314,7 +318,7 @@ def search_gamma(
         todo = np.array(halves)
     places, curve = best.path()
     return GammaSearch(
-        gamma=1.0 / (np.exp(best.places) + criterion.lift),
+        gamma=Regularization.from_log_lambda(best.places, criterion.lift).gamma,
         values=best.values,
         bounds=np.minimum(np.maximum(bounds, 0.0), best.values),
         slack=np.minimum(slacks, best.values),
@@ -323,14 +327,14 @@ def search_gamma(
         gap=gap,
         intervals=intervals,
         evaluations=best.evaluations,
-        seen=1.0 / (np.exp(places) + criterion.lift),
+        seen=Regularization.from_log_lambda(places, criterion.lift).gamma,
         curve=curve,
         floor=_negligible(criterion),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _GammaInterval:
     """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
 
     ``below`` is the bound that all of these leave.
@@ -355,7 +359,7 @@ class _Best:
         self.evaluations = 0
         self._seen: list[tuple[Array, Array]] = []
 
-    def explore(self, todo: Array) -> list[_Piece]:
+    def explore(self, todo: Array) -> list[_GammaInterval]:
         """Evaluate all intervals at once; then the interpolants' best points, which may lie between the nodes."""
         middle, half = todo.mean(axis=1)[:, None], 0.5 * (todo[:, 1] - todo[:, 0])[:, None]
         t = middle + half * points()
@@ -371,7 +375,7 @@ class _Best:
             self._take(trial.ravel(), self.criterion.sample(trial).values[0])
         return pieces
 
-    def _bound(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_Piece, list[float]]:
+    def _bound(self, start: float, stop: float, samples: Samples, number: int) -> tuple[_GammaInterval, list[float]]:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
         largest = values.max(axis=0)
@@ -389,7 +393,7 @@ class _Best:
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if minimum.value < best_value * (1.0 + _TIE):
                 best_points.append(minimum.point)
-        return _Piece(
+        return _GammaInterval(
             start=start, stop=stop, lower=lower, error=error, rounding=rounding, shrink=shrink, below=below
         ), best_points
 
@@ -417,8 +421,8 @@ def grid_gamma(
     Of equal values the largest lambda wins, the smoothest machine.
     """
     targets = spectrum.targets(Y)
-    low, high = (np.log(value - spectrum.lift) for value in lambdas)
-    grid = np.exp(np.linspace(high, low, points)) + spectrum.lift
+    low, high = (Regularization.from_lambda(value).log_lambda(spectrum.lift) for value in lambdas)
+    grid = Regularization.from_log_lambda(np.linspace(high, low, points), spectrum.lift).lam
     losses = np.concatenate(
         [loss(to_numpy(spectrum.leave_one_out(targets, grid[k : k + _AT_ONCE]))) for k in range(0, points, _AT_ONCE)]
     )

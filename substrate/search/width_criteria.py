@@ -68,13 +68,13 @@ def bounded_cells(zone: Zone, targets: Targets, cells: Array, criterion: str, wa
     A bound matters where it can reach ``wanted``; elsewhere a cheaper one may be returned.
     """
     with np.errstate(all="ignore"):  # nothing is known where a norm overflows or the targets vanish
-        cell = _Cells(zone, targets.coordinates, cells)
+        cell = _WidthCells(zone, targets.coordinates, cells)
         values, lower = CELL_CRITERIA[criterion](cell, wanted)
     is_known = cell.known & np.isfinite(lower)
     return CellBounds(np.where(is_known, np.maximum(lower, 0.0), 0.0), values, cell.reach, cell.eta / cell.least)
 
 
-class _Cells:
+class _WidthCells:
     """What the criteria share; the last axis of an array is the cells."""
 
     def __init__(self, zone: Zone, z: Array, cells: Array) -> None:
@@ -177,7 +177,7 @@ def _form(first: Array, matrix: Array, right: Array) -> Array:
     return np.asarray(np.maximum(np.einsum("kj,kj->j", first, matrix @ right), 0.0))
 
 
-def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
+def _evidence(cell: _WidthCells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
     n, Q = g.shape[0], cell.quadratic
     whole, low = cell.bends
@@ -196,7 +196,7 @@ def _evidence(cell: _Cells, wanted: float) -> tuple[Array, Array]:
     return values, values * np.exp(-lost - rounding)
 
 
-def _generalized_cross_validation(cell: _Cells, wanted: float) -> tuple[Array, Array]:
+def _generalized_cross_validation(cell: _WidthCells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
     inverse, squares = cell.inverse, np.square(cell.g)
     length = cell.length(cell.alpha)
@@ -227,7 +227,7 @@ def _generalized_cross_validation(cell: _Cells, wanted: float) -> tuple[Array, A
     return values, values * np.square(np.where(falls < 1.0, np.maximum(root, 0.0), 0.0))
 
 
-def _leave_one_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
+def _leave_one_out(cell: _WidthCells, wanted: float) -> tuple[Array, Array]:
     basis, n, inverse = cell.zone.spectrum.basis, cell.zone.spectrum.n, cell.inverse
     squared = np.square(basis)
     B = squared @ cell.g
@@ -255,7 +255,7 @@ def _leave_one_out(cell: _Cells, wanted: float) -> tuple[Array, Array]:
 
 
 def _quotients(
-    cell: _Cells,
+    cell: _WidthCells,
     residuals: Array,
     by_width: Array,
     by_lambda: Array,
@@ -292,7 +292,7 @@ def _quotients(
 
 
 #: From cells and the value that a bound should reach to values in the middle and lower bounds.
-CELL_CRITERIA: Mapping[str, Callable[[_Cells, float], tuple[Array, Array]]] = {
+CELL_CRITERIA: Mapping[str, Callable[[_WidthCells, float], tuple[Array, Array]]] = {
     "loo": _leave_one_out,
     "gcv": _generalized_cross_validation,
     "evidence": _evidence,

@@ -31,7 +31,7 @@ A few times :math:`n - k + 1` rows that may leave last settle the set, if the ot
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,17 @@ __all__ = ["conformal_hull", "conformal_region", "split_ends"]
 #: One side of f(x), for a block of points, in units of S: where rows leave from the k-th on, the k-th first; where some
 #: return, one line for each point that has any, on the host; and the number of these for every point.
 _Side = tuple[Array, Array, Any]
+
+
+class _BothSides(NamedTuple):
+    """A block of new points, with f(x), S, and the sides below and above f."""
+
+    block: slice
+    fitted: Array
+    scale: Array
+    sides: list[_Side]
+
+
 #: How many rows are tried first, as a multiple of those that are left where the set ends.
 _TRIED = 3
 
@@ -89,8 +100,8 @@ def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
 
 def _settle_sides(
     machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
-) -> Iterator[tuple[slice, Array, Array, list[_Side]]]:
-    """Yield slices of the new points with f, S, and both sides of f by as many rows as needed."""
+) -> Iterator[_BothSides]:
+    """Yield the new points block by block, by as many rows as needed."""
     few = _TRIED * (machines.n + 1 - k)
     for block, f, c, p in machines.blocks(X, diagonal, fitted):
         S = p + Regularization(machines.gamma).lam
@@ -101,9 +112,9 @@ def _settle_sides(
             xp, n_others = namespace_of(c), machines.n - few
             sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - n_others, last))
             if all(bool(xp.all(S * top[:, 0] >= bound_of_rest)) for top, _, _ in sides):
-                yield block, f, S, sides
+                yield _BothSides(block, f, S, sides)
                 continue
-        yield block, f, S, list(_sides(machines, c, S, k))
+        yield _BothSides(block, f, S, list(_sides(machines, c, S, k)))
 
 
 def _latest(machines: LeftOutMachines, c: Array, S: Array) -> Array:

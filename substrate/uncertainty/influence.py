@@ -30,7 +30,7 @@ which is how machines on a reduced basis, and those of a kernel of few features,
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -279,6 +279,15 @@ def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border
     return FeatureInfluence(represent_beside, represent_beside(X), pulls)
 
 
+class PointBlock(NamedTuple):
+    """A block of new points: which they are, with f(x), the influence c of every row, and p(x)."""
+
+    block: slice
+    fitted: Array
+    influence: Array
+    spread: Array
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
     """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma.
@@ -298,8 +307,8 @@ class LeftOutMachines:
         """Return the number of machines, one without each row."""
         return int(self.residuals.shape[0])
 
-    def blocks(self, X: Any, diagonal: Array, fitted: Array | None) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield slices of the new points, with f(x), c and p(x) there; c is the caller's to overwrite."""
+    def blocks(self, X: Any, diagonal: Array, fitted: Array | None) -> Iterator[PointBlock]:
+        """Yield the new points block by block; c is the caller's to overwrite."""
         for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
             rows = self.influence.represent(X[block, :])
             if self.bias is not None:
@@ -308,7 +317,7 @@ class LeftOutMachines:
                 f = fitted[block]
             else:
                 raise TypeError("predictions are needed where the machines have no bias of their own")
-            yield block, f, *self.influence.at(rows, diagonal[block])
+            yield PointBlock(block, f, *self.influence.at(rows, diagonal[block]))
 
     def changes(self, X: Any, diagonal: Array) -> Array:
         """Return f(x) less f(x) of the machine without row i, one line per new point and one column per row."""

@@ -1,6 +1,6 @@
 """The first screen of a report: how good is it, how sure, by which inputs, is it solved; and its table of errors."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +24,22 @@ _REPEATS, _MOST_WORK = 5, 4e9
 Answer = tuple[str, str, str, str]
 
 
-def measures(fit: Fit) -> list[tuple[str, float, float | None, float]]:
-    """Return the lines of the table of errors: a measure, its value on training rows, on the rows that judge, and
-    baseline.
-    """
+class ErrorLine(NamedTuple):
+    """A measure, its value on the training rows, on the rows that judge, and of the baseline."""
+
+    measure: str
+    training: float
+    judged: float | None
+    baseline: float
+
+
+def measures(fit: Fit) -> list[ErrorLine]:
+    """Return the lines of the table of errors."""
     task, rows = fit.preparation.task, (fit.X, fit.y)
     inside = quality_of(fit.model.estimator, fit.choices, task, *rows, *rows).measures
     alone = fit.quality.rows == TRAINING
     return [
-        (measure.name, of_training.value, None if alone else measure.value, measure.baseline)
+        ErrorLine(measure.name, of_training.value, None if alone else measure.value, measure.baseline)
         for measure, of_training in zip(fit.quality.measures, inside, strict=True)
     ]
 

@@ -29,6 +29,7 @@ from problems.estimators.reduced.prepared import PreparedRows
 from substrate.arrays import Array
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, Samples
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.reduced.criteria import CriterionRadius, Lift, ReducedFold, evidence_error, mass_rounding, sizes_of_rows
@@ -140,7 +141,7 @@ class _BoundedCriterion:
 
         Wide cells of lambdas come first, and narrower ones where their errors matter.
         """
-        samples, lambdas = self.criterion.sample(t), np.exp(t) + self.lift
+        samples, lambdas = self.criterion.sample(t), Regularization.from_log_lambda(t, self.lift).lam
         roots = np.sqrt(samples.values)
         own_errors, shared, errors = np.empty(t.shape), np.empty(t.shape), np.empty((*t.shape, self.outputs))
         spare = self._spare(samples, t)
@@ -223,6 +224,6 @@ class _BoundedCriterion:
             return self.criterion.spare(t)
         if isinstance(self.criterion, LeaveOneOut):
             basis, g = to_numpy(self.criterion.spectrum.basis), to_numpy(self.criterion._inverses(t))
-            least = (np.exp(t.ravel()) + self.lift) * (np.square(basis) @ g).min(axis=0)
+            least = Regularization.from_log_lambda(t.ravel(), self.lift).lam * (np.square(basis) @ g).min(axis=0)
             return np.asarray(least).reshape(t.shape)
         return np.ones(t.shape)

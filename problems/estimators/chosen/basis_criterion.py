@@ -17,6 +17,7 @@ from substrate.certificates import Row
 from substrate.device_gram import gram_kind
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
 from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import namespace_of
@@ -129,7 +130,7 @@ def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: Prepared
 def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate: float) -> Array:
     """Return the slopes in Z from the slopes W in Z Z': they are 2 W Z."""
     block, Z = _dense_features(prepared)
-    (slope,) = criterion.slopes(np.log(np.array([lam]) - criterion.lift), np.ones(1))
+    (slope,) = criterion.slopes(Regularization.from_lambda(np.array([lam])).log_lambda(criterion.lift), np.ones(1))
     v = np.ones(Z.shape[0]) if block.weights is None else block.weights
     G = 2.0 * (slope.within @ Z) + 2.0 * rate * v[:, None] * (Z - (v / v.sum()) @ Z)
     values, T = prepared.rows.values, prepared.features.transform

@@ -34,6 +34,7 @@ from substrate.kernels import Kernel
 from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import ROBUST, Split, checked_splits
+from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
@@ -204,7 +205,7 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
     score = float(np.mean(search.values / scales))
     splits = np.array([score])
     if task.criterion == "folds" and len(criteria) == len(task.splits):
-        t = np.log(1.0 / search.gamma - criterion.lift)[None, :]
+        t = Regularization(search.gamma).log_lambda(criterion.lift)[None, :]
         columns = range(search.gamma.size)
         at = [
             criterion_of_fold.sample(t).values[0][columns, columns] * (criterion_of_fold.unit / search.unit) ** 2
@@ -232,7 +233,7 @@ def _slope(
     if not kernel.scales():
         return np.zeros(0)
     shares = np.ones(gamma.size) / (gamma.size * scales)
-    slopes = criterion.slopes(np.log(1.0 / gamma - criterion.lift), shares)
+    slopes = criterion.slopes(Regularization(gamma).log_lambda(criterion.lift), shares)
     if len(slopes) == 1 and task.check is None and slopes[0].below is None:
         within = slopes[0].within
     else:

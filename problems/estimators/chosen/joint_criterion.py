@@ -22,7 +22,7 @@ F does not change when K and :math:`\lambda` are multiplied by the same number, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,15 @@ class Place:
     slope: Array
     slope_t: float
     gamma: float
+
+
+class _WeightedGram(NamedTuple):
+    """K, what its derivatives need, and the traces of V^(1/2) K V^(1/2), with and without the projection."""
+
+    matrix: Array
+    squared_distances: Array | None
+    projected_trace: float
+    trace: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +175,12 @@ class JointCriterion:
     def _usable(self, lam: float, total: float) -> bool:
         return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)
 
-    def _matrix(self, kernel: Kernel) -> tuple[Array, Array | None, float, float]:
-        """Return K, what its derivatives need, and the traces of V^(1/2) K V^(1/2) with and without the projection."""
+    def _matrix(self, kernel: Kernel) -> _WeightedGram:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             K, s = (symmetric_matrix(kernel, self.X), None) if self.pairs is None else self.pairs.matrix(kernel)
             v = self.weights
             total = float(v @ K.diagonal())
-            return K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total
+            return _WeightedGram(K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total)
 
     def _t_of(self, gamma: float, trace: float, total: float) -> float:
         lam = 1.0 / (gamma * self.size)

@@ -101,7 +101,7 @@ class ReducedL1Model(ReducedModel):
             return vstack([model.support_vectors_, model.candidates_[unused]]).tocsr(), whole
         return np.concatenate([model.support_vectors_, model.candidates_[unused]]), whole
 
-    def keep_path(self, solved: "_Solved") -> None:
+    def keep_path(self, solved: "_SolvedPaths") -> None:
         """Keep the path of a regression; machines of classes have a path each, and keep none."""
         model = self.estimator
         from scipy.sparse import csr_matrix
@@ -123,7 +123,7 @@ class ReducedL1Model(ReducedModel):
         if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
             raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
-    def solve(self, data: FitData) -> "_Solved":
+    def solve(self, data: FitData) -> "_SolvedPaths":
         """Return the basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
         zeta = float(self.estimator.zeta)
         prepared = prepare(self.data_kernel(data), data, self.choice(), 1.0, independent=False)
@@ -143,9 +143,9 @@ class ReducedL1Model(ReducedModel):
             facts += (("units", "residuals in units of max|y|"),)
         if not all(output[0].passes for output in solution.checks):
             facts += (UNKNOWN,)
-        return _Solved(prepared=prepared, sums=sums, paths=paths, solution=solution, facts=facts)
+        return _SolvedPaths(prepared=prepared, sums=sums, paths=paths, solution=solution, facts=facts)
 
-    def keep_used(self, solved: "_Solved", one: bool) -> None:
+    def keep_used(self, solved: "_SolvedPaths", one: bool) -> None:
         """Set the vectors in use, the attribute that marks the model as fitted last."""
         model = self.estimator
         basis, unit = solved.prepared.basis, solved.sums.unit
@@ -221,7 +221,7 @@ class StoredReducedL1:
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
+class _SolvedPaths:
     """All machines at zeta, and how they were obtained; numbers in units of the targets."""
 
     prepared: PreparedRows

@@ -345,7 +345,7 @@ class KernelEstimator(BaseEstimator):
         kept = points_of(X, rows, self.__sklearn_tags__().input_tags.pairwise)
         return WeightedRows(X=kept, y=take_rows(y, rows), weights=take_rows(weights, rows), numbers=rows)
 
-    def _weighted(self, X: Any, y: Any, weights: Array) -> tuple[Any, Any, Array, Any]:
+    def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """The rows of positive weight with their weights, those of classes multiplied in where there are some."""
         return self._keep_weighted(X, y, weights)
 

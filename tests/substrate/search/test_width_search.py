@@ -11,7 +11,7 @@ from substrate.datasets import motorcycle
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.search.width_bounds import WidthFamily, Zone, largest_eigenvalue
-from substrate.search.width_criteria import CELL_CRITERIA, _Cells, bounded_cells
+from substrate.search.width_criteria import CELL_CRITERIA, _WidthCells, bounded_cells
 from substrate.search.width_search import search_widths
 
 KERNELS = [RBF(1.0), Laplacian(1.0), Matern(1.0, nu=0.5), Matern(1.0, nu=1.5), Matern(1.0, nu=2.5)]
@@ -139,7 +139,7 @@ def test_what_the_expansions_leave_out_is_bounded(kernel):
     for t, half, u, du in ((0.0, 0.05, -2.0, 1e-4), (0.5, 0.2, 0.0, 1e-3), (-1.0, 0.02, -4.0, 0.02)):
         zone = Zone.of(family, t, half)
         z, basis = zone.spectrum.targets(Y).coordinates, zone.spectrum.basis
-        cell = _Cells(zone, z, np.array([[u - du, u + du]]))
+        cell = _WidthCells(zone, z, np.array([[u - du, u + du]]))
         g, root = cell.g[:, 0], np.sqrt(cell.g[:, 0])
         for tau, eta in ((half, cell.eta[0]), (-half, cell.eta[0]), (half, -cell.eta[0])):
             moved = basis.T @ (family.derivatives(t + tau)[0] - family.derivatives(t)[0]) @ basis + eta * np.eye(g.size)
