@@ -3,6 +3,7 @@
 Oracles are slow and obvious programs that the fast ones are compared with.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -126,6 +127,12 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.numerical)
     if item.nodeid.removeprefix("tests/").startswith(REPEATED):
         item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """Search for garbage less often, and not among what was collected: that took an eighth of the time of a run."""
+    gc.freeze()
+    gc.set_threshold(5000, 10, 50)
 
 
 def pytest_addoption(parser):
