@@ -1,9 +1,10 @@
 """Fusion of training and validation, with a certified global optimum."""
 
 from substrate.fusion.fuse import fuse
-from substrate.fusion.fusion_proof import FusionProof, check_fusion, prove_fusion
+from substrate.fusion.fusion_proof import FusionProof
 from substrate.fusion.kernel_fusion import KernelFusion, fuse_kernels
 from substrate.fusion.problem_fusion import ProblemFusion, fuse_problem
+from substrate.fusion.proof_file import check_fusion, load_proof, prove_fusion
 from substrate.fusion.result import FusedPath, Fusion, JointFusion, JointPath
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "fuse",
     "fuse_kernels",
     "fuse_problem",
+    "load_proof",
     "prove_fusion",
 ]

@@ -111,7 +111,7 @@ def fuse_over_box(
     search.stop = end_of_search(search.stop, chosen)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
-    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
+    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight), least)
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, range_)}")

@@ -205,7 +205,7 @@ def _result(
     family.sharpen(knot)
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
-    proof = collect_proof(search, names, box, values, error, lower)
+    proof = collect_proof(search, names, box, values, error, lower, least=search.smallest)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     gap_row = Row(
