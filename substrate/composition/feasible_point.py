@@ -189,9 +189,12 @@ class Feasibility:
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """Return x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
+        return None if isinstance(self._equalities, str) else self.confirm(self._equalities.correct(x))
+
+    def confirm(self, x: Array) -> FeasiblePoint | None:
+        """Return x as it is, with its distance to a feasible point; None where feasibility is not certain."""
         if isinstance(self._equalities, str):
             return None
-        x = self._equalities.correct(x)
         slack = self.program.slack(x)
         radius = self._equalities.bound_distance(*slack)
         return FeasiblePoint(x, radius) if (_lacking(self.program, *slack, radius)[0] <= 0.0).all() else None

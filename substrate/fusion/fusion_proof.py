@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
@@ -41,7 +40,14 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.conic_numbers import Cones, ProgramNumbers
-from substrate.fusion.saved_proof import SavedProof, UnprovedError, refuse_numbers
+from substrate.fusion.saved_proof import (
+    SavedProof,
+    UnprovedError,
+    check_convex,
+    read_sparse,
+    refuse_numbers,
+    sparse_arrays,
+)
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
 from substrate.fusion.unsaved_proof import UnsavedProof
@@ -425,10 +431,7 @@ class _ProgramInBalls:
 
     def check_convex(self, weights: Array) -> None:
         """Check that P has no negative eigenvalue beyond rounding: cvxpy knows this of a problem, a file need not."""
-        P = sum(weight * P for weight, P in zip(weights, self.P, strict=True))
-        values = np.diag(P) if self.single.all() else np.linalg.eigvalsh(P)
-        if values.min(initial=0.0) < -1e-12 * np.abs(values).max(initial=0.0):
-            raise UnprovedError("a program is not convex")
+        check_convex(sum(weight * P for weight, P in zip(weights, self.given.P, strict=True)))
 
     def _check_dual(self, z: Array) -> None:
         program = self.given
@@ -563,10 +566,7 @@ def _arrays_of(program: ProgramNumbers) -> Iterator[tuple[str, Any]]:
     if program.d_steps.size:
         yield from (("b_steps", program.b_steps), ("d_steps", program.d_steps))
     for name, matrix in (("A", program.A), *((f"P{k}", P) for k, P in enumerate(program.P))):
-        entries = sp.coo_array(matrix)
-        yield f"{name}_rows", entries.row.astype(np.int64)
-        yield f"{name}_columns", entries.col.astype(np.int64)
-        yield f"{name}_values", entries.data.astype(float)
+        yield from sparse_arrays(name, matrix).items()
 
 
 def _read(statement: dict[str, Any], archive: Any) -> FusionProof:
@@ -577,11 +577,7 @@ def _read(statement: dict[str, Any], archive: Any) -> FusionProof:
         q, b = arrays[f"{prefix}.q"], arrays[f"{prefix}.b"]
         n, m = q.shape[1], b.size
 
-        def matrix(name: str, height: int) -> Any:
-            rows, columns, values = (arrays[f"{prefix}.{name}_{field}"] for field in ("rows", "columns", "values"))
-            return sp.csr_array((values, (rows, columns)), shape=(height, n))
-
-        P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
+        P = tuple(read_sparse(arrays, f"{prefix}.P{k}", (n, n)) for k in range(q.shape[0]))
         read = tuple((str(kind), int(start), tuple(int(size) for size in sizes)) for kind, start, sizes in cones)
         steps = (np.zeros((0, m)), np.zeros(0))
         if placed:
@@ -590,7 +586,7 @@ def _read(statement: dict[str, Any], archive: Any) -> FusionProof:
             P=P,
             q=q,
             d=arrays[f"{prefix}.d"],
-            A=matrix("A", m),
+            A=read_sparse(arrays, f"{prefix}.A", (m, n)),
             b=b,
             cones=read,
             radius=arrays[f"{prefix}.radius"],

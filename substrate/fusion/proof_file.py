@@ -6,11 +6,13 @@ from substrate.archive import read_archive
 from substrate.certificates import Certificate
 from substrate.errors import DataError
 from substrate.fusion.fusion_proof import FusionProof
+from substrate.fusion.interval_proof import IntervalProof
 from substrate.fusion.saved_proof import SavedProof
+from substrate.fusion.simplex_proof import SimplexProof
 
 __all__ = ["check_fusion", "load_proof", "prove_fusion"]
 
-_PROOFS: tuple[type[SavedProof], ...] = (FusionProof,)
+_PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, IntervalProof)
 
 
 def load_proof(path: str | os.PathLike[str], max_bytes: float | None = None) -> SavedProof:

@@ -2,16 +2,25 @@
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.archive import read_archive, write_archive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DataError
 
-__all__ = ["SavedProof", "UnprovedError"]
+__all__ = [
+    "SavedProof",
+    "UnprovedError",
+    "check_convex",
+    "read_sparse",
+    "refuse_numbers",
+    "sparse_arrays",
+]
 
 #: What a recomputed bound may be below the one that is stated, as a share of the gap: the radius in the file is the one
 #: at the end of the search, and that of a bound is of when it was computed.
@@ -179,3 +188,31 @@ class SavedProof(ABC):
 def refuse_numbers() -> None:
     """Refuse the numbers of a file that do not fit together."""
     raise DataError("the numbers of this proof do not fit together; save it again from the fusion")
+
+
+def check_convex(P: Any) -> None:
+    """Check that P has no negative eigenvalue beyond rounding: cvxpy knows this of a problem, a file need not."""
+    matrix = sp.csr_array(P)
+    diagonal = matrix.diagonal()
+    beside = np.flatnonzero(np.asarray(abs(matrix - sp.diags_array(diagonal)).sum(axis=0)).ravel())
+    values = np.delete(diagonal, beside)
+    if beside.size:
+        values = np.append(values, np.linalg.eigvalsh(matrix[beside][:, beside].toarray()))
+    if values.min(initial=0.0) < -1e-12 * np.abs(values).max(initial=0.0):
+        raise UnprovedError("a program is not convex")
+
+
+def sparse_arrays(name: str, matrix: Any) -> dict[str, Any]:
+    """Return the entries of a sparse matrix as arrays of a file."""
+    entries = sp.coo_array(matrix)
+    return {
+        f"{name}_rows": entries.row.astype(np.int64),
+        f"{name}_columns": entries.col.astype(np.int64),
+        f"{name}_values": entries.data.astype(float),
+    }
+
+
+def read_sparse(arrays: Mapping[str, Any], name: str, shape: tuple[int, int]) -> Any:
+    """Return the sparse matrix of a file."""
+    rows, columns, values = (arrays[f"{name}_{part}"] for part in ("rows", "columns", "values"))
+    return sp.csr_array((values, (rows, columns)), shape=shape)
