@@ -7,12 +7,13 @@ from substrate.certificates import Certificate
 from substrate.errors import DataError
 from substrate.fusion.fusion_proof import FusionProof
 from substrate.fusion.interval_proof import IntervalProof
+from substrate.fusion.path_proof import PathProof
 from substrate.fusion.saved_proof import SavedProof
 from substrate.fusion.simplex_proof import SimplexProof
 
 __all__ = ["check_fusion", "load_proof", "prove_fusion"]
 
-_PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, IntervalProof)
+_PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, IntervalProof, PathProof)
 
 
 def load_proof(path: str | os.PathLike[str], max_bytes: float | None = None) -> SavedProof:
