@@ -119,7 +119,7 @@ class IntervalProof(SavedProof):
         """Compute the bound on the sums of the folds again."""
         folds = [self._recall(fold, point) for fold, point in zip(self.folds, self.at_zero, strict=True)]
         ((low, high),) = self.box
-        if self.inverse:
+        if self.inverse and low >= 0.0:
             low, high = (0.0 if np.isinf(high) else 1.0 / high), (np.inf if low == 0.0 else 1.0 / low)
         first, last = float(self.knots[0]), float(self.knots[-1])
         # one over an end is rounded

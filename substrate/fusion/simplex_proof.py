@@ -248,9 +248,7 @@ class SimplexProof(SavedProof):
         growing = tuple(k for k, (_, high) in enumerate(self.box) if np.isinf(high))
         for (low, high), (inner_low, inner_high) in zip(self.box, self.inner, strict=True):
             if low < inner_low or (high > inner_high and not np.isinf(high)):
-                raise UnprovedError(
-                    f"the simplices do not cover the box: they reach from {inner_low:g} to {inner_high:g}"
-                )
+                raise UnprovedError(f"the simplices cover values from {inner_low:g} to {inner_high:g} only")
         for fold in self.folds:
             ridge = fold.terms.ridge
             if ridge >= 0 and not (fold.ends[0] <= self.inner[ridge][0] and self.inner[ridge][1] <= fold.ends[1]):
