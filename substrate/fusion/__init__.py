@@ -2,10 +2,10 @@
 
 from substrate.fusion.fuse import fuse
 from substrate.fusion.fusion_proof import FusionProof
-from substrate.fusion.kernel_fusion import KernelFusion, fuse_kernels
-from substrate.fusion.problem_fusion import ProblemFusion, fuse_problem
+from substrate.fusion.kernel_fusion import fuse_kernels
+from substrate.fusion.problem_fusion import fuse_problem
 from substrate.fusion.proof_file import check_fusion, load_proof, prove_fusion
-from substrate.fusion.result import FusedPath, Fusion, JointFusion, JointPath
+from substrate.fusion.result import FusedPath, Fusion, JointFusion, JointPath, KernelList
 
 __all__ = [
     "FusedPath",
@@ -13,8 +13,7 @@ __all__ = [
     "FusionProof",
     "JointFusion",
     "JointPath",
-    "KernelFusion",
-    "ProblemFusion",
+    "KernelList",
     "check_fusion",
     "fuse",
     "fuse_kernels",

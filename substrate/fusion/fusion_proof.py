@@ -196,16 +196,22 @@ class FusionProof(SavedProof):
         """Compute the bound on the sums of the folds again, in double precision with its rounding."""
         return _lower_bound(self, Double)
 
-    def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic, for programs of up to a few hundred rows."""
+    def bound_in_balls(self) -> float:
+        """Compute the bound on the sums of the folds again in ball arithmetic, for programs of up to a few hundred
+        rows.
+        """
         flint()
         size = max(program.entries for fold in self.folds for program in (fold.base, fold.both))
         if size > _MOST_ENTRIES:
             raise DataError(
                 f"the program has {size} entries, and proofs in balls are for up to {_MOST_ENTRIES}; use check()"
             )
+        return _lower_bound(self, Balls)
+
+    def prove(self, bits: int = 160) -> Certificate:
+        """Compute every bound again in ball arithmetic."""
         with precision(bits):
-            return self.certify(lambda: _lower_bound(self, Balls), f"proved in balls of {bits} bits")
+            return self.certify(self.bound_in_balls, f"proved in balls of {bits} bits")
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         """State how large the proof is, and the radius that it assumes."""

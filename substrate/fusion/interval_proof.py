@@ -21,7 +21,7 @@ from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
 from substrate.fusion.parametric_qp import Knot, ParametricQP
 from substrate.fusion.refinement import BELOW, IntervalSpace, bound_beyond
-from substrate.fusion.saved_proof import SavedProof, UnprovedError, refuse_numbers
+from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
 from substrate.fusion.simplex_proof import RADIUS
 from substrate.search.best_first import Limits
 
@@ -88,8 +88,7 @@ class IntervalProof(SavedProof):
         arrays, knots = archive.arrays, archive.arrays["knots"]
         folds, at_zero = [], []
         for number in range(int(archive.content["folds"])):
-            prefix = f"fold{number}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            own = arrays_under(arrays, f"fold{number}.")
             folds.append(ChordFold.read(own, 1, knots.size))
             at_zero.append(own["at_zero"])
         fits = knots.ndim == 1 and knots.size > 1 and bool(np.isfinite(knots).all()) and len(statement["names"]) == 1

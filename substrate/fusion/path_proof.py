@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.fusion.saved_proof import SavedProof, UnprovedError, refuse_numbers
+from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
 from substrate.penalized.homotopy.chord_certificate import interval_bounds, lowest_by_chords, merge_tracks
 from substrate.penalized.homotopy.knots import Path, SparseRows
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
@@ -72,10 +72,7 @@ class PathProof(SavedProof):
         """Return the proof of a file; raise where its numbers do not fit together."""
         paths, machines = [], []
         for number, parameter in enumerate(archive.content["folds"]):
-            prefix = f"fold{number}."
-            arrays = {
-                name.removeprefix(prefix): array for name, array in archive.arrays.items() if name.startswith(prefix)
-            }
+            arrays = arrays_under(archive.arrays, f"fold{number}.")
             machine = {name: arrays[name] for name in _KINDS[parameter][1]}
             path = _read_path(parameter, arrays)
             if not _fit(parameter, path, machine):

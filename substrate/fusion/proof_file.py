@@ -5,21 +5,17 @@ import os
 from substrate.archive import read_archive
 from substrate.certificates import Certificate
 from substrate.errors import DataError
-from substrate.fusion.fusion_proof import FusionProof
-from substrate.fusion.interval_proof import IntervalProof
-from substrate.fusion.path_proof import PathProof
+from substrate.fusion.list_proof import PROOFS, ListProof
 from substrate.fusion.saved_proof import SavedProof
-from substrate.fusion.simplex_proof import SimplexProof
 
 __all__ = ["check_fusion", "load_proof", "prove_fusion"]
-
-_PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, IntervalProof, PathProof)
 
 
 def load_proof(path: str | os.PathLike[str], max_bytes: float | None = None) -> SavedProof:
     """Read a proof of any kind; a file that is something else, or damaged, is refused."""
     kind = read_archive(path, max_bytes).content.get("kind")
-    for proof in _PROOFS:
+    kinds: tuple[type[SavedProof], ...] = (*PROOFS, ListProof)
+    for proof in kinds:
         if kind in proof.kinds:
             return proof.load(path, max_bytes)
     raise DataError(f"{path} is not a saved proof of a fusion; read a model file with problems.load")

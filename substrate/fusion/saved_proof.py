@@ -16,6 +16,7 @@ from substrate.errors import DataError
 __all__ = [
     "SavedProof",
     "UnprovedError",
+    "arrays_under",
     "check_convex",
     "read_sparse",
     "refuse_numbers",
@@ -85,8 +86,8 @@ class SavedProof(ABC):
     def describe(self) -> tuple[tuple[str, str], ...]:
         """State how large the proof is, and what it assumes, as facts of a certificate."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the proof in the format of model files: plain arrays and a JSON header, without pickle."""
+    def contents(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return all that a file holds: its header, and arrays by name."""
         content, arrays = self.numbers()
         statement = {
             "kind": self.kind,
@@ -99,14 +100,19 @@ class SavedProof(ABC):
             "divisor": self.divisor,
             "least": self.least,
         }
-        write_archive(path, statement | content, arrays, check=type(self)._check)
+        return statement | content, arrays
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the proof in the format of model files: plain arrays and a JSON header, without pickle."""
+        write_archive(path, *self.contents(), check=type(self)._check)
 
     @classmethod
     def _check(cls, archive: Any) -> None:
-        cls._read(archive)
+        cls.recall(archive)
 
     @classmethod
-    def _read(cls, archive: Any) -> Self:
+    def recall(cls, archive: Any) -> Self:
+        """Return the proof of the contents of a file; raise where its numbers do not fit together."""
         content = archive.content
         numbers = {name: float(content[name]) for name in ("validation_error", "lower_bound", "gap", "divisor")}
         statement: dict[str, Any] = {
@@ -131,7 +137,7 @@ class SavedProof(ABC):
                     f"{path} is not a saved proof of a fusion of this kind; substrate.fusion.load_proof reads all "
                     "kinds, and problems.load a model file"
                 )
-            return cls._read(archive)
+            return cls.recall(archive)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, DataError):
                 raise
@@ -210,6 +216,11 @@ def sparse_arrays(name: str, matrix: Any) -> dict[str, Any]:
         f"{name}_columns": entries.col.astype(np.int64),
         f"{name}_values": entries.data.astype(float),
     }
+
+
+def arrays_under(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the arrays of a file whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def read_sparse(arrays: Mapping[str, Any], name: str, shape: tuple[int, int]) -> Any:

@@ -34,7 +34,7 @@ from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, vanishing_knot
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.parametric_qp import Knot
-from substrate.fusion.saved_proof import SavedProof, UnprovedError, refuse_numbers
+from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import Simplex, cell_simplices
 
@@ -194,9 +194,7 @@ class SimplexProof(SavedProof):
         count = len(corners)
         folds = []
         for number in range(int(content["folds"])):
-            prefix = f"fold{number}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            folds.append(ChordFold.read(own, p, count))
+            folds.append(ChordFold.read(arrays_under(arrays, f"fold{number}."), p, count))
         cuts = {}
         for number, axes in enumerate(content["faces"]):
             cuts[tuple(int(k) for k in axes)] = Cuts(arrays[f"face{number}.cuts"], arrays[f"face{number}.shares"])

@@ -50,7 +50,7 @@ def one_weight():
 
 
 def folds():
-    return fuse(variation, over="rho", data=data(18)[0], cv=3, gap=0.01)
+    return fuse(variation, over="rho", data=data(12)[0], cv=2, gap=0.05)
 
 
 def a_range():
@@ -122,6 +122,7 @@ def test_another_person_checks_it_from_the_file(name, made, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.some_cases(4)
 def test_a_statement_that_was_changed_is_noticed(name, made):
     proof = made(name).proof
     size = proof.validation_error
@@ -139,6 +140,7 @@ def changed_fold(proof, **changes):
 
 
 @pytest.mark.parametrize("name", [one.__name__ for one in (*SIMPLICES, *INTERVALS)])
+@pytest.mark.some_cases(2)
 def test_numbers_that_were_changed_prove_nothing(name, made):
     proof = made(name).proof
     for changes in (
