@@ -36,6 +36,7 @@ from substrate.certificates import Certificate
 from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
 from substrate.certificates.rounding import relative_rounding, subtract_below
+from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue, order_of
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
 from substrate.fusion.cell_search import starting_levels
@@ -57,7 +58,7 @@ __all__ = ["FusionProof", "ProgramNumbers", "collect_proof"]
 _KIND, _KIND_WITH_CONSTRAINTS = "proof of a fusion", "proof of a fusion over constraints"
 #: Entries of the largest program that is proved in balls.
 _MOST_ENTRIES = 100_000
-_CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
+_CONES = ("Zero", "NonNeg", "SOC", "ExpCone", SEMIDEFINITE)
 
 
 @dataclass(frozen=True)
@@ -401,6 +402,9 @@ class _ProgramInBalls:
             u, v, w = (slack.take(k) for k in range(rows.start, rows.stop))
             if not (lower[rows.start + 1] > 0.0 and _lower(w - v * _exponential(u / v)) >= 0.0):
                 raise UnprovedError("a point is not feasible: outside an exponential cone")
+        for rows in program.rows(SEMIDEFINITE):
+            if not _is_definite(slack.take(rows)):
+                raise UnprovedError("a point is not feasible: outside a semi-definite cone")
 
     def lower_bound(self, weights: Array, w: Array, z: Array, kept: float = 0.0) -> float:
         """Bound the objective less this share of the squares of x - w from below by a dual point, over all points."""
@@ -456,6 +460,34 @@ class _ProgramInBalls:
                 inside = z[rows.start] < 0.0 and _lower(w + u * _exponential(v / u - 1.0)) >= 0.0
             if not inside:
                 raise UnprovedError("multipliers are outside the dual of an exponential cone")
+        for rows in program.rows(SEMIDEFINITE):
+            if z[rows].any() and not _is_definite(self.numbers.exact(z[rows])):
+                raise UnprovedError("multipliers are outside a semi-definite cone")
+
+
+def _is_definite(vector: Any) -> bool:
+    """Return whether the matrix of an enclosed vector is positive definite, whatever it is within its radii.
+
+    In double precision by its least eigenvalue; in balls by the pivots of its elimination.
+    """
+    if not isinstance(vector, Balls):
+        vector = vector.round()
+        value, radius, _ = least_eigenvalue(np.asarray(vector.midpoint), vector.radius)
+        return value >= radius
+    n = order_of(np.size(vector.midpoint))
+    root = Balls.exact(np.float64(2.0)).sqrt()
+    entries: dict[tuple[int, int], Any] = {}
+    for number, (column, row) in enumerate(zip(*np.tril_indices(n), strict=True)):
+        entry = vector.take(number)
+        entries[int(column), int(row)] = entry if row == column else entry / root
+    for k in range(n):
+        if _lower(entries[k, k]) <= 0.0:
+            return False
+        for i in range(k + 1, n):
+            share = entries[i, k] / entries[k, k]
+            for j in range(k + 1, i + 1):
+                entries[i, j] = entries[i, j] - share * entries[j, k]
+    return True
 
 
 def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any:
@@ -662,4 +694,6 @@ def _cover_rows(cones: Cones, height: int) -> bool:
     """Return whether every row is in exactly one cone."""
     rows_seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
     exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
-    return exponential and sorted(rows_seen) == list(range(height))
+    orders = [(size, order_of(size)) for kind, _, sizes in cones if kind == SEMIDEFINITE for size in sizes]
+    triangles = all(2 * size == order * (order + 1) for size, order in orders)
+    return exponential and triangles and sorted(rows_seen) == list(range(height))

@@ -4,12 +4,14 @@ The validation error at a weight is found without the code that proves the bound
 itself tested: each part of the inequality is left out or exchanged, and some weight is below the broken bound.
 """
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from fused_machines import KINDS, fused_machine
 from sampled_cases import first
-from user_problems import USER_PROBLEMS, elastic_net, several_tasks, user_problem
+from user_problems import USER_PROBLEMS, covariance, elastic_net, low_rank, several_tasks, user_problem
 
 from substrate import fuse, fuse_problem
 from substrate.fusion.fused_family import FusedFamily, excesses
@@ -87,6 +89,27 @@ def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
     """Its dual point is off by far more than the objective, and larger s were not tried for it: the cells collapsed."""
     best = fused(fused_machine("logistic", 13), gap=0.01)
     assert best.certificate.holds, str(best.certificate)
+
+
+@pytest.mark.parametrize("kind", [low_rank, covariance], ids=lambda kind: kind.__name__)
+def test_semi_definite_cones(kind):
+    weight, problem, validation = user_problem(kind, 0)
+    best = fuse_problem(problem, {weight: (1e-2, 1e1)}, validation, gap=0.05)
+    assert best.certificate.holds, str(best.certificate)
+    for value in weights_to_try(np.random.default_rng(0), (1e-2, 1e1), best.weight, 12):
+        found = error_at(problem, weight, validation, value)
+        assert found >= best.lower_bound - ROUNDING * abs(best.lower_bound), (value, found)
+    assert best.proof.check().holds, str(best.proof.check())
+    (fold,) = best.proof.folds
+    start = next(rows for rows in fold.both.rows("SvecPSD"))
+    turned = fold.fused.copy()
+    turned[:, fold.both.q.shape[1] :][:, start] *= -1.0
+    changed = replace(best.proof, folds=(replace(fold, fused=turned),))
+    assert "outside a semi-definite cone" in dict(changed.check().record)["proved"]
+    if kind is covariance:
+        pytest.importorskip("flint")
+        assert best.proof.prove().holds
+        assert "outside a semi-definite cone" in dict(changed.prove().record)["proved"]
 
 
 @pytest.mark.parametrize("kind", first(4, USER_PROBLEMS), ids=lambda kind: kind.__name__)
