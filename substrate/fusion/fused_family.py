@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
+from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd, squared_errors
 from substrate.fusion.conic_family import ConicFamily, ConicPoint
 from substrate.fusion.conic_numbers import ProgramNumbers
 from substrate.fusion.program_numbers import parameters_at
@@ -410,6 +411,20 @@ class FusedFamily:
         size = float(np.abs(x).max(initial=0.0))
         if validation < knot.validation and above <= allowed and violation <= _FEASIBLE * size:
             knot.x, knot.adopted, knot.validation = x, True, validation
+
+    @cached_property
+    def _shared_columns(self) -> Any:
+        """Which variables of the fused problem are those of the problem; None where that is not known."""
+        if not self.base.program.quadratic or not self.both.program.quadratic or self.base.placed:
+            return None
+        errors = squared_errors(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
+        return None if errors is None else errors.columns
+
+    def adopted_optimum(self, knot: FusedKnot) -> ConicPoint | None:
+        """Return the point of a vertex that is another optimum than the solver's, and multipliers; None elsewhere."""
+        if not knot.adopted or self._shared_columns is None:
+            return None
+        return ConicPoint(knot.x[self._shared_columns], self.base.witnesses[knot.theta].z)
 
     def assign(self, knot: FusedKnot) -> None:
         """Give the variables of the problem the values at a vertex."""

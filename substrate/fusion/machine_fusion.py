@@ -191,7 +191,8 @@ def _candidates(names: Sequence[str], families: Sequence[MachineFamily], search:
         knots = search.knots[theta]
         errors = [family.errors(knot) for family, knot in zip(families, knots, strict=True)]
         locate = partial(_locate, families, knots)
-        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors), locate)
+        optima = [family.adopted_optimum(knot) for family, knot in zip(families, knots, strict=True)]
+        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors), locate, tuple(optima))
 
 
 def _locate(families: Sequence[MachineFamily], knots: Sequence[FusedKnot]) -> PlaceInProgram:

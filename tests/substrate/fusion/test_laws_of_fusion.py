@@ -85,6 +85,24 @@ def test_a_machine_with_another_optimal_bias_than_its_knot_is_proved():
     assert_law(fused_machine("hinge", 16), best, np.random.default_rng(0), 8)
 
 
+def test_the_optimum_that_validates_best_is_returned():
+    """At one weight several biases are optimal, and the best of them validates better than all other weights: the
+    machine has that bias, and it is certified as an optimum like a solver's.
+    """
+    machine = fused_machine("hinge", 14)
+    best = fused(machine)
+    assert best.certificate.holds, str(best.certificate)
+    X, y = machine.data
+    ((_, test),) = machine.folds
+    np.testing.assert_allclose(
+        np.mean((y[test] - best.result.decision_function(X[test])) ** 2), best.validation_error, rtol=1e-9
+    )
+    assert machine.error(best.value) > 1.05 * best.validation_error  # of the solver's optimum there
+    assert {row.name for row in best.certificate.rows} >= {"accuracy", "cones: slackness", "Lagrangian stationarity"}
+    assert "another optimum" in dict(best.certificate.record)["solver"]
+    assert_law(machine, best, np.random.default_rng(0), 8)
+
+
 def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
     """Its dual point is off by far more than the objective, and larger s were not tried for it: the cells collapsed."""
     best = fused(fused_machine("logistic", 13), gap=0.01)
