@@ -35,6 +35,8 @@ __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
 _OPTIMAL = 1e-10
 #: Share of the validation error that an optimum must gain to be looked at, and violation that counts as none.
 _WORTH, _FEASIBLE = 1e-3, 1e-8
+#: Multiple of the excess that is allowed of an optimum up to which a point is looked at.
+_NEARLY = 4.0
 #: Share of v - h(s) that is left at twice the s where several optima are suspected.
 _FLAT = 0.9
 #: How many times larger or smaller than a known s another one may be for a prediction.
@@ -386,23 +388,22 @@ class FusedFamily:
         family_of_sum.remember(point.x)
         lowest = family_of_sum.lower_bound(theta, point, self.resolution / s)
         values, _ = family_of_sum.terms(point.x, np.zeros_like(point.x))
-        knot.radii[s] = max(float(family_of_sum.coefficients(theta) @ values) - lowest, 0.0)
+        coefficients = family_of_sum.coefficients(theta)
+        knot.radii[s] = max(float(coefficients @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
         h = s * (lowest - knot.value - relative_rounding(8.0) * sizes)
-        self._adopt(knot, point.x, knot.validation - h, s)
+        self._adopt(knot, point.x, knot.validation - h, float(coefficients[:-1] @ values[:-1]))
         return h
 
-    def _adopt(self, knot: FusedKnot, x: Array, lost: float, s: float) -> None:
+    def _adopt(self, knot: FusedKnot, x: Array, lost: float, value: float) -> None:
         """Take a fused point as that of the vertex where it is an optimum too, and validates better.
 
-        ``lost`` is v - h(s); the point's objective exceeds the smallest one by at most lost / s.
+        ``lost`` is v - h(s), ``value`` the objective of the problem at the solver's point, nearly.
         """
-        if not lost > _WORTH * abs(knot.validation) or lost / s > knot.allowance:
+        if not lost > _WORTH * abs(knot.validation) or value - knot.lowest > _NEARLY * knot.allowance:
             return
         self.sharpen(knot)
         allowed = knot.allowance
-        if lost / s > allowed:
-            return
         self.both.assign(x)
         validation = float(np.asarray(self.validation.value).item())
         with parameters_at(self.base.parameters, self.base.join(knot.theta, knot.place)):
