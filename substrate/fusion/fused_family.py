@@ -13,7 +13,7 @@ of two. Where parameters are in constraints, a vertex is one of the weights besi
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
+from substrate.composition.polish import polish
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd, squared_errors
 from substrate.fusion.conic_family import ConicFamily, ConicPoint
@@ -422,10 +423,15 @@ class FusedFamily:
         return None if errors is None else errors.columns
 
     def adopted_optimum(self, knot: FusedKnot) -> ConicPoint | None:
-        """Return the point of a vertex that is another optimum than the solver's, and multipliers; None elsewhere."""
+        """Return the point of a vertex that is another optimum than the solver's, and multipliers; None elsewhere.
+
+        It was found by a fused problem, whose validation error moves it a little: that is polished away.
+        """
         if not knot.adopted or self._shared_columns is None:
             return None
-        return ConicPoint(knot.x[self._shared_columns], self.base.witnesses[knot.theta].z)
+        program = replace(self.base.program, P=self.base.matrix(knot.weights), q=knot.weights @ self.base.q)
+        x, z = polish(program, knot.x[self._shared_columns], self.base.witnesses[knot.theta].z)
+        return ConicPoint(x, z)
 
     def assign(self, knot: FusedKnot) -> None:
         """Give the variables of the problem the values at a vertex."""

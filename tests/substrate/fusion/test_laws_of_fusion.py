@@ -72,10 +72,10 @@ def test_no_weight_of_many_machines_is_below_the_bound(kind):
         best = fused(machine, gap=(0.05, 0.01)[seed % 2])
         assert_law(machine, best, np.random.default_rng(seed), 100)
         proved += best.certificate.holds
-    # an interval of biases may be optimal at small weights of these losses (of a hinge where both classes have as many
-    # rows): where the machine has one that validates worse than that of the knot, the certificate rightly does not hold
+    # an interval of biases may be optimal at some weights of these losses (of a hinge where both classes have as many
+    # rows), and the best of them is returned; others may spend their budget
     several = kind in ("tube", "pinball", "hinge", "absolute errors in bounds")
-    assert proved >= (16 if several else 17)
+    assert proved >= (19 if several else 17)
 
 
 def test_a_machine_with_another_optimal_bias_than_its_knot_is_proved():
@@ -85,11 +85,12 @@ def test_a_machine_with_another_optimal_bias_than_its_knot_is_proved():
     assert_law(fused_machine("hinge", 16), best, np.random.default_rng(0), 8)
 
 
-def test_the_optimum_that_validates_best_is_returned():
+@pytest.mark.parametrize(("kind", "seed"), [("hinge", 14), ("tube", 11)])
+def test_the_optimum_that_validates_best_is_returned(kind, seed):
     """At one weight several biases are optimal, and the best of them validates better than all other weights: the
     machine has that bias, and it is certified as an optimum like a solver's.
     """
-    machine = fused_machine("hinge", 14)
+    machine = fused_machine(kind, seed)
     best = fused(machine)
     assert best.certificate.holds, str(best.certificate)
     X, y = machine.data
