@@ -30,12 +30,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
-from substrate.certificates.rounding import relative_rounding, subtract_below
+from substrate.certificates.rounding import at_most, relative_rounding, subtract_below
 from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue, order_of
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
@@ -344,10 +345,13 @@ class _ProgramInBalls:
 
     def __init__(self, program: ProgramNumbers, numbers: type[Enclosed]) -> None:
         self.given, self.numbers = program, numbers
-        self.P = [P.toarray() for P in program.P]
         self.A = program.A.toarray()
-        sizes_of_all = sum(np.abs(P) for P in self.P)
-        self.single = np.count_nonzero(sizes_of_all - np.diag(np.diag(sizes_of_all)), axis=1) == 0
+        self._A, self._AT = (self._exact(np.ascontiguousarray(matrix)).prepare() for matrix in (self.A, self.A.T))
+        sizes_of_all = sp.csr_array(sum(abs(P) for P in program.P))
+        beside = abs(sizes_of_all - sp.diags_array(sizes_of_all.diagonal())).sum(axis=1)
+        self.single = np.asarray(beside).ravel() == 0.0
+        #: The parts of P: their diagonals where these are all there is, as of most problems.
+        self.P = [P.diagonal() if self.single.all() else P.toarray() for P in program.P]
         self.equal = np.concatenate([np.zeros(0, int), *(np.arange(r.start, r.stop) for r in program.rows("Zero"))])
         if self.equal.size:
             rows = self.A[self.equal]
@@ -375,21 +379,25 @@ class _ProgramInBalls:
         b, d_of_place = self.rows_at(place)
         if self.equal.size:
             square = self.numbers.exact(self.A[np.ix_(self.equal, self.pivots)])
-            residual = (self._exact(self.A[self.equal]) @ point + b.take(self.equal)).round()
+            residual = (self._A @ point + b).round().take(self.equal)
             point = point + square.solve(-residual).place(self.pivots, x.size)
-        self._check_slack((self._exact(self.A) @ point + b).round())
+        self._check_slack((self._A @ point + b).round())
         values = []
         for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
             linear = (point * q).total()
-            quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
+            quadratic = (point * self._pull(self._exact(P), point)).total() * 0.5 if P.any() else 0.0
             values.append((linear + quadratic + float(d)).round())
         if place.size:
             values[0] = values[0] + d_of_place
         return values
 
+    def _pull(self, P: Any, x: Any) -> Any:
+        """Return P x, with P a matrix or its diagonal."""
+        return P * x if self.single.all() else P @ x
+
     def _check_slack(self, slack: Any) -> None:
         program = self.given
-        lower = np.array([_lower(slack.take(k)) for k in range(program.b.size)])
+        lower = _lower_ends(slack)
         for rows in program.rows("NonNeg"):
             if lower[rows].min(initial=0.0) < 0.0:
                 raise UnprovedError("a point is not feasible: an inequality is violated")
@@ -422,15 +430,16 @@ class _ProgramInBalls:
         )
         self.check_convex(weights)
         x, pressure = self._exact(w), self._exact(z)
-        pulled = P @ x
-        r = abs((pulled + q - self._exact(self.A.T) @ pressure).round())
-        diagonal = P.round().take((np.arange(w.size), np.arange(w.size)))
-        positive = np.array([_lower(diagonal.take(k)) > 0.0 for k in range(w.size)]) & self.single
+        pulled = self._pull(P, x)
+        r = abs((pulled + q - self._AT @ pressure).round())
+        every = np.arange(w.size)
+        diagonal = P.round() if self.single.all() else P.round().take((every, every))
+        positive = (_lower_ends(diagonal) > 0.0) & self.single
         lost = r * self.given.radius
         if positive.any():
             safe = diagonal.select(positive, np.ones(w.size))
             lost = (r * r / (safe * (2.0 * (1.0 - kept)))).select(positive, lost)
-        products = self._exact(self.A) @ x
+        products = self._A @ x
         d = _dot(self.numbers, weights, [self.numbers.exact(number) for number in self.given.d])
         bounds = []
         for place in places:
@@ -522,6 +531,15 @@ def _lower(number: Any) -> float:
     lower_end = number.round()
     value = float(lower_end.midpoint) - lower_end.error().upper()
     return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
+
+
+def _lower_ends(vector: Any) -> Array:
+    """Return doubles that are not above the entries of an enclosed vector."""
+    if isinstance(vector, Balls):
+        return np.array([_lower(vector.take(k)) for k in range(np.size(vector.midpoint))])
+    rounded = vector.round()
+    ends = np.asarray(rounded.midpoint) - at_most(1.0) * np.broadcast_to(rounded.radius, np.shape(rounded.midpoint))
+    return np.where(np.isfinite(ends), np.nextafter(ends, -np.inf), -np.inf)
 
 
 def _upper(number: Any) -> float:
