@@ -7,7 +7,6 @@ knots are: the error that is reported is that of the predictions of what is retu
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -124,8 +123,12 @@ def solve_candidates(
             latest = _solve(final, machines, sets, candidate)
         if any(optimum is not None for optimum in candidate.optima) and not _agrees(latest, sets):
             # several optima: that of the knot validates better, and is an optimum as well
-            with suppress(SolverError):
+            try:
                 latest = _solve(final, machines, sets, candidate, adopt=True)
+            except (SolverError, KeyboardInterrupt) as error:
+                interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                candidate = replace(candidate, optima=())
+                latest = _solve(final, machines, sets, candidate)
         else:
             candidate = replace(candidate, optima=())
         if best is None or latest.total < best.total:

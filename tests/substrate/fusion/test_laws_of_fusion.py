@@ -13,7 +13,8 @@ from fused_machines import KINDS, fused_machine
 from sampled_cases import first
 from user_problems import USER_PROBLEMS, covariance, elastic_net, low_rank, several_tasks, user_problem
 
-from substrate import fuse, fuse_problem
+from substrate import Machine, fuse, fuse_problem
+from substrate.errors import SolverError
 from substrate.fusion.fused_family import FusedFamily, excesses
 from substrate.fusion.universal_bound import bound_interval, bound_one_side
 
@@ -102,6 +103,19 @@ def test_the_optimum_that_validates_best_is_returned(kind, seed):
     assert {row.name for row in best.certificate.rows} >= {"accuracy", "cones: slackness", "Lagrangian stationarity"}
     assert "another optimum" in dict(best.certificate.record)["solver"]
     assert_law(machine, best, np.random.default_rng(0), 8)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SolverError])
+def test_where_that_optimum_cannot_be_taken_the_solvers_is_returned(error, monkeypatch):
+    def refuse(*_, **__):
+        raise error("not now")
+
+    monkeypatch.setattr(Machine, "take_optimum", refuse)
+    machine = fused_machine("hinge", 14)
+    best = fused(machine)
+    assert not best.certificate.holds
+    np.testing.assert_allclose(machine.error(best.value), best.validation_error, rtol=1e-4)
+    assert ("interrupted" in best.stop) == (error is KeyboardInterrupt)
 
 
 def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
