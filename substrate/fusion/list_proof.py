@@ -61,6 +61,11 @@ class ListProof(SavedProof):
         )
         return (*facts, *assumed)
 
+    @property
+    def how(self) -> str:
+        """State how a check computes the bounds, each kind once."""
+        return "; ".join(dict.fromkeys(proof.how for proof in self.proofs.values()))
+
     def _check_boxes(self) -> None:
         for name, proof in self.proofs.items():
             ends = dict(zip(proof.names, proof.box, strict=True))

@@ -88,6 +88,11 @@ class PathProof(SavedProof):
         knots = sum(len(path) for path in self.paths)
         return (("proof", f"{knots} knots of exact paths, {len(self.paths)} machines"),)
 
+    @property
+    def how(self) -> str:
+        """State how a check computes the bound."""
+        return "computed again in double precision; the rounding of the sums behind a gap is not counted, as on a path"
+
     def bound(self) -> float:
         """Compute the bound on the sums of the folds again."""
         ((low, high),) = self.box

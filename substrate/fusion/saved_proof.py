@@ -63,6 +63,11 @@ class SavedProof(ABC):
     kinds: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def how(self) -> str:
+        """State how a check computes the bound."""
+        return "checked in double precision, with all rounding"
+
+    @property
     def kind(self) -> str:
         """Return what a file of this proof calls itself."""
         return self.kinds[0]
@@ -145,7 +150,7 @@ class SavedProof(ABC):
 
     def check(self) -> Certificate:
         """Compute every bound again, in double precision with its rounding; nothing is solved."""
-        return self.certify(self.bound, "checked in double precision, with all rounding")
+        return self.certify(self.bound, self.how)
 
     def prove(self, bits: int = 160) -> Certificate:
         """Compute every bound again in ball arithmetic, where the proof is by the universal inequality."""

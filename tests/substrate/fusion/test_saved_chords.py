@@ -111,6 +111,8 @@ def test_another_person_checks_it_from_the_file(name, made, tmp_path, monkeypatc
     certificate = check_fusion(tmp_path / "proof.npz")
     assert certificate.holds, str(certificate)
     assert "no value below" in str(certificate).splitlines()[0]
+    counted = "not counted" if name.startswith("path") else "with all rounding"
+    assert counted in dict(certificate.record)["how"]
     proof = load_proof(tmp_path / "proof.npz")
     assert type(proof) is type(best.proof)
     assert (proof.lower_bound, proof.values) == (best.lower_bound, best.values)
