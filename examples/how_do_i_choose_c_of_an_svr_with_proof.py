@@ -41,7 +41,7 @@ print(f"no C from 0.01 to 100 of the three kernels is below {best.lower_bound:.5
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "proof.npz"
-    best.best.proof.save(path)
+    best.proof.save(path)
     print(check_fusion(path), end="\n\n")
 
 print(best.certificate)

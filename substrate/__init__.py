@@ -16,12 +16,10 @@ __all__ = [
     "Fusion",
     "JointFusion",
     "KernelAction",
-    "KernelFusion",
     "LinearOperator",
     "LinearPart",
     "Machine",
     "Measure",
-    "ProblemFusion",
     "Result",
     "Substrate",
     "__version__",
@@ -55,7 +53,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "JointFusion", "KernelFusion", "ProblemFusion", "fuse", "fuse_kernels", "fuse_problem"):
+    if name in ("Fusion", "JointFusion", "fuse", "fuse_kernels", "fuse_problem"):
         from substrate import fusion
 
         return getattr(fusion, name)

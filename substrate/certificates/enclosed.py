@@ -37,7 +37,7 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import Pair, add, exact_product, exact_sum, multiply
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, exact_product, exact_sum, multiply
 from substrate.certificates.rounding import UNIT, at_most, sum_rounding
 from substrate.certificates.rows import root_mean_square
 
@@ -137,6 +137,10 @@ class Enclosed(ABC):
     @abstractmethod
     def careful(self) -> Any:
         """Return the same numbers in an arithmetic whose sums may cancel."""
+
+    def prepare(self) -> Self:
+        """Return the same matrix, ready for several products with vectors."""
+        return self
 
     @abstractmethod
     def shorten(self) -> Self:
@@ -502,12 +506,19 @@ class GramFactor:
 class Doubled(Enclosed):
     """Midpoints as sums of two doubles, ``low`` smaller than the rounding of ``high``; None where it is zero."""
 
-    __slots__ = ("high", "low", "radius")
+    __slots__ = ("_sliced", "high", "low", "radius")
 
     def __init__(self, high: Any, low: Any = None, radius: Any = 0.0) -> None:
         self.high = high
         self.low = low
         self.radius = radius
+        self._sliced: SlicedMatrix | None = None
+
+    def prepare(self) -> "Doubled":
+        """Return the same matrix with its slices, which take three times its memory."""
+        prepared = Doubled(self.high, self.low, self.radius)
+        prepared._sliced = SlicedMatrix(np.ascontiguousarray(self.high))
+        return prepared
 
     @classmethod
     def exact(cls, values: Any) -> Self:
@@ -572,7 +583,10 @@ class Doubled(Enclosed):
             return Doubled(
                 *(np.column_stack([getattr(column, name) for column in columns]) for name in ("high", "low", "radius"))
             )
-        product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
+        if self._sliced is None:
+            product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
+        else:
+            product, radius = self._sliced.times(other.high)
         # the second parts are as small as the rounding of the first: double precision is enough
         for matrix, vector in ((self.low, other.high), (self.high, other.low)):
             if matrix is not None and vector is not None:

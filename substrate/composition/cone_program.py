@@ -32,7 +32,7 @@ _LONG, _DENSE_ENTRIES = 32, 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cone:
-    """One second-order or exponential cone: its kind, and the rows that are in it."""
+    """One second-order, exponential or semi-definite cone: its kind, and the rows that are in it."""
 
     kind: str
     rows: slice

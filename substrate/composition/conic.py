@@ -33,6 +33,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.composition.semidefinite import SEMIDEFINITE
 
 __all__ = [
     "CONES",
@@ -187,7 +188,9 @@ class StandardForm:
 
 
 def _sizes(constraint: Any) -> list[int]:
-    """Return the dimensions of the cones of a constraint."""
+    """Return the dimensions of the cones of a constraint; of a semi-definite one, the entries of its triangle."""
+    if type(constraint).__name__ == SEMIDEFINITE:
+        return [order * (order + 1) // 2 for order in constraint.cone_sizes()]
     return list(constraint.cone_sizes()) if hasattr(constraint, "cone_sizes") else [constraint.size]
 
 

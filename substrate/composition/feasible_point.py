@@ -23,6 +23,7 @@ from scipy.sparse.linalg import splu
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import Cone, ConeProgram, IntegerArray
+from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue
 
 __all__ = ["Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
 
@@ -189,9 +190,12 @@ class Feasibility:
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """Return x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""
+        return None if isinstance(self._equalities, str) else self.confirm(self._equalities.correct(x))
+
+    def confirm(self, x: Array) -> FeasiblePoint | None:
+        """Return x as it is, with its distance to a feasible point; None where feasibility is not certain."""
         if isinstance(self._equalities, str):
             return None
-        x = self._equalities.correct(x)
         slack = self.program.slack(x)
         radius = self._equalities.bound_distance(*slack)
         return FeasiblePoint(x, radius) if (_lacking(self.program, *slack, radius)[0] <= 0.0).all() else None
@@ -284,6 +288,9 @@ def _excess(cone: Cone, s: Array, radius: Array) -> tuple[float, float]:
     if cone.kind == "SOC":
         norm = float(np.linalg.norm(s[1:]))
         return norm - float(s[0]), float(radius[0] + np.linalg.norm(radius[1:]) + 4e-16 * s.size * norm)
+    if cone.kind == SEMIDEFINITE:
+        value, margin, _ = least_eigenvalue(s, radius)
+        return -value, margin
     u, v, w = map(float, s)
     if v <= float(radius[1]) or u / v > 300.0:
         return np.inf, 0.0
@@ -314,5 +321,7 @@ def _gain(cone: Cone, slack: Array) -> Array:
     if cone.kind == "SOC":
         norm = float(np.linalg.norm(s[1:])) or 1.0
         return np.append(1.0, -s[1:] / norm)
+    if cone.kind == SEMIDEFINITE:
+        return least_eigenvalue(s)[2]
     rise = float(np.exp(min(s[0] / max(s[1], 1e-300), 300.0)))
     return np.array([-rise, -rise * (1.0 - s[0] / max(s[1], 1e-300)), 1.0])

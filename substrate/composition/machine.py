@@ -12,12 +12,13 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import positive
+from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.all_rows import AllRows
@@ -399,6 +400,44 @@ class Machine:
             raise
         self._record = SolverRecord((*earlier, *self._record.attempts))
         self._trials.settle()
+        return self._result(self._record)
+
+    def take_optimum(self, x: Array, z: Array, **parameters: Any) -> Result:
+        """Return the result at another optimum of the compiled problem than a solver's, judged like that.
+
+        ``x`` and ``z`` are its point and multipliers in the numbers that cvxpy gives to Clarabel.
+        """
+        with self.lock:
+            self._set(parameters)
+            self._trials.begin()
+            self._row_solution = None
+            data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
+            if data["A"].shape != (z.size, x.size):
+                raise SolverError(
+                    f"the point has {x.size} variables and {z.size} multipliers, not {data['A'].shape[::-1]}"
+                )
+            solution = SimpleNamespace(
+                x=x,
+                z=z,
+                s=data["b"] - data["A"] @ x,
+                status="Solved",
+                obj_val=0.0,
+                solve_time=0.0,
+                iterations=0,
+            )
+            self.problem.unpack_results(solution, chain, inverse)
+            worst = self._worst(_TOLERANCE)
+            attempt = Attempt(
+                solver="CLARABEL", status="another optimum", unit=1.0, worst=worst, accepted=worst <= 1.0, seconds=0.0
+            )
+            self._record = SolverRecord((attempt,))
+            self._trials.settle()
+            result = self._result(self._record)
+            object.__setattr__(result, "_machine", self)
+            return result
+
+    def _result(self, record: SolverRecord) -> Result:
+        """Return the result at the present values of the variables and multipliers."""
         for compiled in self._compiled:
             compiled.write_back()
         self._warn_of_directions()
@@ -417,7 +456,7 @@ class Machine:
             parameters={parameter.name(): parameter.value for parameter in self.problem.parameters()},
             expansions=tuple(compiled.expansion() for compiled in self._compiled),
             certificate=self.certificate(),
-            solver_record=self._record,
+            solver_record=record,
             outputs=self.outputs,
             declared=(self._objective, len(self._given)),
             task=self.task,

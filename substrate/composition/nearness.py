@@ -30,6 +30,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import Cone, ConeProgram
 from substrate.composition.determined import CoordinateBounds
 from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step
+from substrate.composition.semidefinite import SEMIDEFINITE, raise_to_cone
 
 __all__ = ["Nearness", "corrected_multipliers", "in_dual_cone", "nearness"]
 
@@ -107,6 +108,8 @@ def _raise_multipliers(cone: Cone, z: Array, constant: NDArray[np.bool_]) -> Arr
         return np.append(
             max(float(z[0]), (1.0 + relative_rounding(4.0 * z.size)) * float(np.linalg.norm(z[1:]))), z[1:]
         )
+    if cone.kind == SEMIDEFINITE:
+        return raise_to_cone(z)
     u, v, w = map(float, z)
     if u >= 0.0:
         return np.array([0.0, max(v, 0.0), max(w, 0.0)])

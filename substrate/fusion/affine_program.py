@@ -66,7 +66,7 @@ class AffineProgram:
 
     def __init__(self, terms: AffineTerms, unit: float, lowest: float = 0.0) -> None:
         m = terms.equalities
-        self.unit, self.ridge, self.columns = unit, terms.ridge, terms.columns
+        self.terms, self.unit, self.ridge, self.columns = terms, unit, terms.ridge, terms.columns
         self.q0, self.q = terms.q0 / unit, terms.q
         self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
         self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
@@ -136,12 +136,19 @@ class AffineProgram:
         dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
         feasible_point = self.feasible.near(x, self.bounds.step)
-        if isinstance(feasible_point, str):
-            slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(
-                value=0.0, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
-            )
-        return self.at(theta, feasible_point, dual)
+        return self.nothing(x, dual) if isinstance(feasible_point, str) else self.at(theta, feasible_point, dual)
+
+    def nothing(self, x: Array, dual: Array) -> Knot:
+        """Return the knot of a point that cannot be made feasible: it bounds nothing."""
+        slack = np.maximum(self.h - self.G @ x, 0.0)
+        return Knot(value=0.0, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x))
+
+    def recall(self, theta: Corner, x: Array, dual: Array) -> Knot | None:
+        """Return the knot of stored points, with all its bounds computed again; None where x is not certainly feasible
+        or a multiplier is negative.
+        """
+        point = self.feasible.confirm(x)
+        return None if point is None or dual[self.b.size :].min(initial=0.0) < 0.0 else self.at(theta, point, dual)
 
     def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
         """Return the knot at a feasible point, with its gap."""

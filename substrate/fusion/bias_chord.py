@@ -60,7 +60,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.fusion.conic_numbers import ProgramNumbers
 
-__all__ = ["KEPT", "BiasChord", "ChordEnd"]
+__all__ = ["KEPT", "BiasChord", "ChordEnd", "squared_errors"]
 
 #: 1 - eta: the share of the squares that a strong lower bound keeps.
 KEPT = 1.0 - 1e-3
@@ -134,10 +134,10 @@ class BiasChord:
         used = [k for k, d in enumerate(squares) if d.any()]
         if not diagonal or len(used) != 1 or min(d.min() for d in squares) < 0.0:
             return None
-        errors = _squared_errors(base, fused)
+        errors = squared_errors(base, fused)
         if errors is None:
             return None
-        chord = cls(base, *errors, squares[used[0]], used[0])
+        chord = cls(base, errors.slope, errors.offset, squares[used[0]], used[0])
         free = np.flatnonzero(~chord._known & chord.slope.any(axis=0))
         if free.size > 1 or (free.size and not chord._read_losses(base)):
             return None
@@ -334,8 +334,16 @@ def _largest_radius(forms: Sequence[float], low: float, high: float) -> float:
 # --- reading the programs -------------------------------------------------------------------------------------------
 
 
-def _squared_errors(base: ProgramNumbers, fused: ProgramNumbers) -> tuple[Array, Array] | None:
-    """Find E and e_0 with v(x) = ||E x + e_0||^2 in the variables of the problem; None where v is something else.
+class SquaredErrors(NamedTuple):
+    """E and e_0 with v(x) = ||E x + e_0||^2, and which variables of the second program are those of the first."""
+
+    slope: Array
+    offset: Array
+    columns: Any
+
+
+def squared_errors(base: ProgramNumbers, fused: ProgramNumbers) -> SquaredErrors | None:
+    """Find the validation errors in the variables of the problem; None where v is something else than their squares.
 
     The second program must be the first with new variables, each of them one squared error that an equality defines.
     """
@@ -356,7 +364,7 @@ def _squared_errors(base: ProgramNumbers, fused: ProgramNumbers) -> tuple[Array,
         return None
     scale = -np.sqrt(0.5 * diagonal[new]) / columns.data
     rows = sp.csr_array(fused.A)[defining][:, kept_columns].toarray()
-    return scale[:, None] * rows, scale * fused.b[defining]
+    return SquaredErrors(scale[:, None] * rows, scale * fused.b[defining], kept_columns)
 
 
 def _is_same(base: ProgramNumbers, fused: ProgramNumbers, rows: Any, columns: Any) -> bool:

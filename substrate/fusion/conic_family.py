@@ -48,6 +48,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import CONES, StandardForm
 from substrate.composition.feasible_point import Feasibility
 from substrate.composition.nearness import in_dual_cone
+from substrate.composition.semidefinite import SEMIDEFINITE, matrix_of, order_of, vector_of
 from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
@@ -93,11 +94,12 @@ class ConicFamily:
         with parameters_at(self.parameters, [1.0] * len(self.parameters)):
             data, self._chain, self._inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
             form = StandardForm(data["param_prob"], "CLARABEL")
-            if not form.understood:
-                unknown = sorted({kind for kind, _, _ in form.cones} - CONES)
+            unknown = sorted({kind for kind, _, _ in form.cones} - CONES - {SEMIDEFINITE})
+            if unknown:
                 raise DeclarationError(
                     f"the problem needs the cones {unknown}; what can be fused over are problems of linear, "
-                    "second-order and exponential cones: squares, norms, maxima, hinges, logistic losses, entropies"
+                    "second-order, exponential and semi-definite cones: squares, norms, maxima, hinges, logistic "
+                    "losses, entropies, eigenvalues, nuclear norms, determinants"
                 )
             terms = read_terms(form, self.parameters)
         self.columns = form.columns
@@ -415,6 +417,8 @@ class ConicFamily:
         for cone in self.program.cone_blocks:
             if cone.kind == "SOC":
                 room[cone.rows.start] = 1.0
+            elif cone.kind == SEMIDEFINITE:
+                room[cone.rows] = vector_of(np.eye(order_of(cone.rows.stop - cone.rows.start)))
             else:
                 room[cone.rows] = (-1.0, 1.0, 1.0)
         size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
@@ -505,7 +509,8 @@ class ConicFamily:
     def _correct(self, P: Any, w: Array, z: Array, r: Array) -> tuple[Array, Array] | None:
         """Return a change of w and z that removes r in the coordinates that a diagonal entry of P does not bound.
 
-        Multipliers of inequalities move in proportion to their size, so that they stay positive.
+        Multipliers of inequalities move in proportion to their size, so that they stay positive; a matrix Z of them by
+        Z S Z with any symmetric S.
         """
         weak = ~(self._single & (P.data[self._diagonal] > 0.0))
         if not weak.any():
@@ -518,7 +523,13 @@ class ConicFamily:
         scale = np.maximum(np.abs(z), _SMALLEST * largest)
         scale[self.program.equal] = largest
         squares = scale**2
-        scaled = sp.csr_matrix((AT.data * squares[AT.indices], AT.indices, AT.indptr), shape=AT.shape)
+        matrices = [cone.rows for cone in self.program.cone_blocks if cone.kind == SEMIDEFINITE]
+        if matrices:
+            scaling = _scaling_of_matrices(squares, z, matrices, _SMALLEST * largest)
+            scaled = sp.csr_matrix(AT @ scaling)
+        else:
+            scaling = sp.diags_array(squares)
+            scaled = sp.csr_matrix((AT.data * squares[AT.indices], AT.indices, AT.indptr), shape=AT.shape)
         gram = scaled @ A
         rows = None
         if not self._single[weak].all():
@@ -534,7 +545,7 @@ class ConicFamily:
         dw, dz, target = np.zeros_like(w), np.zeros_like(z), -r[weak]
         for _ in range(3):
             y = factor.solve(target)
-            dz -= squares * (A @ y)
+            dz -= scaling @ (A @ y)
             if rows is not None:
                 dw += size * (rows.T @ y)
             target = -r[weak] + AT @ dz - (0.0 if rows is None else (P @ dw)[weak])
@@ -554,6 +565,22 @@ class ConicFamily:
         self.problem.unpack_results(solution, self._chain, self._inverse)
 
 
+def _scaling_of_matrices(squares: Array, z: Array, matrices: Sequence[slice], least: float) -> Any:
+    """Return the map of multipliers that is diagonal but for matrices, where it takes S to Z S Z."""
+    kept = np.arange(z.size)
+    diagonal = squares.copy()
+    blocks = []
+    for rows in matrices:
+        diagonal[rows] = 0.0
+        at = kept[rows]
+        Z = matrix_of(z[rows])
+        Z = Z + least * np.eye(Z.shape[0])
+        block = np.array([vector_of(Z @ matrix_of(unit) @ Z) for unit in np.eye(at.size)])
+        i, j = np.meshgrid(at, at, indexing="ij")
+        blocks.append(sp.csr_array((block.ravel(), (i.ravel(), j.ravel())), shape=(z.size, z.size)))
+    return sp.csr_array(sum(blocks, sp.csr_array(sp.diags_array(diagonal))))
+
+
 def _on_pattern(P: Any, rows: Any, columns: Any) -> Array:
     """Return the entries of P at the places of a pattern."""
     full = sp.csr_array(P)
@@ -571,6 +598,8 @@ def _clarabel_cones(cone_list: Sequence[Any]) -> list[Any]:
             cones.append(clarabel.NonnegativeConeT(rows.stop - rows.start))
         elif kind == "SOC":
             cones += [clarabel.SecondOrderConeT(size) for size in sizes]
+        elif kind == SEMIDEFINITE:
+            cones += [clarabel.PSDTriangleConeT(order_of(size)) for size in sizes]
         else:
             cones += [clarabel.ExponentialConeT() for _ in sizes]
     return cones
@@ -581,6 +610,6 @@ def _settings() -> Any:
 
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.presolve_enable, settings.max_threads = False, False, 1
-    settings.input_sparse_dropzeros = False
+    settings.input_sparse_dropzeros = settings.chordal_decomposition_enable = False  # numbers are changed afterwards
     settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = _ACCURACY
     return settings

@@ -31,6 +31,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
+from substrate.composition.feasible_point import FeasiblePoint
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
@@ -41,7 +42,7 @@ from substrate.fusion.simplex_bound import SimplexBound, bound_simplex
 from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
 from substrate.search.best_first import Limits, SpentError
 
-__all__ = ["Faces", "bound_beyond_box", "outer_ends"]
+__all__ = ["Faces", "bound_beyond_box", "outer_ends", "vanishing_knot"]
 
 #: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
 _NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 20
@@ -90,7 +91,10 @@ class Faces:
     growing: tuple[int, ...]
     #: Whether an interrupt ended the search beyond the box.
     interrupted: bool = False
-    _points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
+    #: The parts of every simplex of a face that was cut, by the parameters that grow beyond it.
+    cuts: dict[tuple[tuple[int, ...], Simplex], tuple[Simplex, ...]] = field(default_factory=dict)
+    #: Points with a vanished penalty, by fold, knot and the parameters that grow.
+    points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: KnotStore, box: Box, ends: Box) -> "Faces":
@@ -150,15 +154,15 @@ class Faces:
     def _find_vanishing(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
         """Return a feasible point near a knot whose penalties beyond are exactly zero."""
         key = (f, i, beyond)
-        if key not in self._points:
+        if key not in self.points:
             fold, corner = self.store.folds[f], self.store.corners[i]
             knot = _zero_penalties(fold, corner, self.store.knots[f][i], beyond)
             if knot is None:
                 farther = tuple(_FARTHER * v if k in beyond else v for k, v in enumerate(corner))
                 self.store.solves += 1
                 knot = _zero_penalties(fold, farther, fold.program.solve(farther), beyond)
-            self._points[key] = knot
-        return self._points[key]
+            self.points[key] = knot
+        return self.points[key]
 
 
 def bound_beyond_box(faces: Faces, target: float, budget: int | Limits) -> tuple[float, tuple[int, ...]]:
@@ -192,6 +196,8 @@ def _cover_faces(faces: Faces, target: float, limits: Limits) -> tuple[float, tu
                 alone = [faces.bound([vertex], beyond, target) for vertex in simplex]
                 if all(vertex is not None and vertex.value >= target for vertex in alone):
                     simplices = halves(store, simplex, bound_found.radii)
+                    if simplices:
+                        faces.cuts[beyond, simplex] = tuple(simplices)
             if not simplices:
                 given_up.add(beyond[-1])
             waiting += simplices
@@ -203,11 +209,17 @@ def _zero_penalties(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple
     program = fold.program
     largest = max(float(np.abs(knot.x).max(initial=0.0)), 1e-3)  # solutions are of the order of one
     x = program.bounds.lower(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
-    point = program.feasible.at(x)
+    return vanishing_knot(program, corner, program.feasible.at(x), knot.dual, beyond)
+
+
+def vanishing_knot(
+    program: AffineProgram, corner: Corner, point: FeasiblePoint | None, dual: Array, beyond: tuple[int, ...]
+) -> Knot | None:
+    """Return the knot at a feasible point whose penalties beyond are exactly zero; None where they are not."""
     weighed = program.q[list(beyond)].any(axis=0)
     if point is None or point.x[weighed].any() or point.radius[weighed].any():
         return None
-    return program.at(corner, point, knot.dual)
+    return program.at(corner, point, dual)
 
 
 def _forms(store: KnotStore, f: int, at: list[int], far: list[Knot], near: list[Knot]) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ is claimed beyond the last knot.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -119,6 +119,8 @@ class Fold:
     #: How far validation errors move in single directions; None bounds them by sigma alone.
     directions: ErrorGram | None = None
     tails: dict[tuple[float, float], float | None] = field(default_factory=dict)
+    #: The knot whose multipliers stand at zero beside the point of a small rho, and that rho.
+    at_zero: tuple[Knot, float] | None = None
 
     def errors(self, knot: Knot) -> Array:
         """Return validation errors at a knot, in the units of y."""
@@ -128,6 +130,17 @@ class Fold:
         """Add a knot."""
         if value not in self.knots:
             self.knots[value] = self.program.solve(value)
+
+    def stand_in(self, low: float, near: Knot, at_zero: Knot) -> None:
+        """Add a knot at zero from the point of one at a small rho, ``near``, and the multipliers of ``at_zero``.
+
+        With different primal x and dual w, the optimum is within twice the gap of x, hence the factors.
+        """
+        program = self.program
+        gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
+        self.at_zero = at_zero, low
+        self.knots[0.0] = replace(near, value=0.0, dual=at_zero.dual, gap=2.0 * gap, allowance=2.0 * gap)
+        self.knots[low] = replace(near, value=low, gap=2.0 * near.gap, allowance=2.0 * near.gap)
 
     def track(self, values: Array) -> Track:
         """Return the path through the common knots, as the bound needs it."""

@@ -28,15 +28,18 @@ from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import check_box, parameters_of
 from substrate.fusion.error_gram import ErrorGram
 from substrate.fusion.fold import Fold
+from substrate.fusion.interval_proof import IntervalProof
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import ParametricQP
 from substrate.fusion.refinement import Refined, refine
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.unsaved_proof import CHORDS
+from substrate.fusion.simplex_proof import RADIUS
+from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import (
     Candidate,
+    ValidatedMachine,
     certify_search,
     end_of_search,
     least_error,
@@ -53,11 +56,6 @@ __all__ = ["fuse"]
 _BUDGETS = (500, 2000)
 #: Solves of a fold over one weight by simplices, before the refinement of one parameter is tried.
 _FIRST = 80
-
-_RADIUS = (
-    "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
-    "of y, of the knots; were it k times farther, the effect of rounding on the bound would be at most k times larger"
-)
 
 
 def fuse(
@@ -450,7 +448,7 @@ def _fusion(
     if inverse:
         facts.append(("chosen", f"{name} = {value:.6g}; the machine is the one divided by it"))
     if np.isfinite(lower):
-        facts.append(("radius of the bound", _RADIUS))
+        facts.append(("radius of the bound", RADIUS))
     else:
         facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
     determined = bool(np.isfinite(folds[0].sigma))
@@ -475,9 +473,38 @@ def _fusion(
         loss=SQUARED.words,
         least=least_error(sets),
         folds=chosen.folds,
-        proof=CHORDS,
+        proof=_collect_proof(name, chosen, error, lower, folds, refined_search, path.coverage, gap, sets),
         estimate=limits.estimate,
     )
+
+
+def _collect_proof(
+    name: str,
+    chosen: ValidatedMachine,
+    error: float,
+    lower: float,
+    folds: list[Fold],
+    search: Refined,
+    coverage: tuple[float, float],
+    gap: float,
+    sets: list[ValidationSet],
+) -> IntervalProof | UnsavedProof:
+    """Return the numbers behind the bound, or why there are none."""
+    if not np.isfinite(lower):
+        return UnsavedProof(f"nothing is proved over all values: {search.stop}")
+    statement = {
+        "names": (name,),
+        "values": chosen.values,
+        "validation_error": error,
+        "lower_bound": lower,
+        "gap": gap,
+        "divisor": float(sum(validation_set.weight for validation_set in sets)),
+        "least": least_error(sets),
+    }
+    try:
+        return IntervalProof.of(folds, search.values, coverage, statement)
+    except KeyboardInterrupt:
+        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
 def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:

@@ -13,7 +13,8 @@ of two. Where parameters are in constraints, a vertex is one of the weights besi
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -22,8 +23,9 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
+from substrate.composition.polish import polish
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
+from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd, squared_errors
 from substrate.fusion.conic_family import ConicFamily, ConicPoint
 from substrate.fusion.conic_numbers import ProgramNumbers
 from substrate.fusion.program_numbers import parameters_at
@@ -34,6 +36,8 @@ __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
 _OPTIMAL = 1e-10
 #: Share of the validation error that an optimum must gain to be looked at, and violation that counts as none.
 _WORTH, _FEASIBLE = 1e-3, 1e-8
+#: Multiple of the excess that is allowed of an optimum up to which a point is looked at.
+_NEARLY = 4.0
 #: Share of v - h(s) that is left at twice the s where several optima are suspected.
 _FLAT = 0.9
 #: How many times larger or smaller than a known s another one may be for a prediction.
@@ -385,23 +389,22 @@ class FusedFamily:
         family_of_sum.remember(point.x)
         lowest = family_of_sum.lower_bound(theta, point, self.resolution / s)
         values, _ = family_of_sum.terms(point.x, np.zeros_like(point.x))
-        knot.radii[s] = max(float(family_of_sum.coefficients(theta) @ values) - lowest, 0.0)
+        coefficients = family_of_sum.coefficients(theta)
+        knot.radii[s] = max(float(coefficients @ values) - lowest, 0.0)
         sizes = abs(lowest) + float(np.abs(knot.weights) @ np.abs(knot.terms))
         h = s * (lowest - knot.value - relative_rounding(8.0) * sizes)
-        self._adopt(knot, point.x, knot.validation - h, s)
+        self._adopt(knot, point.x, knot.validation - h, float(coefficients[:-1] @ values[:-1]))
         return h
 
-    def _adopt(self, knot: FusedKnot, x: Array, lost: float, s: float) -> None:
+    def _adopt(self, knot: FusedKnot, x: Array, lost: float, value: float) -> None:
         """Take a fused point as that of the vertex where it is an optimum too, and validates better.
 
-        ``lost`` is v - h(s); the point's objective exceeds the smallest one by at most lost / s.
+        ``lost`` is v - h(s), ``value`` the objective of the problem at the solver's point, nearly.
         """
-        if not lost > _WORTH * abs(knot.validation) or lost / s > knot.allowance:
+        if not lost > _WORTH * abs(knot.validation) or value - knot.lowest > _NEARLY * knot.allowance:
             return
         self.sharpen(knot)
         allowed = knot.allowance
-        if lost / s > allowed:
-            return
         self.both.assign(x)
         validation = float(np.asarray(self.validation.value).item())
         with parameters_at(self.base.parameters, self.base.join(knot.theta, knot.place)):
@@ -410,6 +413,25 @@ class FusedFamily:
         size = float(np.abs(x).max(initial=0.0))
         if validation < knot.validation and above <= allowed and violation <= _FEASIBLE * size:
             knot.x, knot.adopted, knot.validation = x, True, validation
+
+    @cached_property
+    def _shared_columns(self) -> Any:
+        """Which variables of the fused problem are those of the problem; None where that is not known."""
+        if not self.base.program.quadratic or not self.both.program.quadratic or self.base.placed:
+            return None
+        errors = squared_errors(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
+        return None if errors is None else errors.columns
+
+    def adopted_optimum(self, knot: FusedKnot) -> ConicPoint | None:
+        """Return the point of a vertex that is another optimum than the solver's, and multipliers; None elsewhere.
+
+        It was found by a fused problem, whose validation error moves it a little: that is polished away.
+        """
+        if not knot.adopted or self._shared_columns is None:
+            return None
+        program = replace(self.base.program, P=self.base.matrix(knot.weights), q=knot.weights @ self.base.q)
+        x, z = polish(program, knot.x[self._shared_columns], self.base.witnesses[knot.theta].z)
+        return ConicPoint(x, z)
 
     def assign(self, knot: FusedKnot) -> None:
         """Give the variables of the problem the values at a vertex."""

@@ -19,11 +19,10 @@ dual point (w, z) behind every bound; and the cells. The check computes from the
 4. that the cells cover the box.
 
 The formulas are written once, over enclosed numbers (:mod:`substrate.certificates.enclosed`): in double precision for
-:func:`check_fusion`, in balls for :func:`prove_fusion`.
+:meth:`FusionProof.check`, in balls for :meth:`FusionProof.prove`.
 """
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -33,29 +32,34 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from substrate.archive import read_archive, write_archive
 from substrate.arrays import Array
-from substrate.certificates import PROVED, Certificate, Row
+from substrate.certificates import Certificate
 from substrate.certificates.balls import Balls, above, below, flint, precision
 from substrate.certificates.enclosed import Double, Enclosed
-from substrate.certificates.rounding import relative_rounding, subtract_below
+from substrate.certificates.rounding import at_most, relative_rounding, subtract_below
+from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue, order_of
 from substrate.errors import DataError, DeclarationError
 from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.conic_numbers import Cones, ProgramNumbers
+from substrate.fusion.saved_proof import (
+    SavedProof,
+    UnprovedError,
+    check_convex,
+    read_sparse,
+    refuse_numbers,
+    sparse_arrays,
+)
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
 from substrate.fusion.unsaved_proof import UnsavedProof
 
-__all__ = ["FusionProof", "ProgramNumbers", "check_fusion", "collect_proof", "prove_fusion"]
+__all__ = ["FusionProof", "ProgramNumbers", "collect_proof"]
 
 _KIND, _KIND_WITH_CONSTRAINTS = "proof of a fusion", "proof of a fusion over constraints"
 #: Entries of the largest program that is proved in balls.
 _MOST_ENTRIES = 100_000
-#: What a recomputed bound may be below the one that is stated, as a share of the gap: the radius in the file is the one
-#: at the end of the search, and that of a bound is of when it was computed.
-_SLACK = 0.01
-_CONES = ("Zero", "NonNeg", "SOC", "ExpCone")
+_CONES = ("Zero", "NonNeg", "SOC", "ExpCone", SEMIDEFINITE)
 
 
 @dataclass(frozen=True)
@@ -75,23 +79,17 @@ class FoldProof:
     fused: Array
 
 
-@dataclass(frozen=True)
-class FusionProof:
-    """The proof of a fusion: parameters, box, vertices, cells and one record per fold.
+@dataclass(frozen=True, kw_only=True)
+class FusionProof(SavedProof):
+    """The proof of a fusion by the universal inequality: vertices, cells and one record per fold.
 
-    ``lower_bound`` and ``validation_error`` are what the fusion stated, both divided by ``divisor`` of the sums that
-    the folds bound. ``placed`` are the numbers of the parameters that are in constraints. Every row of ``columns`` are
+    ``placed`` are the numbers of the parameters that are in constraints. Every row of ``columns`` are
     the vertices with the same weights at the corners of a simplex of those (one vertex where there are none), every row
     of ``cells`` the columns at the corners of a simplex of weights.
     """
 
-    names: tuple[str, ...]
-    box: tuple[tuple[float, float], ...]
-    values: dict[str, float]
-    validation_error: float
-    lower_bound: float
-    gap: float
-    divisor: float
+    kinds = (_KIND, _KIND_WITH_CONSTRAINTS)
+
     thetas: Array
     cells: Any
     folds: tuple[FoldProof, ...]
@@ -108,6 +106,7 @@ class FusionProof:
         error: float,
         lower: float,
         divisor: float = 1.0,
+        least: float = 0.0,
     ) -> "FusionProof":
         """Copy what a :class:`~substrate.fusion.cell_search.CellSearch` found."""
         cells = search.cells
@@ -158,6 +157,7 @@ class FusionProof:
             lower_bound=lower,
             gap=search.gap,
             divisor=divisor,
+            least=least,
             thetas=np.array(thetas),
             cells=np.array(corners, dtype=np.int64),
             folds=tuple(folds),
@@ -165,17 +165,14 @@ class FusionProof:
             placed=tuple(base.placed),
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the proof in the format of model files: plain arrays and a JSON header, without pickle."""
-        content = {
-            "kind": _KIND_WITH_CONSTRAINTS if self.placed else _KIND,
-            "names": list(self.names),
-            "box": [list(ends) for ends in self.box],
-            "values": dict(self.values),
-            "validation_error": self.validation_error,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "divisor": self.divisor,
+    @property
+    def kind(self) -> str:
+        """Return what a file of this proof calls itself."""
+        return _KIND_WITH_CONSTRAINTS if self.placed else _KIND
+
+    def numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the cones of the programs, and all arrays."""
+        content: dict[str, Any] = {
             "folds": len(self.folds),
             "cones": [[_cones(program) for program in (fold.base, fold.both)] for fold in self.folds],
         }
@@ -188,71 +185,46 @@ class FusionProof:
                 arrays[f"fold{number}.{name}"] = getattr(fold, name)
             for word, program in (("base", fold.base), ("both", fold.both)):
                 arrays |= {f"fold{number}.{word}.{name}": array for name, array in _arrays_of(program)}
-        write_archive(path, content, arrays, check=lambda archive: _check_shapes(_read(archive)))
+        return content, arrays
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> "FusionProof":
-        """Read a proof; a file that is something else, or damaged, is refused."""
-        archive = read_archive(path, max_bytes)
-        try:
-            if archive.content.get("kind") not in (_KIND, _KIND_WITH_CONSTRAINTS):
-                raise DataError(f"{path} is not a saved proof of a fusion; read a model file with problems.load")
-            proof = _read(archive)
-            _check_shapes(proof)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise DataError(f"{path} is refused: it does not describe a proof, {error!r}"[:500]) from error
+    def read(cls, statement: dict[str, Any], archive: Any) -> "FusionProof":
+        """Return the proof of a file; raise where its numbers do not fit together."""
+        proof = _read(statement, archive)
+        _check_shapes(proof)
         return proof
 
-    def check(self) -> Certificate:
-        """Compute every bound again, in double precision with its rounding; nothing is solved."""
-        return self._certificate(_lower_bound(self, Double), "checked in double precision, with all rounding")
+    def bound(self) -> float:
+        """Compute the bound on the sums of the folds again, in double precision with its rounding."""
+        return _lower_bound(self, Double)
 
-    def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic, for programs of up to a few hundred rows."""
+    def bound_in_balls(self) -> float:
+        """Compute the bound on the sums of the folds again in ball arithmetic, for programs of up to a few hundred
+        rows.
+        """
         flint()
         size = max(program.entries for fold in self.folds for program in (fold.base, fold.both))
         if size > _MOST_ENTRIES:
             raise DataError(
                 f"the program has {size} entries, and proofs in balls are for up to {_MOST_ENTRIES}; use check()"
             )
-        with precision(bits):
-            return self._certificate(_lower_bound(self, Balls), f"proved in balls of {bits} bits")
+        return _lower_bound(self, Balls)
 
-    def _certificate(self, outcome: "float | str", how: str) -> Certificate:
-        reason = outcome if isinstance(outcome, str) else ""
-        bound = -np.inf if isinstance(outcome, str) else outcome / self.divisor
-        scale = abs(self.validation_error)
-        rows = (
-            Row(
-                name="bound as stated",
-                value=max(self.lower_bound - bound, 0.0),
-                scale=scale,
-                tolerance=_SLACK * self.gap,
-                formula="lower bound stated - computed",
-            ),
-            Row(
-                name="gap of the search",
-                value=self.validation_error - min(bound, self.validation_error) if np.isfinite(bound) else np.inf,
-                scale=scale,
-                tolerance=self.gap * (1.0 + 1e-6),
-                formula="validation error stated - lower bound computed",
-            ),
-        )
-        ranges = ", ".join(f"{n} from {low:g} to {high:g}" for n, (low, high) in zip(self.names, self.box, strict=True))
-        vertices = (
-            f"{len(self.thetas)} vertices, {len(self.cells)} cells, {sum(len(f.fused) for f in self.folds)} bounds"
-        )
-        facts = [
-            (PROVED, f"no value below {bound:.6g} for {ranges}" if not reason else f"nothing: {reason}"),
-            ("how", how),
-            ("proof", vertices),
-            ("taken as given", "the numbers of the programs, and the validation error of the values chosen"),
+    def prove(self, bits: int = 160) -> Certificate:
+        """Compute every bound again in ball arithmetic."""
+        with precision(bits):
+            return self.certify(self.bound_in_balls, f"proved in balls of {bits} bits")
+
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        """State how large the proof is, and the radius that it assumes."""
+        bounds = sum(len(fold.fused) for fold in self.folds)
+        return (
+            ("proof", f"{len(self.thetas)} vertices, {len(self.cells)} cells, {bounds} bounds"),
             (
                 "radius of the bound",
                 "where no square determines a variable, its optimum is within the radius in the file",
             ),
-        ]
-        return Certificate(f"Proof of the fusion over {' and '.join(self.names)}", rows, tuple(facts))
+        )
 
     def matches(self, problem: Any, validation: Any) -> bool:
         """Return whether a proof of one problem has the numbers of this one, as cvxpy writes it."""
@@ -275,6 +247,7 @@ def collect_proof(
     error: float,
     lower: float,
     divisor: float = 1.0,
+    least: float = 0.0,
 ) -> FusionProof | UnsavedProof:
     """Return the numbers behind the bound of a search, or why they cannot be written."""
     if not (math.isfinite(lower) and search.covered):
@@ -282,41 +255,20 @@ def collect_proof(
     if search.ended_early:
         return UnsavedProof(f"the search ended before its cells had bounds of their own: {search.stop}")
     try:
-        return FusionProof.of(search, names, box, values, error, lower, divisor)
+        return FusionProof.of(search, names, box, values, error, lower, divisor, least)
     except KeyboardInterrupt:
         search.stop = f"{search.stop}; interrupted while the numbers of the proof were collected"
         return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
-def check_fusion(path: str | os.PathLike[str], max_bytes: float | None = None) -> Certificate:
-    """Check a saved proof of a fusion in double precision with all rounding; nothing is solved.
-
-    The certificate holds where the bound that the file states, and its gap, follow from the numbers in it. Whether
-    these are the numbers of a problem of yours says ``FusionProof.load(path).matches(problem, validation)``.
-    """
-    return FusionProof.load(path, max_bytes).check()
-
-
-def prove_fusion(path: str | os.PathLike[str], bits: int = 160) -> Certificate:
-    """Check a saved proof of a small fusion in ball arithmetic, with the extra ``[proof]``."""
-    return FusionProof.load(path).prove(bits)
-
-
 # --- the check ------------------------------------------------------------------------------------------------------
 
 
-class _UnprovedError(Exception):
-    """A part of a proof that does not hold, with the reason."""
-
-
-def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float | str:
-    """Return the bound over the box, or why there is none."""
-    try:
-        _check_cover(proof)
-        knots = [_Fold(fold, proof, numbers) for fold in proof.folds]
-        return min(sum(fold.bound(cell) for fold in knots) for cell in proof.cells.tolist())
-    except _UnprovedError as reason:
-        return str(reason)
+def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float:
+    """Return the bound over the box; raise where there is none."""
+    _check_cover(proof)
+    knots = [_Fold(fold, proof, numbers) for fold in proof.folds]
+    return min(sum(fold.bound(cell) for fold in knots) for cell in proof.cells.tolist())
 
 
 class _Fold:
@@ -393,10 +345,13 @@ class _ProgramInBalls:
 
     def __init__(self, program: ProgramNumbers, numbers: type[Enclosed]) -> None:
         self.given, self.numbers = program, numbers
-        self.P = [P.toarray() for P in program.P]
         self.A = program.A.toarray()
-        sizes_of_all = sum(np.abs(P) for P in self.P)
-        self.single = np.count_nonzero(sizes_of_all - np.diag(np.diag(sizes_of_all)), axis=1) == 0
+        self._A, self._AT = (self._exact(np.ascontiguousarray(matrix)).prepare() for matrix in (self.A, self.A.T))
+        sizes_of_all = sp.csr_array(sum(abs(P) for P in program.P))
+        beside = abs(sizes_of_all - sp.diags_array(sizes_of_all.diagonal())).sum(axis=1)
+        self.single = np.asarray(beside).ravel() == 0.0
+        #: The parts of P: their diagonals where these are all there is, as of most problems.
+        self.P = [P.diagonal() if self.single.all() else P.toarray() for P in program.P]
         self.equal = np.concatenate([np.zeros(0, int), *(np.arange(r.start, r.stop) for r in program.rows("Zero"))])
         if self.equal.size:
             rows = self.A[self.equal]
@@ -404,7 +359,7 @@ class _ProgramInBalls:
             _, triangle, order = scipy.linalg.qr(rows, mode="economic", pivoting=True)
             sizes = np.abs(np.diag(triangle))
             if rows.shape[0] > rows.shape[1] or sizes.min() <= 1e-12 * sizes.max():
-                raise _UnprovedError("the equalities depend on each other")
+                raise UnprovedError("the equalities depend on each other")
             self.pivots = order[: rows.shape[0]]
 
     def _exact(self, values: Any) -> Any:
@@ -424,33 +379,40 @@ class _ProgramInBalls:
         b, d_of_place = self.rows_at(place)
         if self.equal.size:
             square = self.numbers.exact(self.A[np.ix_(self.equal, self.pivots)])
-            residual = (self._exact(self.A[self.equal]) @ point + b.take(self.equal)).round()
+            residual = (self._A @ point + b).round().take(self.equal)
             point = point + square.solve(-residual).place(self.pivots, x.size)
-        self._check_slack((self._exact(self.A) @ point + b).round())
+        self._check_slack((self._A @ point + b).round())
         values = []
         for P, q, d in zip(self.P, self.given.q, self.given.d, strict=True):
             linear = (point * q).total()
-            quadratic = (point * (self._exact(P) @ point)).total() * 0.5 if P.any() else 0.0
+            quadratic = (point * self._pull(self._exact(P), point)).total() * 0.5 if P.any() else 0.0
             values.append((linear + quadratic + float(d)).round())
         if place.size:
             values[0] = values[0] + d_of_place
         return values
 
+    def _pull(self, P: Any, x: Any) -> Any:
+        """Return P x, with P a matrix or its diagonal."""
+        return P * x if self.single.all() else P @ x
+
     def _check_slack(self, slack: Any) -> None:
         program = self.given
-        lower = np.array([_lower(slack.take(k)) for k in range(program.b.size)])
+        lower = _lower_ends(slack)
         for rows in program.rows("NonNeg"):
             if lower[rows].min(initial=0.0) < 0.0:
-                raise _UnprovedError("a point is not feasible: an inequality is violated")
+                raise UnprovedError("a point is not feasible: an inequality is violated")
         for rows in program.rows("SOC"):
             norm = slack.take(slice(rows.start + 1, rows.stop))
             room = slack.take(rows.start) * slack.take(rows.start) - (norm * norm).total()
             if lower[rows.start] < 0.0 or _lower(room) < 0.0:
-                raise _UnprovedError("a point is not feasible: outside a second-order cone")
+                raise UnprovedError("a point is not feasible: outside a second-order cone")
         for rows in program.rows("ExpCone"):
             u, v, w = (slack.take(k) for k in range(rows.start, rows.stop))
             if not (lower[rows.start + 1] > 0.0 and _lower(w - v * _exponential(u / v)) >= 0.0):
-                raise _UnprovedError("a point is not feasible: outside an exponential cone")
+                raise UnprovedError("a point is not feasible: outside an exponential cone")
+        for rows in program.rows(SEMIDEFINITE):
+            if not _is_definite(slack.take(rows)):
+                raise UnprovedError("a point is not feasible: outside a semi-definite cone")
 
     def lower_bound(self, weights: Array, w: Array, z: Array, kept: float = 0.0) -> float:
         """Bound the objective less this share of the squares of x - w from below by a dual point, over all points."""
@@ -468,15 +430,16 @@ class _ProgramInBalls:
         )
         self.check_convex(weights)
         x, pressure = self._exact(w), self._exact(z)
-        pulled = P @ x
-        r = abs((pulled + q - self._exact(self.A.T) @ pressure).round())
-        diagonal = P.round().take((np.arange(w.size), np.arange(w.size)))
-        positive = np.array([_lower(diagonal.take(k)) > 0.0 for k in range(w.size)]) & self.single
+        pulled = self._pull(P, x)
+        r = abs((pulled + q - self._AT @ pressure).round())
+        every = np.arange(w.size)
+        diagonal = P.round() if self.single.all() else P.round().take((every, every))
+        positive = (_lower_ends(diagonal) > 0.0) & self.single
         lost = r * self.given.radius
         if positive.any():
             safe = diagonal.select(positive, np.ones(w.size))
             lost = (r * r / (safe * (2.0 * (1.0 - kept)))).select(positive, lost)
-        products = self._exact(self.A) @ x
+        products = self._A @ x
         d = _dot(self.numbers, weights, [self.numbers.exact(number) for number in self.given.d])
         bounds = []
         for place in places:
@@ -487,20 +450,17 @@ class _ProgramInBalls:
 
     def check_convex(self, weights: Array) -> None:
         """Check that P has no negative eigenvalue beyond rounding: cvxpy knows this of a problem, a file need not."""
-        P = sum(weight * P for weight, P in zip(weights, self.P, strict=True))
-        values = np.diag(P) if self.single.all() else np.linalg.eigvalsh(P)
-        if values.min(initial=0.0) < -1e-12 * np.abs(values).max(initial=0.0):
-            raise _UnprovedError("a program is not convex")
+        check_convex(sum(weight * P for weight, P in zip(weights, self.given.P, strict=True)))
 
     def _check_dual(self, z: Array) -> None:
         program = self.given
         for rows in program.rows("NonNeg"):
             if z[rows].min(initial=0.0) < 0.0:
-                raise _UnprovedError("a multiplier is negative")
+                raise UnprovedError("a multiplier is negative")
         for rows in program.rows("SOC"):
             head, tail = self.numbers.exact(z[rows.start]), self.numbers.exact(z[rows.start + 1 : rows.stop])
             if z[rows.start] < 0.0 or _lower(head * head - (tail * tail).total()) < 0.0:
-                raise _UnprovedError("multipliers are outside a second-order cone")
+                raise UnprovedError("multipliers are outside a second-order cone")
         for rows in program.rows("ExpCone"):
             u, v, w = (self.numbers.exact(number) for number in z[rows])
             if z[rows.start] == 0.0:
@@ -508,7 +468,35 @@ class _ProgramInBalls:
             else:
                 inside = z[rows.start] < 0.0 and _lower(w + u * _exponential(v / u - 1.0)) >= 0.0
             if not inside:
-                raise _UnprovedError("multipliers are outside the dual of an exponential cone")
+                raise UnprovedError("multipliers are outside the dual of an exponential cone")
+        for rows in program.rows(SEMIDEFINITE):
+            if z[rows].any() and not _is_definite(self.numbers.exact(z[rows])):
+                raise UnprovedError("multipliers are outside a semi-definite cone")
+
+
+def _is_definite(vector: Any) -> bool:
+    """Return whether the matrix of an enclosed vector is positive definite, whatever it is within its radii.
+
+    In double precision by its least eigenvalue; in balls by the pivots of its elimination.
+    """
+    if not isinstance(vector, Balls):
+        vector = vector.round()
+        value, radius, _ = least_eigenvalue(np.asarray(vector.midpoint), vector.radius)
+        return value >= radius
+    n = order_of(np.size(vector.midpoint))
+    root = Balls.exact(np.float64(2.0)).sqrt()
+    entries: dict[tuple[int, int], Any] = {}
+    for number, (column, row) in enumerate(zip(*np.tril_indices(n), strict=True)):
+        entry = vector.take(number)
+        entries[int(column), int(row)] = entry if row == column else entry / root
+    for k in range(n):
+        if _lower(entries[k, k]) <= 0.0:
+            return False
+        for i in range(k + 1, n):
+            share = entries[i, k] / entries[k, k]
+            for j in range(k + 1, i + 1):
+                entries[i, j] = entries[i, j] - share * entries[j, k]
+    return True
 
 
 def _dot(numbers: type[Enclosed], weights: Array, vectors: Sequence[Any]) -> Any:
@@ -545,6 +533,15 @@ def _lower(number: Any) -> float:
     return float(np.nextafter(value, -np.inf)) if math.isfinite(value) else -np.inf
 
 
+def _lower_ends(vector: Any) -> Array:
+    """Return doubles that are not above the entries of an enclosed vector."""
+    if isinstance(vector, Balls):
+        return np.array([_lower(vector.take(k)) for k in range(np.size(vector.midpoint))])
+    rounded = vector.round()
+    ends = np.asarray(rounded.midpoint) - at_most(1.0) * np.broadcast_to(rounded.radius, np.shape(rounded.midpoint))
+    return np.where(np.isfinite(ends), np.nextafter(ends, -np.inf), -np.inf)
+
+
 def _upper(number: Any) -> float:
     """Return a double that is not below one enclosed number."""
     if isinstance(number, Balls):
@@ -564,10 +561,10 @@ def _check_cover(proof: FusionProof) -> None:
         ends = [cell[1] if proof.placed else cell[0] for cell in cells]
         for (low,), (high,) in sorted((min(corners), max(corners)) for corners in ends):
             if low > place:
-                raise _UnprovedError(f"the cells leave a hole from {place:g} to {low:g}")
+                raise UnprovedError(f"the cells leave a hole from {place:g} to {low:g}")
             place = max(place, high)
         if place < proof.box[0][1]:
-            raise _UnprovedError(f"the cells end at {place:g}")
+            raise UnprovedError(f"the cells end at {place:g}")
         return
     covered = {(frozenset(weights), frozenset(places)): True for weights, places in cells}
     vertices = {corner for simplices in cells for corners in simplices for corner in corners}
@@ -576,7 +573,7 @@ def _check_cover(proof: FusionProof) -> None:
     placing = cell_simplices([levels[k] for k in proof.placed])
     for cell in product(weighing, placing):
         if not _is_covered(cell, covered, vertices):
-            raise _UnprovedError("the cells do not cover the box")
+            raise UnprovedError("the cells do not cover the box")
 
 
 def _product_cell(proof: FusionProof, cell: Sequence[int]) -> ProductCell:
@@ -585,7 +582,7 @@ def _product_cell(proof: FusionProof, cell: Sequence[int]) -> ProductCell:
     values = [proof.thetas[column] for column in proof.columns[cell]]
     weights, places = ([np.delete(rows, placed, axis=1) for rows in values], [rows[:, placed] for rows in values])
     if any((rows != rows[0]).any() for rows in weights) or any((rows != places[0]).any() for rows in places):
-        raise _UnprovedError("the vertices of a cell are not those of a simplex of weights and one of the others")
+        raise UnprovedError("the vertices of a cell are not those of a simplex of weights and one of the others")
     return tuple(tuple(rows[0].tolist()) for rows in weights), tuple(tuple(row) for row in places[0].tolist())
 
 
@@ -625,13 +622,10 @@ def _arrays_of(program: ProgramNumbers) -> Iterator[tuple[str, Any]]:
     if program.d_steps.size:
         yield from (("b_steps", program.b_steps), ("d_steps", program.d_steps))
     for name, matrix in (("A", program.A), *((f"P{k}", P) for k, P in enumerate(program.P))):
-        entries = sp.coo_array(matrix)
-        yield f"{name}_rows", entries.row.astype(np.int64)
-        yield f"{name}_columns", entries.col.astype(np.int64)
-        yield f"{name}_values", entries.data.astype(float)
+        yield from sparse_arrays(name, matrix).items()
 
 
-def _read(archive: Any) -> FusionProof:
+def _read(statement: dict[str, Any], archive: Any) -> FusionProof:
     content, arrays = archive.content, archive.arrays
     placed = tuple(int(number) for number in content.get("placed", ()))
 
@@ -639,11 +633,7 @@ def _read(archive: Any) -> FusionProof:
         q, b = arrays[f"{prefix}.q"], arrays[f"{prefix}.b"]
         n, m = q.shape[1], b.size
 
-        def matrix(name: str, height: int) -> Any:
-            rows, columns, values = (arrays[f"{prefix}.{name}_{field}"] for field in ("rows", "columns", "values"))
-            return sp.csr_array((values, (rows, columns)), shape=(height, n))
-
-        P = tuple(matrix(f"P{k}", n) for k in range(q.shape[0]))
+        P = tuple(read_sparse(arrays, f"{prefix}.P{k}", (n, n)) for k in range(q.shape[0]))
         read = tuple((str(kind), int(start), tuple(int(size) for size in sizes)) for kind, start, sizes in cones)
         steps = (np.zeros((0, m)), np.zeros(0))
         if placed:
@@ -652,7 +642,7 @@ def _read(archive: Any) -> FusionProof:
             P=P,
             q=q,
             d=arrays[f"{prefix}.d"],
-            A=matrix("A", m),
+            A=read_sparse(arrays, f"{prefix}.A", (m, n)),
             b=b,
             cones=read,
             radius=arrays[f"{prefix}.radius"],
@@ -670,12 +660,8 @@ def _read(archive: Any) -> FusionProof:
                 *(arrays[f"fold{number}.{name}"] for name in ("points", "duals", "places", "fused")),
             )
         )
-    numbers = {name: float(content[name]) for name in ("validation_error", "lower_bound", "gap", "divisor")}
     return FusionProof(
-        names=tuple(str(name) for name in content["names"]),
-        box=tuple((float(low), float(high)) for low, high in content["box"]),
-        values={str(name): float(value) for name, value in content["values"].items()},
-        **numbers,
+        **statement,
         thetas=arrays["thetas"],
         cells=arrays["cells"],
         folds=tuple(folds),
@@ -719,11 +705,13 @@ def _check_shapes(proof: FusionProof) -> None:
         fits = fits and bool(((at >= 0) & (at < n_columns) & (at == np.floor(at))).all())
         fits = fits and all(np.isfinite(array).all() for array in (fold.points, fold.duals, fold.places, fold.fused))
     if not fits:
-        raise DataError("the numbers of this proof do not fit together; save it again from the fusion")
+        refuse_numbers()
 
 
 def _cover_rows(cones: Cones, height: int) -> bool:
     """Return whether every row is in exactly one cone."""
     rows_seen = [row for _, start, sizes in cones for row in range(start, start + sum(sizes))]
     exponential = all(size == 3 for kind, _, sizes in cones if kind == "ExpCone" for size in sizes)
-    return exponential and sorted(rows_seen) == list(range(height))
+    orders = [(size, order_of(size)) for kind, _, sizes in cones if kind == SEMIDEFINITE for size in sizes]
+    triangles = all(2 * size == order * (order + 1) for size, order in orders)
+    return exponential and triangles and sorted(rows_seen) == list(range(height))

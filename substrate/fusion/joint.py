@@ -25,8 +25,9 @@ from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.result import FusedPath, Fusion, JointPath
+from substrate.fusion.simplex_proof import BELOW, RADIUS, SimplexProof
 from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, search_simplices
-from substrate.fusion.unsaved_proof import CHORDS
+from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import (
     Candidate,
     certify_search,
@@ -40,13 +41,6 @@ from substrate.fusion.variations import component_variations
 from substrate.search.best_first import INTERRUPTED, Limits, SpentError, end_by
 
 __all__ = ["fuse_jointly"]
-
-_RADIUS = (
-    "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
-    "of y, of the knots; were it k times farther, the effect of rounding on the bound would be at most k times larger"
-)
-#: The effect of rounding in the few operations of a bound.
-_BELOW = 1.0 - 1e-10
 
 
 def fuse_jointly(
@@ -88,7 +82,7 @@ def fuse_jointly(
     cells = cell_simplices([levels(machine, len(inner)) for machine in inner])
     result = search_simplices(store, cells, gap, limits, progress, least)
     store.trim()
-    beyond, covered = np.inf, tuple[int, ...]()
+    beyond, covered, faces = np.inf, tuple[int, ...](), None
     if not (result.unproved or result.stop == INTERRUPTED or limits.seconds_left <= 0.0):
         target = min((1.0 - gap) * float(store.squares.min()), result.lower_bound)
         faces = Faces.of(store, ends, inner)
@@ -98,7 +92,35 @@ def fuse_jointly(
             result = replace(result, stop=f"{result.stop}; interrupted while larger values were bounded")
     limits.spent += store.solves
     proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
-    return _fusion(final, machines, names, store, sets, result, min(result.lower_bound, beyond), proved, gap, limits)
+    fusion = _fusion(final, machines, names, store, sets, result, min(result.lower_bound, beyond), proved, gap, limits)
+    return replace(fusion, proof=_collect_proof(fusion, store, sets, result, inner, faces, gap))
+
+
+def _collect_proof(
+    fusion: Fusion,
+    store: KnotStore,
+    sets: Sequence[ValidationSet],
+    search: Searched,
+    inner: Box,
+    faces: Faces | None,
+    gap: float,
+) -> SimplexProof | UnsavedProof:
+    """Return the numbers behind the bound, or why there are none."""
+    if search.unproved or not np.isfinite(fusion.lower_bound):
+        return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
+    statement = {
+        "names": tuple(fusion.values),
+        "values": dict(fusion.values),
+        "validation_error": fusion.validation_error,
+        "lower_bound": fusion.lower_bound,
+        "gap": gap,
+        "divisor": float(sum(validation_set.weight for validation_set in sets)),
+        "least": fusion.least,
+    }
+    try:
+        return SimplexProof.of(store, tuple(fusion.proved_on.values()), inner, search.cuts, faces, statement)
+    except KeyboardInterrupt:
+        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
 def _fold(machine: Machine, terms: AffineTerms, validation_set: ValidationSet, ends: Box) -> ProgramFold:
@@ -125,7 +147,7 @@ def _fusion(
     chosen = solve_candidates(final, machines, sets, _candidates(names, store), limits)
     search = replace(search, stop=end_of_search(search.stop, chosen))
     error = chosen.total / weight
-    lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
+    lower = min(BELOW * min(bound, float(store.squares.min())) / weight, error)
     several = len(names) > 1
     fused = [(f"fused over {name}", _range(range_)) for name, range_ in zip(names, ends, strict=True)]
     kind = "simplices" if several else "intervals"
@@ -136,7 +158,7 @@ def _fusion(
             else [("fused over", f"{names[0]} {_range(ends[0])}"), *_end(names[0], store, chosen, ends[0])]
         ),
         ("search", f"{store.solves} solves, {len(search.simplices)} {kind}; {search.stop}"),
-        ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
+        ("radius of the bound", RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
     ]
     fold, corner = store.folds[0], tuple(chosen.values[name] for name in names)
     # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
@@ -169,7 +191,7 @@ def _fusion(
         loss=SQUARED.words,
         least=least_error(sets),
         folds=chosen.folds,
-        proof=CHORDS,
+        proof=UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}"),
         estimate=limits.estimate,
     )
 

@@ -11,7 +11,7 @@ list. Kernels between two of the list, such as widths, are not covered.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,146 +21,18 @@ from substrate.arrays import positive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.fuse import fuse
-from substrate.fusion.result import Fusion, JointPath
+from substrate.fusion.list_proof import collect_proofs, common_ranges
+from substrate.fusion.result import Fusion, KernelList
 from substrate.fusion.validated_machine import describe_values, state_proof
 from substrate.kernels import as_kernel
 from substrate.search.best_first import Limits, TimeEstimate
 
-__all__ = ["KernelFusion", "fuse_kernels"]
+__all__ = ["fuse_kernels"]
 
 #: What is proved of kernels that are not in the list.
 _NOT_COVERED = "nothing is proved of kernels that are not listed, such as widths between two of them"
 #: What a kernel is given where the time is spent before any is fused.
 _LEAST_SECONDS = 1e-9
-_STYLES = ("-", "--", ":", "-.")
-#: The chosen machine, as on the map of two weights.
-_ACCENT = "#b03060"
-
-
-@dataclass(frozen=True)
-class KernelFusion:
-    """The kernel and the weights whose machine validates best, of a list of kernels and all weights considered.
-
-    The values of the weights are attributes under their own names (``fusion.C``); the quantities of the machine
-    (``alpha``, ``b``, ...) and its ``predict`` are those of ``best``.
-
-    Parameters
-    ----------
-    name, kernel
-        The kernel that was chosen, and its name in the list.
-    best
-        The fusion of that kernel: its machine, its path or map, its certificate.
-    fusions
-        The fusion of every kernel, by name, in the order of the list: each has its own path or map.
-    failures
-        Why there is no fusion, for kernels without one; nothing is proved then.
-    lower_bound
-        No kernel of the list validates better at any weight considered; minus infinity where this is not proved.
-    certificate
-        That of the chosen machine, with the gap over the whole list. It holds where that gap is proved.
-    """
-
-    name: str
-    kernel: Any
-    best: Fusion
-    fusions: Mapping[str, Fusion]
-    failures: Mapping[str, str]
-    lower_bound: float
-    certificate: Certificate
-
-    @property
-    def values(self) -> dict[str, float]:
-        """Return the best value of each weight, by name."""
-        return self.best.values
-
-    @property
-    def validation_error(self) -> float:
-        """Return the validation error of the chosen machine."""
-        return self.best.validation_error
-
-    @property
-    def gap(self) -> float:
-        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
-        if self.validation_error == 0.0:
-            return 0.0
-        return (self.validation_error - self.lower_bound) / self.validation_error
-
-    @property
-    def proved_on(self) -> dict[str, tuple[float, float]]:
-        """Return the values of each weight over which the bound holds for every kernel that was fused."""
-        ranges = [fusion.proved_on for fusion in self.fusions.values()]
-        return {
-            name: (max(range_[name][0] for range_ in ranges), min(range_[name][1] for range_ in ranges))
-            for name in self.values
-        }
-
-    @property
-    def stop(self) -> str:
-        """Return why the searches ended, in words; the same words once."""
-        reasons = dict.fromkeys([*(fusion.stop for fusion in self.fusions.values()), *self.failures.values()])
-        return "; ".join(reasons)
-
-    @property
-    def estimate(self) -> TimeEstimate | None:
-        """Return how long the kernels that were fused were expected to take, together."""
-        estimates = [fusion.estimate for fusion in self.fusions.values() if fusion.estimate is not None]
-        if not estimates:
-            return None
-        return TimeEstimate(
-            sum(fusion.seconds for fusion in estimates),
-            sum(fusion.most for fusion in estimates),
-            sum(fusion.solves for fusion in estimates),
-        )
-
-    def predict(self, X: Any) -> Any:
-        """Return the values of the chosen machine at the rows of X."""
-        return self.best.predict(X)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Return the path of every kernel in one diagram; with two weights, the map of every kernel beside the others.
-
-        Returns the axes, of maps an array of them; ``ax`` is for paths.
-        """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plots need matplotlib; run `pip install matplotlib`") from error
-        if isinstance(self.best.path, JointPath):
-            if ax is not None:
-                raise DeclarationError("maps of two weights have axes of their own; plot one with fusions[name].plot")
-            _, axes = plt.subplots(
-                1, len(self.fusions), layout="constrained", figsize=(5.6 * len(self.fusions), 4.8), squeeze=False
-            )
-            for each, (name, fusion) in zip(axes[0], self.fusions.items(), strict=True):
-                fusion.plot(each)
-                each.set_title(f"{name}{', chosen' if name == self.name else ''}")
-            return axes[0]
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        for place, (name, fusion) in enumerate(self.fusions.items()):
-            path = fusion.path
-            assert isinstance(fusion, Fusion)
-            shown = (path.values > 0.0) & np.isfinite(path.values)  # the axis is logarithmic
-            style = _STYLES[place % len(_STYLES)]
-            ax.plot(path.values[shown], path.validation_errors[shown], style, linewidth=1.2, label=name)
-        weight, value = next(iter(self.values.items()))
-        chosen = f"best: {self.name}, {weight} = {value:.4g}"
-        ax.plot([value], [self.validation_error], "o", color=_ACCENT, label=chosen)
-        if np.isfinite(self.lower_bound):
-            count = len(self.fusions)
-            ax.axhline(
-                self.lower_bound, color="0.5", linestyle="--", linewidth=1.0, label=f"lower bound, {count} kernels"
-            )
-        ax.set_xscale("log")
-        ax.set_xlabel(weight)
-        ax.set_ylabel("validation error (mean square)")
-        ax.legend()
-        return ax
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.__dict__["best"], name)
 
 
 def fuse_kernels(
@@ -174,7 +46,7 @@ def fuse_kernels(
     gap: float = 1e-3,
     time_limit: float | None = None,
     **options: Any,
-) -> KernelFusion:
+) -> Fusion:
     """Choose a kernel of a list, and the weights, whose machine validates best; bound what all others could do.
 
     :equation [Pelckmans2005]_ (28): fusion over the weights of every kernel of a list
@@ -202,9 +74,10 @@ def fuse_kernels(
 
     Returns
     -------
-    KernelFusion
-        The certificate holds where the gap is proved for the whole list. An interrupt, or the time limit, ends with
-        the kernels that were fused until then, and the certificate does not hold.
+    Fusion
+        That of the best kernel, with all of them in ``kernels``. The certificate holds where the gap is proved for the
+        whole list. An interrupt, or the time limit, ends with the kernels that were fused until then, and the
+        certificate does not hold.
 
     Examples
     --------
@@ -270,7 +143,7 @@ def _name_kernels(kernels: Any) -> dict[str, Any]:
     return named
 
 
-def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[str, str], gap: float) -> KernelFusion:
+def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[str, str], gap: float) -> Fusion:
     name = min(fusions, key=lambda kernel_name: fusions[kernel_name].validation_error)
     best = fusions[name]
     error = best.validation_error
@@ -303,12 +176,26 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         facts.append((f"kernel {kernel_name}", f"{description}, {bound} ({ranges}); {fusion.path.stop}"))
     facts += [(f"kernel {kernel_name}", f"not fused, {reason}") for kernel_name, reason in failures.items()]
     certificate = Certificate(title, (*rows_of_best, row), (*best.certificate.record, *facts))
-    return KernelFusion(
-        name=name,
-        kernel=listed[name],
-        best=best,
-        fusions=fusions,
-        failures=failures,
+    reasons = dict.fromkeys([*(fusion.stop for fusion in fusions.values()), *failures.values()])
+    return replace(
+        best,
         lower_bound=lower,
+        proved_on=common_ranges(fusions),
+        path=replace(best.path, stop="; ".join(reasons), solves=sum(fusion.solves for fusion in fusions.values())),
         certificate=certificate,
+        proof=collect_proofs(fusions, failures, best, lower, gap),
+        estimate=_total_estimate(fusions),
+        kernels=KernelList(name, listed[name], fusions, failures),
+    )
+
+
+def _total_estimate(fusions: Mapping[str, Fusion]) -> TimeEstimate | None:
+    """Return how long the kernels that were fused were expected to take, together."""
+    estimates = [fusion.estimate for fusion in fusions.values() if fusion.estimate is not None]
+    if not estimates:
+        return None
+    return TimeEstimate(
+        sum(estimate.seconds for estimate in estimates),
+        sum(estimate.most for estimate in estimates),
+        sum(estimate.solves for estimate in estimates),
     )

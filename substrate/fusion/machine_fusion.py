@@ -10,7 +10,6 @@ determined, the chord of :mod:`substrate.fusion.bias_chord` is used beside it.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.composition import Machine
 from substrate.errors import DeclarationError
-from substrate.fusion.cell_search import Cell, CellSearch, Progress
+from substrate.fusion.cell_paths import record_cells
+from substrate.fusion.cell_search import CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily, FusedKnot
 from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
 from substrate.fusion.program_numbers import parameters_at
-from substrate.fusion.result import FusedPath, Fusion, JointPath
+from substrate.fusion.result import Fusion
 from substrate.fusion.validated_machine import (
     Candidate,
     PlaceInProgram,
@@ -111,7 +111,7 @@ def fuse_over_box(
     search.stop = end_of_search(search.stop, chosen)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
-    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight))
+    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight), least)
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, range_)}")
@@ -131,14 +131,13 @@ def fuse_over_box(
     certificate = certify_search(
         title, chosen, error, lower, gap, sets, (row, formula), _AGREEMENT, facts, len(search.knots)
     )
-    path = _joint_path(names, families, search, weight) if several else _path(names[0], ends[0], search, weight)
     return Fusion(
         values=chosen.values,
         validation_error=error,
         lower_bound=lower,
         proved_on=dict(zip(names, ends, strict=True)),
         result=chosen.result,
-        path=path,
+        path=record_cells(names, ends, search, weight),
         certificate=certificate,
         loss=sets[0].loss.words,
         least=least,
@@ -192,59 +191,11 @@ def _candidates(names: Sequence[str], families: Sequence[MachineFamily], search:
         knots = search.knots[theta]
         errors = [family.errors(knot) for family, knot in zip(families, knots, strict=True)]
         locate = partial(_locate, families, knots)
-        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors), locate)
+        optima = [family.adopted_optimum(knot) for family, knot in zip(families, knots, strict=True)]
+        yield Candidate(dict(zip(names, theta, strict=True)), np.concatenate(errors), locate, tuple(optima))
 
 
 def _locate(families: Sequence[MachineFamily], knots: Sequence[FusedKnot]) -> PlaceInProgram:
     """Return where the machines that have just been solved at a vertex are in the programs of the search."""
     excesses = [family.excess(knot) for family, knot in zip(families, knots, strict=True)]
     return PlaceInProgram(np.concatenate([family.present_errors() for family in families]), max(excesses))
-
-
-def _path(name: str, ends: tuple[float, float], search: CellSearch, weight: float) -> FusedPath:
-    thetas = sorted(search.knots)
-    errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
-    knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
-    return FusedPath(
-        parameter=name,
-        values=np.array(thetas).ravel(),
-        validation_errors=errors,
-        knots=knots,
-        coverage=ends,
-        holes=(),
-        stop=search.stop,
-    )
-
-
-def _joint_path(names: Sequence[str], families: Sequence[FusedFamily], search: CellSearch, weight: float) -> JointPath:
-    thetas = list(search.knots)
-    numbers = {theta: k for k, theta in enumerate(thetas)}
-    errors = np.array([sum(knot.validation for knot in search.knots[theta]) for theta in thetas]) / weight
-    knots = tuple(zip(*(search.knots[theta] for theta in thetas), strict=True))
-    simplices, bounds = [], []
-    for cell in search.cells:
-        for corners in _staircases(cell):
-            simplices.append([numbers[families[0].base.join(*corner)] for corner in corners])
-            bounds.append(cell.bound / weight)
-    shaped = np.array(simplices, dtype=np.intp).reshape(-1, len(names) + 1)
-    return JointPath(
-        parameters=tuple(names),
-        values=np.array(thetas),
-        validation_errors=errors,
-        knots=knots,
-        simplices=shaped,
-        bounds=np.array(bounds),
-        stop=search.stop,
-    )
-
-
-def _staircases(cell: Cell) -> Iterator[list[tuple[tuple[float, ...], tuple[float, ...]]]]:
-    """Return simplices that make up the product of both simplices of a cell, one for each way up both."""
-    across, up = len(cell.corners) - 1, len(cell.places) - 1
-    for steps in combinations(range(across + up), across):
-        i, j = 0, 0
-        corners = [(cell.corners[0], cell.places[0])]
-        for step in range(across + up):
-            i, j = (i + 1, j) if step in steps else (i, j + 1)
-            corners.append((cell.corners[i], cell.places[j]))
-        yield corners

@@ -44,6 +44,7 @@ from substrate.composition.structure import Structure
 from substrate.composition.structure_search import find_structure, renew
 from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.program_numbers import least, quadratic_parts, refuse_other_dependence, weighs_all_squares
 
 IntegerArray = NDArray[np.intp]
@@ -100,22 +101,43 @@ class ParametricQP:
     """
 
     def __init__(self, problem: Any, parameter: Any, unit: float, dense: Iterable[int] = ()) -> None:
-        self.unit = unit
         constant, step = quadratic_parts(problem, [parameter])
-        #: Whether rho is one over the parameter, by which the machine was divided.
-        self.inverse = weighs_all_squares(constant, step)
-        if not self.inverse:
+        inverse = weighs_all_squares(constant, step)
+        if not inverse:
             refuse_other_dependence(parameter.name(), step)
-        self.P = step.P if self.inverse else constant.P
-        self.q1 = constant.q if self.inverse else step.q
-        self.q0 = np.zeros_like(constant.q) if self.inverse else constant.q / unit
-        self.columns = constant.columns
-        A, b, equalities = constant.A, constant.b, constant.equalities
-        self.A, self.b = A[:equalities], b[:equalities] / unit
-        self.G, self.h = A[equalities:], b[equalities:] / unit
-        if not self.q1.any():
+        q1 = constant.q if inverse else step.q
+        if not q1.any():
             raise DeclarationError(f"the objective does not depend on {parameter.name()!r}")
-        rows, m = sp.csr_array(sp.vstack([self.A, -self.G])), self.b.size
+        terms = AffineTerms(
+            P0=step.P if inverse else constant.P,
+            P1=sp.csr_array(constant.P.shape),
+            q0=np.zeros_like(constant.q) if inverse else constant.q,
+            q=q1[None, :],
+            A=constant.A,
+            b=constant.b,
+            columns=constant.columns,
+            equalities=constant.equalities,
+            ridge=-1,
+        )
+        self._arrange(terms, unit, inverse, dense)
+
+    @classmethod
+    def of(cls, terms: AffineTerms, unit: float, inverse: bool) -> "ParametricQP":
+        """Return the program of these numbers; ``inverse`` is whether rho is one over the parameter."""
+        program = cls.__new__(cls)
+        program._arrange(terms, unit, inverse, ())
+        return program
+
+    def _arrange(self, terms: AffineTerms, unit: float, inverse: bool, dense: Iterable[int]) -> None:
+        self.unit, self.terms = unit, terms
+        #: Whether rho is one over the parameter, by which the machine was divided.
+        self.inverse = inverse
+        self.P, self.q1, self.q0 = terms.P0, terms.q[0], terms.q0 / unit
+        self.columns = terms.columns
+        m = terms.equalities
+        self.A, self.b = terms.A[:m], terms.b[:m] / unit
+        self.G, self.h = terms.A[m:], terms.b[m:] / unit
+        rows = sp.csr_array(sp.vstack([self.A, -self.G]))
         every = np.append(-self.b, self.h)
         self.program = ConeProgram(
             P=sp.csr_array(self.P),
@@ -254,12 +276,19 @@ class ParametricQP:
     def _knot(self, rho: float, x: Array, dual: Array, step: Step | None = None) -> Knot:
         """Return the knot at a feasible point next to x, with its gap; where there is none, with an infinite gap."""
         feasible_point = self.feasible.near(x, step)
-        if isinstance(feasible_point, str):
-            slack = np.maximum(self.h - self.G @ x, 0.0)
-            return Knot(
-                value=rho, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x)
-            )
-        return self.at(rho, feasible_point, dual)
+        return self.nothing(rho, x, dual) if isinstance(feasible_point, str) else self.at(rho, feasible_point, dual)
+
+    def nothing(self, rho: float, x: Array, dual: Array) -> Knot:
+        """Return the knot of a point that cannot be made feasible: it bounds nothing."""
+        slack = np.maximum(self.h - self.G @ x, 0.0)
+        return Knot(value=rho, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x))
+
+    def recall(self, rho: float, x: Array, dual: Array) -> Knot | None:
+        """Return the knot of stored points, with all its bounds computed again; None where x is not certainly feasible
+        or a multiplier is negative.
+        """
+        point = self.feasible.confirm(x)
+        return None if point is None or dual[self.b.size :].min(initial=0.0) < 0.0 else self.at(rho, point, dual)
 
     def at(self, rho: float, point: FeasiblePoint, dual: Array) -> Knot:
         """Return the knot at a feasible point, with its gap."""

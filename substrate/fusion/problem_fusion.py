@@ -11,23 +11,23 @@ The bound needs nothing but that the problem and the same problem with v beside 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import Array, positive
+from substrate.arrays import positive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
+from substrate.fusion.cell_paths import record_cells
 from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
-from substrate.fusion.fusion_proof import FusionProof, collect_proof
-from substrate.fusion.unsaved_proof import UnsavedProof
+from substrate.fusion.fusion_proof import collect_proof
+from substrate.fusion.result import Fusion
 from substrate.fusion.validated_machine import describe_values, state_proof
-from substrate.search.best_first import Limits, Progress, TimeEstimate, late_progress
+from substrate.search.best_first import Limits, Progress, late_progress
 
-__all__ = ["RADIUS", "ProblemFusion", "fuse_problem", "search_facts", "solvable_box"]
+__all__ = ["RADIUS", "fuse_problem", "search_facts", "solvable_box"]
 
 #: How far the objective at the chosen point may be above its smallest value, relative.
 _OPTIMAL = 1e-6
@@ -40,57 +40,6 @@ RADIUS = (
 )
 
 
-@dataclass(frozen=True)
-class ProblemFusion:
-    """The parameters of a problem whose optimum validates best, and the proof.
-
-    Parameters
-    ----------
-    values
-        The best value of each parameter, by name.
-    validation_error
-        The validation error of the optimum there.
-    lower_bound
-        No values within ``proved_on`` have a smaller validation error; minus infinity where nothing is proved. Where
-        several optima exist at some values, this is a statement about the one that validates best.
-    proved_on
-        The box over which the bound holds: ``(low, high)`` by name.
-    tried, validation_errors
-        The values at which the problem was solved, one row each and one column per parameter, and the error there.
-    solves
-        How many problems were solved, those with the validation error in the objective included.
-    stop
-        Why the search ended, in words.
-    certificate
-        Holds where the gap that was asked for is proved.
-    proof
-        The numbers behind the bound: ``proof.save(path)`` writes them, and ``substrate.fusion.check_fusion``
-        checks such a file without solving anything. Where there is nothing to write, ``save`` says why.
-    estimate
-        How long the search was expected to take, from its first solves.
-    """
-
-    values: dict[str, float]
-    validation_error: float
-    lower_bound: float
-    proved_on: dict[str, tuple[float, float]]
-    tried: Array
-    validation_errors: Array
-    solves: int
-    stop: str
-    certificate: Certificate
-    proof: FusionProof | UnsavedProof = field(repr=False)
-    estimate: TimeEstimate | None = field(default=None, repr=False)
-
-    @property
-    def gap(self) -> float:
-        """Return (validation_error - lower_bound) / validation_error; infinite where nothing is proved."""
-        difference = self.validation_error - self.lower_bound
-        if difference <= 0.0:
-            return 0.0
-        return difference / abs(self.validation_error) if self.validation_error else np.inf
-
-
 def fuse_problem(
     problem: Any,
     over: Mapping[Any, tuple[float, float]],
@@ -100,7 +49,7 @@ def fuse_problem(
     budget: int = 2000,
     time_limit: float | None = None,
     progress: Progress | None = None,
-) -> ProblemFusion:
+) -> Fusion:
     """Choose the parameters whose optimum validates best, and bound how much better any others could be.
 
     :equation [Pelckmans2005]_ (28): fusion of training and validation, for a convex problem of any kind
@@ -131,9 +80,10 @@ def fuse_problem(
 
     Returns
     -------
-    ProblemFusion
-        The parameters and the variables of the problem are left at the best values. An interrupt, a time limit or a
-        spent budget ends the search with the best so far; ``stop`` says so, and the certificate does not hold.
+    Fusion
+        Without a ``result``: the parameters and the variables of the problem are left at the best values. An interrupt,
+        a time limit or a spent budget ends the search with the best so far; ``stop`` says so, and the certificate does
+        not hold.
 
     Examples
     --------
@@ -198,14 +148,14 @@ def _result(
     cut_off: list[tuple[str, str]],
     family: FusedFamily,
     search: CellSearch,
-) -> ProblemFusion:
+) -> Fusion:
     error, theta = search.best_vertex
     lower = min(search.lower_bound, error)
     knot = search.knots[theta][0]
     family.sharpen(knot)
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
-    proof = collect_proof(search, names, box, values, error, lower)
+    proof = collect_proof(search, names, box, values, error, lower, least=search.smallest)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     gap_row = Row(
@@ -236,18 +186,16 @@ def _result(
     for parameter, value in zip(parameters, theta, strict=True):
         parameter.value = value
     family.assign(knot)
-    tried = np.array(list(search.knots))
-    errors = np.array([knots[0].validation for knots in search.knots.values()])
-    return ProblemFusion(
+    return Fusion(
         values=values,
         validation_error=error,
         lower_bound=lower,
         proved_on=dict(zip(names, box, strict=True)),
-        tried=tried,
-        validation_errors=errors,
-        solves=search.solves,
-        stop=search.stop,
+        result=None,
+        path=record_cells(names, box, search),
         certificate=certificate,
+        loss="validation error",
+        least=search.smallest,
         proof=proof,
         estimate=search.limits.estimate,
     )

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.fusion.fold import Fold
-from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.simplex_bound import bound_simplex
 from substrate.fusion.validated_machine import MARGIN
 from substrate.penalized.homotopy.chord_certificate import find_settled, interval_bounds
 from substrate.search.best_first import BestFirst, Limits, Progress, SpentError, end_by
 
-__all__ = ["Refined", "refine", "solve_all", "span_knots"]
+__all__ = ["BELOW", "IntervalSpace", "Refined", "bound_beyond", "common_values", "refine", "solve_all", "span_knots"]
 
 
 #: Penalty, as a share of its value at weight zero, that counts as the smallest possible.
@@ -112,26 +111,11 @@ def _by_limit(fold: Fold, first: float) -> bool:
 
 
 def _stand_in(fold: Fold, low: float) -> None:
-    """Add a knot at zero from the primal point of a small rho and the multipliers of zero.
-
-    With different primal x and dual w, the optimum is within twice the gap of x, hence the factors.
-    """
+    """Add a knot at zero from the primal point of a small rho and the multipliers of zero."""
     near, program = fold.knots[low], fold.program
     limit = program.limit(0.0, near)
     at_zero = min([program.solve(0.0), *([limit] if limit else [])], key=lambda knot: knot.gap)
-    gap = program.distance(near.x, at_zero.x) + float(at_zero.dual[program.b.size :] @ near.slack) + at_zero.gap
-    fold.knots[0.0] = Knot(
-        value=0.0, x=near.x, dual=at_zero.dual, slack=near.slack, gap=2.0 * gap, allowance=2.0 * gap, radius=near.radius
-    )
-    fold.knots[low] = Knot(
-        value=low,
-        x=near.x,
-        dual=near.dual,
-        slack=near.slack,
-        gap=2.0 * near.gap,
-        allowance=2.0 * near.gap,
-        radius=near.radius,
-    )
+    fold.stand_in(low, near, at_zero)
 
 
 #: An interval shorter than this, relative to its upper end, is not cut any more.
@@ -139,7 +123,7 @@ _COLLAPSED = 1e-12
 #: Ratio of neighbouring knots in a search without bounds.
 _RATIO = 1.5
 #: The effect of rounding in the few operations of a bound.
-_BELOW = 1.0 - 1e-10
+BELOW = 1.0 - 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +199,12 @@ class IntervalSpace:
     @property
     def solves(self) -> int:
         """Return how many programs were solved."""
-        return _common(self.folds).size * len(self.folds)
+        return common_values(self.folds).size * len(self.folds)
 
     @property
     def best(self) -> float:
         """Return the smallest sum of squares at a knot."""
-        values = _common(self.folds)
+        values = common_values(self.folds)
         if values.size != self._best[0]:
             self._best = values.size, float(_squares(self.folds, values).min(initial=np.inf))
         return self._best[1]
@@ -233,10 +217,10 @@ class IntervalSpace:
     def cover(self) -> list[Interval]:
         """Solve the first knots, and bound the intervals between them and what lies beyond."""
         span_knots(self.folds, self.workers, self.up_to, self.limits)
-        values = _common(self.folds)
-        beyond = _bound_beyond(self.folds, values)
+        values = common_values(self.folds)
+        beyond = bound_beyond(self.folds, values)
         tail = [] if beyond is None else [Interval(float(values[-1]), np.inf, beyond)]
-        return [self._bound_interval(float(low), float(high)) for low, high in pairwise(values)] + tail
+        return [self.bound_interval(float(low), float(high)) for low, high in pairwise(values)] + tail
 
     def priority(self, cell: Interval) -> float:
         """Return the bound of an interval: the smallest is first."""
@@ -246,7 +230,7 @@ class IntervalSpace:
         """Cut an interval where its bound is attained; none where it has collapsed, or where that would not help."""
         width = cell.high - cell.low
         if np.isinf(width):  # knots that were added since may bound the tail better
-            beyond = _bound_beyond(self.folds, _common(self.folds))
+            beyond = bound_beyond(self.folds, common_values(self.folds))
             return [] if beyond is None or beyond <= cell.bound else [Interval(cell.low, cell.high, beyond)]
         best = self.best
         collapsed = width <= _COLLAPSED * cell.high or cell.bound >= best
@@ -255,9 +239,9 @@ class IntervalSpace:
         self.limits.check(self.solves, len(self.folds))
         middle = float(cell.low + np.clip(cell.place, 0.1, 0.9) * width)
         solve_all(self.folds, middle, self.workers)
-        return [self._bound_interval(cell.low, middle), self._bound_interval(middle, cell.high)]
+        return [self.bound_interval(cell.low, middle), self.bound_interval(middle, cell.high)]
 
-    def _bound_interval(self, low: float, high: float) -> Interval:
+    def bound_interval(self, low: float, high: float) -> Interval:
         """Return the larger one of both bounds; the second is computed where the first leaves a better value
         possible.
         """
@@ -292,10 +276,10 @@ def refine(
     space = IntervalSpace(folds=folds, gap=gap, limits=limits, workers=workers, up_to=up_to, least=least)
     search = BestFirst[Interval](space, limits, progress, f"the gap of {gap:g} is met")
     search.run()
-    values = _common(folds)
+    values = common_values(folds)
     squares = _squares(folds, values)
     complete = any(np.isinf(cell.high) for cell in search.cells)
-    lower = _BELOW * min(search.lower_bound, float(squares.min()))
+    lower = BELOW * min(search.lower_bound, float(squares.min()))
     return Refined(
         values=values, squares=squares, lower_bound=lower, complete=complete, solves=space.solves, stop=search.stop
     )
@@ -309,7 +293,7 @@ def _grid(
     try:
         span_knots(folds, workers, up_to, limits)
         while True:
-            values = _common(folds)
+            values = common_values(folds)
             squares = _squares(folds, values)
             progress(values.size * len(folds), float(squares.min()), -np.inf)
             cut = _choose_cut_of_grid(values, squares, gap)
@@ -318,8 +302,8 @@ def _grid(
             limits.check(values.size * len(folds), len(folds))
             solve_all(folds, cut, workers)
     except (KeyboardInterrupt, SolverError, SpentError) as error:
-        stop = end_by(error, bool(_common(folds).size))
-    values = _common(folds)
+        stop = end_by(error, bool(common_values(folds).size))
+    values = common_values(folds)
     return Refined(
         values=values,
         squares=_squares(folds, values),
@@ -330,7 +314,7 @@ def _grid(
     )
 
 
-def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
+def bound_beyond(folds: list[Fold], values: Array) -> float | None:
     """Return a lower bound of the sum of squares at all values beyond the last knot; None where there is none."""
     radii, squares = [], []
     for fold in folds:
@@ -343,7 +327,7 @@ def _bound_beyond(folds: list[Fold], values: Array) -> float | None:
     return float(max(np.sqrt(np.sum(squares)) - np.linalg.norm(radii), 0.0) ** 2)
 
 
-def _common(folds: list[Fold]) -> Array:
+def common_values(folds: list[Fold]) -> Array:
     """Return the values at which every fold has a knot."""
     return np.array(sorted(set.intersection(*(set(fold.knots) for fold in folds))))
 

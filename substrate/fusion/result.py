@@ -1,5 +1,6 @@
-"""The result of a fusion: the best values of its parameters, the machine there, and the proof."""
+"""The one result of every fusion: the best values of its parameters, the machine there, and the proof."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,12 +9,13 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates import Certificate
-from substrate.fusion.unsaved_proof import CHORDS
+from substrate.errors import DeclarationError
+from substrate.fusion.unsaved_proof import NO_PROOF
 from substrate.fusion.validation_loss import SQUARED
 from substrate.penalized.homotopy.knots import describe_coverage
 from substrate.search.best_first import TimeEstimate
 
-__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath"]
+__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "KernelList"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class FusedPath:
     maximal_variation
         Maximal variations of the components at the knots (one row per knot), where there are components and one
         validation set.
+    solves
+        How many programs were solved.
     """
 
     parameter: str
@@ -49,6 +53,7 @@ class FusedPath:
     holes: tuple[tuple[float, float], ...]
     stop: str
     maximal_variation: Array | None = None
+    solves: int = 0
 
     def __len__(self) -> int:
         return self.values.size
@@ -79,6 +84,8 @@ class JointPath:
         The lower bound of the validation error over each simplex.
     stop
         Why the search ended, in words.
+    solves
+        How many programs were solved.
     """
 
     parameters: tuple[str, ...]
@@ -88,17 +95,47 @@ class JointPath:
     simplices: NDArray[np.intp]
     bounds: Array
     stop: str
+    solves: int = 0
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
 
 
 @dataclass(frozen=True)
+class KernelList:
+    """The list of kernels above the weights of a fusion.
+
+    Parameters
+    ----------
+    name, kernel
+        The kernel that was chosen, and its name in the list.
+    fusions
+        The fusion of every kernel, by name, in the order of the list: each has its own path or map.
+    failures
+        Why there is no fusion, for kernels without one; nothing is proved of the list then.
+    """
+
+    name: str
+    kernel: Any
+    fusions: "Mapping[str, Fusion]"
+    failures: Mapping[str, str]
+
+    @property
+    def best(self) -> "Fusion":
+        """Return the fusion of the kernel that was chosen."""
+        return self.fusions[self.name]
+
+
+@dataclass(frozen=True)
 class Fusion:
-    """Training and validation fused: the values of the parameters whose machine validates best, over ``proved_on``.
+    """Training and validation fused: the values of the parameters whose optimum validates best, over ``proved_on``.
+
+    The one result of :func:`~substrate.fuse`, of :func:`~substrate.fuse_kernels`, whose list is ``kernels``, and of
+    :func:`~substrate.fuse_problem`, which leaves the optimum in the variables of the problem and has no ``result``.
 
     Every parameter's value is an attribute under its own name (``fusion.rho``); the quantities of the machine there
-    (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
+    (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``, and with a list of kernels ``name``,
+    ``kernel``, ``fusions``, ``failures`` and ``best`` those of ``kernels``.
 
     Parameters
     ----------
@@ -108,15 +145,16 @@ class Fusion:
         The mean loss over the validation rows, that of squares unless another was asked for; with several outputs, the
         sum of theirs.
     lower_bound
-        No values within ``proved_on`` validate better; minus infinity where nothing is proved.
+        No values within ``proved_on`` validate better, with any kernel of a list; minus infinity where nothing is
+        proved. Where several optima exist at some values, this is a statement about the one that validates best.
     proved_on
         The box over which the bound holds: ``(low, high)`` by name. An infinite end is proved too.
     result
-        The machine at the best values, trained on all training rows.
+        The machine at the best values, trained on all training rows; None for a problem that is no machine.
     path
-        The knots, with the intervals or simplices between them.
+        The knots, with the intervals or simplices between them; of a list, those of the kernel that was chosen.
     certificate
-        The certificate of the machine and of the search.
+        The certificate of the machine and of the search: it holds where the gap that was asked for is proved.
     loss
         The loss of the validation, in words.
     least
@@ -125,12 +163,13 @@ class Fusion:
         The machines of the folds at the best values, in the order of the folds; empty for one validation set. Their
         predictions on the rows held back have ``validation_error``.
     proof
-        The numbers behind the bound, a :class:`~substrate.fusion.fusion_proof.FusionProof`, where a range was searched
-        (``box=`` given, or no path over all values exists): ``proof.save(path)`` writes them, and
-        ``substrate.fusion.check_fusion`` checks such a file without solving anything. Elsewhere ``save`` says why there
-        is nothing to write.
+        The numbers behind the bound, a :class:`~substrate.fusion.saved_proof.SavedProof`: ``proof.save(path)`` writes
+        them, and ``substrate.fusion.check_fusion`` checks such a file without solving anything. Where there is nothing
+        to write, ``save`` says why.
     estimate
         How long the search was expected to take, from its first solves; None where it was not searched for.
+    kernels
+        The list of kernels above the weights; None where there is none.
     """
 
     values: dict[str, float]
@@ -143,8 +182,9 @@ class Fusion:
     loss: str = SQUARED.words
     least: float = 0.0
     folds: tuple[Any, ...] = ()
-    proof: Any = field(default=CHORDS, repr=False)
+    proof: Any = field(default=NO_PROOF, repr=False)
     estimate: TimeEstimate | None = field(default=None, repr=False)
+    kernels: KernelList | None = None
 
     @property
     def parameter(self) -> str:
@@ -167,11 +207,28 @@ class Fusion:
         difference = self.validation_error - self.lower_bound
         if difference <= 0.0:
             return 0.0
-        scale = max(self.validation_error, self.least)
+        scale = max(abs(self.validation_error), self.least)
         return difference / scale if scale > 0.0 else np.inf
+
+    @property
+    def tried(self) -> Array:
+        """Return the values at which there are knots, one row each and one column per parameter."""
+        return np.asarray(self.path.values).reshape(len(self.path), -1)
+
+    @property
+    def validation_errors(self) -> Array:
+        """Return the validation errors at the values tried."""
+        return np.asarray(self.path.validation_errors)
+
+    @property
+    def solves(self) -> int:
+        """Return how many programs were solved, those with the validation error in the objective included."""
+        return int(self.path.solves)
 
     def predict(self, X: Any) -> Any:
         """Return the machine's values at the rows of X: an array, or a dict of arrays where its outputs have names."""
+        if self.result is None:
+            raise DeclarationError("this is the fusion of a problem: its variables have the optimum, var.value")
         return self.result.predict(X)
 
     def plot(self, ax: Any = None, over: tuple[str, str] | None = None) -> Any:
@@ -179,8 +236,13 @@ class Fusion:
 
         Over one parameter: the evolution diagram, maximal variations, where there are any, above the validation error
         and its bound; with ``ax`` given, the second part alone. Over several: the map of the error over two of them
-        (``over``, the first two unless given), with the others at any value.
+        (``over``, the first two unless given), with the others at any value. Of a list of kernels the path of every
+        kernel in one diagram, or the map of every kernel beside the others.
         """
+        if self.kernels is not None:
+            from substrate.fusion.kernel_plots import draw_kernels
+
+            return draw_kernels(self, ax)
         if isinstance(self.path, JointPath):
             from substrate.fusion.error_map import draw_map
 
@@ -217,8 +279,16 @@ class Fusion:
         values = self.__dict__.get("values", {})
         if name in values:
             return values[name]
-        return getattr(self.__dict__["result"], name)
+        kernels = self.__dict__.get("kernels")
+        if kernels is not None and name in _OF_LIST:
+            return getattr(kernels, name)
+        result = self.__dict__.get("result")
+        if result is None:
+            raise AttributeError(f"'Fusion' object has no attribute {name!r}; its parameters are {sorted(values)}")
+        return getattr(result, name)
 
 
+#: What a fusion over a list of kernels has of its list.
+_OF_LIST = ("name", "kernel", "fusions", "failures", "best")
 #: The name of the class for several parameters in earlier versions.
 JointFusion = Fusion

@@ -9,7 +9,7 @@ The search is that of :mod:`substrate.search.best_first`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -51,7 +51,7 @@ _ON_FACE = 1e-3
 class Searched:
     """The simplices with their bounds (sums of squares), the bound over all, and why the search ended.
 
-    ``unproved`` is the reason where there is no bound.
+    ``unproved`` is the reason where there is no bound; ``cuts`` are the parts of every simplex that was cut.
     """
 
     simplices: tuple[Simplex, ...]
@@ -59,6 +59,7 @@ class Searched:
     lower_bound: float
     stop: str
     unproved: str = ""
+    cuts: dict[Simplex, tuple[Simplex, ...]] = field(default_factory=dict)
 
 
 def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
@@ -100,6 +101,8 @@ class SimplexSpace:
     collapsed: str = "the simplices have collapsed to rounding"
     goes_on: bool = False
     usual: float = 4.0
+    #: The parts of every simplex that was cut.
+    cuts: dict[Simplex, tuple[Simplex, ...]] = field(default_factory=dict)
 
     @property
     def solves(self) -> int:
@@ -132,10 +135,10 @@ class SimplexSpace:
         self._check()
         if not cell.bound_of_simplex.sharp:
             return [self._bound(cell.simplex, cell.bound)]
-        return [
-            self._bound(half, cell.bound)
-            for half in _cut_simplex(self.store, cell.simplex, cell.bound_of_simplex, self.gap)
-        ]
+        parts = _cut_simplex(self.store, cell.simplex, cell.bound_of_simplex, self.gap)
+        if parts:
+            self.cuts[cell.simplex] = tuple(parts)
+        return [self._bound(part, cell.bound) for part in parts]
 
     def _bound(self, simplex: Simplex, floor: float) -> SimplexCell:
         found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)
@@ -176,6 +179,7 @@ def search_simplices(
         lower_bound=search.lower_bound,
         stop=search.stop,
         unproved=unproved,
+        cuts=space.cuts,
     )
 
 

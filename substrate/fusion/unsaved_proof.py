@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from substrate.errors import DeclarationError
 
-__all__ = ["CHORDS", "UnsavedProof"]
+__all__ = ["NO_PROOF", "UnsavedProof"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,5 @@ class UnsavedProof:
         raise DeclarationError(f"there is no proof to repeat in balls of {bits} bits: {self.reason}")
 
 
-#: Why the bounds of chords are not saved.
-CHORDS = UnsavedProof(
-    "the bound rests on chords between the points of a path, or on an exact path, and only bounds of the universal "
-    "inequality are saved; state a range, box={name: (low, high)} for one weight of a Machine, or use "
-    "substrate.fuse_problem, and the proof can be saved"
-)
+#: What stands where a fusion was made without the numbers behind its bound.
+NO_PROOF = UnsavedProof("this fusion was made without the numbers behind its bound")

@@ -52,12 +52,15 @@ _NOTHING = 1e-12
 class Candidate:
     """Values of the parameters, and the validation errors of the knots there, fold by fold.
 
-    ``locate`` says where the machines that were solved last are in the programs of the search, where that is known.
+    ``locate`` says where the machines that were solved last are in the programs of the search, where that is known;
+    ``optima`` are points and multipliers of the folds, where several optima exist and a knot is another than the
+    solver's.
     """
 
     values: dict[str, float]
     errors: Array
     locate: "Callable[[], PlaceInProgram] | None" = None
+    optima: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,16 @@ def solve_candidates(
             if best is not None:
                 break
             latest = _solve(final, machines, sets, candidate)
+        if any(optimum is not None for optimum in candidate.optima) and not _agrees(latest, sets):
+            # several optima: that of the knot validates better, and is an optimum as well
+            try:
+                latest = _solve(final, machines, sets, candidate, adopt=True)
+            except (SolverError, KeyboardInterrupt) as error:
+                interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                candidate = replace(candidate, optima=())
+                latest = _solve(final, machines, sets, candidate)
+        else:
+            candidate = replace(candidate, optima=())
         if best is None or latest.total < best.total:
             best, best_candidate = latest, candidate
         late = limits is not None and limits.seconds_left <= 0.0
@@ -127,18 +140,27 @@ def solve_candidates(
         raise failure or SolverError("the search found no values at which the machine can be solved")
     if best is not latest:  # the expressions of its substrates have the values of the machine solved last
         try:
-            best = _solve(final, machines, sets, best_candidate)
+            best = _solve(final, machines, sets, best_candidate, adopt=True)
         except KeyboardInterrupt:
             interrupted = True
-            best = _solve(final, machines, sets, best_candidate)
+            best = _solve(final, machines, sets, best_candidate, adopt=True)
     return replace(best, interrupted=interrupted)
 
 
 def _solve(
-    final: Machine, machines: Sequence[Machine], sets: Sequence[ValidationSet], candidate: Candidate
+    final: Machine,
+    machines: Sequence[Machine],
+    sets: Sequence[ValidationSet],
+    candidate: Candidate,
+    adopt: bool = False,
 ) -> ValidatedMachine:
+    """Solve the machines at a candidate; with ``adopt``, take the optimum of its knot where that is another one."""
     values_given: dict[str, Any] = dict(candidate.values)
-    results = [machine.solve_program(**values_given) for machine in machines]
+    optima = candidate.optima if adopt and candidate.optima else (None,) * len(machines)
+    results = [
+        machine.solve_program(**values_given) if optimum is None else machine.take_optimum(*optimum, **values_given)
+        for machine, optimum in zip(machines, optima, strict=True)
+    ]
     predicted = [
         result.decision_function(validation_set.X) for result, validation_set in zip(results, sets, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Twenty convex problems of users that are no kernel machines, with a weight to choose and a validation error.
+"""Twenty-two convex problems of users that are no kernel machines, with a weight to choose and a validation error.
 
 A function ``kind(rng, weight)`` returns the problem and the validation error; the weight is a parameter of its
 objective.
@@ -195,6 +195,23 @@ def largest_error(rng, weight):
     return cp.Problem(cp.Minimize(cost), [cp.norm(x) <= 5.0]), cp.sum_squares(V @ x - u) / len(u)
 
 
+def low_rank(rng, weight):
+    """A nuclear norm: singular values of a matrix."""
+    clean = np.outer(rng.normal(size=4), rng.normal(size=2))
+    Y, U = (clean + 0.3 * rng.normal(size=clean.shape) for _ in range(2))
+    X = cp.Variable((4, 2))
+    return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X - Y) + weight * cp.normNuc(X))), cp.sum_squares(X - U) / U.size
+
+
+def covariance(rng, weight):
+    """A determinant: the inverse of a covariance with few entries."""
+    samples = [rng.normal(size=(12, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) for _ in "ab"]
+    S, S_val = (P.T @ P / len(P) for P in samples)
+    X = cp.Variable((3, 3), PSD=True)
+    cost = cp.trace(S @ X) - cp.log_det(X) + weight * cp.norm1(X)
+    return cp.Problem(cp.Minimize(cost)), cp.trace(S_val @ X) - cp.log_det(X)
+
+
 USER_PROBLEMS = (
     elastic_net,
     ridge_logistic,
@@ -216,6 +233,8 @@ USER_PROBLEMS = (
     mixture_of_sources,
     distribution,
     largest_error,
+    low_rank,
+    covariance,
 )
 
 

@@ -20,7 +20,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_fused"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_and_choose", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Choice:
     """The choice of validation with one kernel: value, mean squared error, lower bound, and the path.
 
     The value is a number, or several by their names; ``kept`` are further attributes of the model. ``beyond`` is the
-    least error to expect beyond a default range, None where a range was given or all values are covered.
+    least error to expect beyond a default range, None where a range was given or all values are covered. ``folds`` are
+    the paths, where there are some.
     """
 
     kernel: Kernel
@@ -62,6 +63,7 @@ class Choice:
     facts: tuple[tuple[str, str], ...]
     kept: Mapping[str, Any] = field(default_factory=dict)
     beyond: float | None = None
+    folds: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,8 @@ class FusedSearch(Search):
         choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(final[rounds.rows])]
         return min(choices, key=lambda choice: choice.error), choices
 
-    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, coded: Any) -> None:
-        """Choose, fit, and set the fitted attributes, all at the end."""
+    def keep_fused(self, X: Any, Y: Array, rounds: Rounds, coded: Any) -> Choice:
+        """Choose, fit, and set the fitted attributes, all at the end; return the choice."""
         model, one = self.estimator, Y.shape[1] == 1
         known: tuple[tuple[str, str], ...] = ()
         with warnings.catch_warnings():
@@ -163,6 +165,7 @@ class FusedSearch(Search):
         model._keep_classes(coded, codes)
         bias = float(final.bias[0]) if one else final.bias
         model._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
+        return best
 
     def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
         """Return what is to expect beyond default ranges, of all candidates."""
@@ -174,15 +177,20 @@ class FusedSearch(Search):
 
 def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
     """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
-    estimator: Any = self
+    fit_and_choose(self, X, y, X_val, y_val)
+    return self
+
+
+def fit_and_choose(estimator: Any, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Choice:
+    """Fit an estimator, and return what it chose, with its paths."""
     search = estimator._selector
     estimator._begin_fit()
     search.check_rules()
     estimator._check_coding()
     X, y, _ = estimator._check_data(X, y, None, numeric=not estimator._labels)
     coded = estimator._encode(y)
-    search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
-    return self
+    choice: Choice = search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
+    return choice
 
 
 class FusedCalibration(Calibration):

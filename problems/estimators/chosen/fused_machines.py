@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from problems.estimators.chosen.fused import FusedCalibration, fit_fused
+from problems.estimators.chosen.fused import FusedCalibration, FusedSearch, fit_and_choose, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.full.l1_fit import L1Model
@@ -298,7 +298,11 @@ def fuse_estimator(
     fused.set_params(
         **{key: value for key, value in parameters_given.items() if key in parameters and key not in ("gap", "cv")}
     )
-    model = fused.fit(*data, *(validation or ()))
+    choice = None
+    if isinstance(fused._selector, FusedSearch):
+        model, choice = fused, fit_and_choose(fused, *data, *(validation or ()))
+    else:
+        model = fused.fit(*data, *(validation or ()))
     path = model.path_
     stop = str(path.get("stop", "the range of gamma was searched"))
     path_numbers = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
@@ -312,7 +316,37 @@ def fuse_estimator(
         result=model,
         path=record,
         certificate=model.certificate_,
+        proof=_collect_proof(name, model, choice, record.coverage, gap),
     )
+
+
+def _collect_proof(name: str, model: Any, choice: Any, coverage: tuple[float, float], gap: float) -> Any:
+    """Return the numbers behind the bound of a path, or why there are none."""
+    from substrate.fusion.path_proof import PathProof
+    from substrate.fusion.unsaved_proof import UnsavedProof
+
+    if choice is None:
+        return UnsavedProof(
+            "the search of gamma on a decomposed kernel costs less than a check of all its bounds would: another "
+            "person repeats it on the same rows, or fuses a Machine over box={name: (low, high)}, whose proof is saved"
+        )
+    if not np.isfinite(model.criterion_lower_bound_):
+        return UnsavedProof("nothing is proved over the whole path, which has holes")
+    statement = {
+        "names": (name,),
+        "box": (coverage,),
+        "values": {name: float(getattr(model, f"{name}_"))},
+        "validation_error": float(model.criterion_),
+        "lower_bound": float(model.criterion_lower_bound_),
+        "gap": float(gap),
+        "divisor": float(sum(_validation_rows(fold) for fold in choice.folds)),
+    }
+    return PathProof.of(choice.folds, statement)
+
+
+def _validation_rows(fold: Any) -> int:
+    numbers = fold.numbers
+    return int(numbers["y_val" if "y_val" in numbers else "offsets"].size)
 
 
 def _refuse_more_weights(estimator: Any, name: str) -> None:

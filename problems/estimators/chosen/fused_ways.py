@@ -341,4 +341,5 @@ def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: 
         path=path,
         facts=tuple(facts),
         beyond=beyond,
+        folds=tuple(folds),
     )

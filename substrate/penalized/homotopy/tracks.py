@@ -42,10 +42,11 @@ _RIDGES = 10.0 ** np.arange(-15.0, -2.0)
 
 @dataclass(frozen=True, slots=True)
 class VariationFold:
-    """One training set, its path in rho, and one validation set."""
+    """One training set, its path in rho, and one validation set; ``numbers`` are what the knots were computed from."""
 
     path: Path
     knots: "VariationKnots"
+    numbers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
@@ -56,7 +57,13 @@ class VariationFold:
         mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
         M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
         offsets = y_val - (y.mean() if coordinates.bias else 0.0)
-        return cls(path, VariationKnots.of(B, target, path, M, offsets))
+        return cls.recall(path, {"B": B, "target": target, "M": M, "offsets": offsets})
+
+    @classmethod
+    def recall(cls, path: Path, numbers: dict[str, Array]) -> "VariationFold":
+        """Return the fold of a path that is known already."""
+        knots = VariationKnots.of(numbers["B"], numbers["target"], path, numbers["M"], numbers["offsets"])
+        return cls(path, knots, numbers)
 
 
 def _rows(rows: Array | SparseRows, width: int) -> Any:
@@ -125,10 +132,11 @@ class VariationKnots:
 
 @dataclass(frozen=True, slots=True)
 class L1Fold:
-    """One training set, its path in zeta, and one validation set."""
+    """One training set, its path in zeta, and one validation set; ``numbers`` are what the track was computed from."""
 
     path: Path
     track: Track
+    numbers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
@@ -138,7 +146,13 @@ class L1Fold:
             # a kernel that is constant but for rounding: nothing but the bias
             zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
         path = l1_path(Phi, y, zeta_min)
-        return cls(path, _l1_track(Phi, y, path, below, y_val))
+        return cls.recall(path, {"Phi": Phi, "y": y, "below": below, "y_val": y_val})
+
+    @classmethod
+    def recall(cls, path: Path, numbers: dict[str, Array]) -> "L1Fold":
+        """Return the fold of a path that is known already."""
+        track = _l1_track(numbers["Phi"], numbers["y"], path, numbers["below"], numbers["y_val"])
+        return cls(path, track, numbers)
 
 
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:

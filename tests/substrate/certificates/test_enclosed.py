@@ -155,3 +155,15 @@ def test_a_doubled_matrix_times_a_matrix_is_its_products_with_the_columns():
     below = both.above_zeros(2)
     assert below.midpoint.shape == (8, 3)
     assert not below.midpoint[6:].any()
+
+
+def test_a_prepared_matrix_has_the_same_products():
+    rng = np.random.default_rng(4)
+    M, x = rng.normal(size=(7, 5)), rng.normal(size=5)
+    plain, prepared = Doubled.exact(M), Doubled.exact(M).prepare()
+    for vector in (Doubled.exact(x), Doubled(x, 1e-17 * x, 1e-20)):
+        first, second = plain @ vector, prepared @ vector
+        assert_array_equal(first.high, second.high)
+        assert_array_equal(first.low, second.low)
+        assert_array_equal(first.radius, second.radius)
+    assert_array_equal((Double.exact(M).prepare() @ x).midpoint, M @ x)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from substrate import fuse_problem
-from substrate.fusion import bias_chord
+from substrate.fusion import FusionProof, bias_chord, check_fusion, prove_fusion
 from substrate.fusion.bias_chord import BiasChord
 from substrate.fusion.fused_family import FusedFamily
-from substrate.fusion.fusion_proof import FusionProof, check_fusion, prove_fusion
 
 TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 LOSSES = {

@@ -243,21 +243,6 @@ def test_a_limit_of_time_is_a_positive_number(seconds):
 # --- proofs that cannot be saved ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("one weight", "chords"), ("two weights", "chords")],
-)
-def test_a_proof_that_is_not_saved_says_why(name, reason, whole, tmp_path):
-    proof = whole.proof
-    assert not proof
-    with pytest.raises(DeclarationError, match=reason):
-        proof.save(tmp_path / "proof.npz")
-    for verb in (proof.check, proof.prove):
-        with pytest.raises(DeclarationError, match=reason):
-            verb()
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_search_that_ended_early_has_no_proof_to_save(tmp_path):
     early = lasso(time_limit=1e-9)
     with pytest.raises(DeclarationError, match="the time limit of 1e-09 s is reached"):

@@ -1,11 +1,14 @@
 """``fuse_kernels``: a list of kernels above the weights, with one statement for the whole list."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from substrate import Machine, Substrate, fuse, fuse_kernels
+from substrate import Fusion, Machine, Substrate, fuse, fuse_kernels
 from substrate.errors import DeclarationError, SolverError
+from substrate.fusion import check_fusion, load_proof
 from substrate.kernels import RBF, Laplacian, Linear
 
 BOX = {"C": (0.1, 10.0)}
@@ -63,12 +66,33 @@ def test_it_says_what_is_not_covered(chosen):
 
 def test_the_chosen_machine_is_returned(chosen):
     X, y = halves()["validation"]
+    assert isinstance(chosen, Fusion)
     assert chosen.kernel == RBF(0.5)
     assert chosen.best is chosen.fusions[chosen.name]
     assert chosen.C == chosen.values["C"] == chosen.best.value
     np.testing.assert_allclose(np.mean((y - chosen.predict(X)) ** 2), chosen.validation_error, rtol=1e-9)
     alone = fuse(lambda *rows: tube(RBF(0.5), *rows), over="C", gap=0.05, box=BOX, **halves())
     assert alone.validation_error == chosen.validation_error
+
+
+def test_the_proof_of_the_whole_list_is_a_file(chosen, tmp_path):
+    chosen.proof.save(tmp_path / "proof.npz")
+    certificate = check_fusion(tmp_path / "proof.npz")
+    assert certificate.holds, str(certificate)
+    proof = load_proof(tmp_path / "proof.npz")
+    assert list(proof.proofs) == list(chosen.fusions)
+    assert proof.lower_bound == chosen.lower_bound
+    pytest.importorskip("flint")
+    assert proof.prove().holds
+    weakest = min(proof.proofs, key=lambda name: proof.proofs[name].lower_bound)
+    without = {name: one for name, one in proof.proofs.items() if name != weakest}
+    assert replace(proof, proofs=without, lower_bound=1.2 * proof.validation_error).check().holds is False
+    wider = certificate_of(replace(proof, box=((0.01, 10.0),)))
+    assert "covers C from 0.1 to 10 only" in wider
+
+
+def certificate_of(proof):
+    return dict(proof.check().record)["proved"]
 
 
 def test_every_path_is_drawn(chosen):
@@ -119,6 +143,8 @@ def test_a_kernel_that_fails_leaves_nothing_proved():
     assert not found.certificate.holds
     assert found.lower_bound == -np.inf
     assert found.failures == {"Linear()": "no point was found"}
+    with pytest.raises(DeclarationError, match=r"Linear\(\): no point was found"):
+        found.proof.save("nowhere.npz")
     assert dict(found.certificate.record)["kernel Linear()"] == "not fused, no point was found"
     with pytest.raises(SolverError, match="no kernel of the list"):
         fuse_kernels(build, [Linear()], "C", gap=0.05, box=BOX, **halves())

@@ -4,14 +4,17 @@ The validation error at a weight is found without the code that proves the bound
 itself tested: each part of the inequality is left out or exchanged, and some weight is below the broken bound.
 """
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from fused_machines import KINDS, fused_machine
 from sampled_cases import first
-from user_problems import USER_PROBLEMS, elastic_net, several_tasks, user_problem
+from user_problems import USER_PROBLEMS, covariance, elastic_net, low_rank, several_tasks, user_problem
 
-from substrate import fuse, fuse_problem
+from substrate import Machine, fuse, fuse_problem
+from substrate.errors import SolverError
 from substrate.fusion.fused_family import FusedFamily, excesses
 from substrate.fusion.universal_bound import bound_interval, bound_one_side
 
@@ -70,10 +73,10 @@ def test_no_weight_of_many_machines_is_below_the_bound(kind):
         best = fused(machine, gap=(0.05, 0.01)[seed % 2])
         assert_law(machine, best, np.random.default_rng(seed), 100)
         proved += best.certificate.holds
-    # an interval of biases may be optimal at small weights of these losses (of a hinge where both classes have as many
-    # rows): where the machine has one that validates worse than that of the knot, the certificate rightly does not hold
+    # an interval of biases may be optimal at some weights of these losses (of a hinge where both classes have as many
+    # rows), and the best of them is returned; others may spend their budget
     several = kind in ("tube", "pinball", "hinge", "absolute errors in bounds")
-    assert proved >= (16 if several else 17)
+    assert proved >= (19 if several else 17)
 
 
 def test_a_machine_with_another_optimal_bias_than_its_knot_is_proved():
@@ -83,10 +86,66 @@ def test_a_machine_with_another_optimal_bias_than_its_knot_is_proved():
     assert_law(fused_machine("hinge", 16), best, np.random.default_rng(0), 8)
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("hinge", 14), ("tube", 11)])
+def test_the_optimum_that_validates_best_is_returned(kind, seed):
+    """At one weight several biases are optimal, and the best of them validates better than all other weights: the
+    machine has that bias, and it is certified as an optimum like a solver's.
+    """
+    machine = fused_machine(kind, seed)
+    best = fused(machine)
+    assert best.certificate.holds, str(best.certificate)
+    X, y = machine.data
+    ((_, test),) = machine.folds
+    np.testing.assert_allclose(
+        np.mean((y[test] - best.result.decision_function(X[test])) ** 2), best.validation_error, rtol=1e-9
+    )
+    assert machine.error(best.value) > 1.05 * best.validation_error  # of the solver's optimum there
+    assert {row.name for row in best.certificate.rows} >= {"accuracy", "cones: slackness", "Lagrangian stationarity"}
+    assert "another optimum" in dict(best.certificate.record)["solver"]
+    assert_law(machine, best, np.random.default_rng(0), 8)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SolverError])
+def test_where_that_optimum_cannot_be_taken_the_solvers_is_returned(error, monkeypatch):
+    def refuse(*_, **__):
+        raise error("not now")
+
+    monkeypatch.setattr(Machine, "take_optimum", refuse)
+    machine = fused_machine("hinge", 14)
+    best = fused(machine)
+    assert not best.certificate.holds
+    X, y = machine.data
+    ((_, test),) = machine.folds
+    found = np.mean((y[test] - best.result.decision_function(X[test])) ** 2)
+    np.testing.assert_allclose(found, best.validation_error, rtol=1e-9)
+    assert ("interrupted" in best.stop) == (error is KeyboardInterrupt)
+
+
 def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
     """Its dual point is off by far more than the objective, and larger s were not tried for it: the cells collapsed."""
     best = fused(fused_machine("logistic", 13), gap=0.01)
     assert best.certificate.holds, str(best.certificate)
+
+
+@pytest.mark.parametrize("kind", [low_rank, covariance], ids=lambda kind: kind.__name__)
+def test_semi_definite_cones(kind):
+    weight, problem, validation = user_problem(kind, 0)
+    best = fuse_problem(problem, {weight: (1e-2, 1e1)}, validation, gap=0.05)
+    assert best.certificate.holds, str(best.certificate)
+    for value in weights_to_try(np.random.default_rng(0), (1e-2, 1e1), best.weight, 12):
+        found = error_at(problem, weight, validation, value)
+        assert found >= best.lower_bound - ROUNDING * abs(best.lower_bound), (value, found)
+    assert best.proof.check().holds, str(best.proof.check())
+    (fold,) = best.proof.folds
+    start = next(rows for rows in fold.both.rows("SvecPSD"))
+    turned = fold.fused.copy()
+    turned[:, fold.both.q.shape[1] :][:, start] *= -1.0
+    changed = replace(best.proof, folds=(replace(fold, fused=turned),))
+    assert "outside a semi-definite cone" in dict(changed.check().record)["proved"]
+    if kind is covariance:
+        pytest.importorskip("flint")
+        assert best.proof.prove().holds
+        assert "outside a semi-definite cone" in dict(changed.prove().record)["proved"]
 
 
 @pytest.mark.parametrize("kind", first(4, USER_PROBLEMS), ids=lambda kind: kind.__name__)

@@ -6,7 +6,7 @@ import pytest
 from parametric_problems import KINDS, elastic_net, lasso, parametric_problem, pinball, tube
 from sampled_cases import first
 
-from substrate import fuse_problem
+from substrate import Fusion, fuse_problem
 from substrate.errors import DeclarationError
 from substrate.fusion.fused_family import FusedFamily, excesses
 
@@ -82,7 +82,23 @@ def test_the_answer_is_left_in_the_problem():
     np.testing.assert_allclose(error_at(problem, weight, validation, weight.value), left, rtol=1e-6)
     assert str(best.certificate).startswith("Fusion over weight: holds")
     assert best.tried.shape == (len(best.validation_errors), 1)
+    assert isinstance(best, Fusion)
+    assert best.weight == best.value == best.values["weight"]
+    assert best.solves >= len(best.tried)
+    with pytest.raises(DeclarationError, match="the fusion of a problem"):
+        best.predict(np.zeros((1, 2)))
+    with pytest.raises(AttributeError, match="its parameters are"):
+        best.alpha  # noqa: B018
     assert 0.0 <= best.gap <= 0.01
+
+
+def test_the_path_of_a_problem_is_drawn():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    weight, problem, validation = parametric_problem(elastic_net, 3)
+    ax = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, gap=0.05).plot()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("weight", "validation error")
+    assert any("lower bound" in line.get_label() for line in ax.lines)
+    plt.close(ax.figure)
 
 
 def test_a_spent_budget_or_time_is_reported():

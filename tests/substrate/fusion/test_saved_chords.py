@@ -1,0 +1,249 @@
+"""Proofs by chords and along exact paths are files too: checked again without a solver, and refused once changed."""
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
+from substrate import Machine, Substrate, fuse
+from substrate.errors import DataError, DeclarationError
+from substrate.fusion import check_fusion, load_proof
+from substrate.fusion.refinement import IntervalSpace
+from substrate.kernels import RBF, Componentwise
+from tests.oracles.joint_machines import rows, sparse_ridge, two_groups
+
+
+def data(n=14, n_val=8, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(n_val, d))
+    y, w = (np.sin(P[:, 0]) + 0.3 * P[:, 1] ** 2 + 0.4 * rng.normal(size=len(P)) for P in (X, V))
+    return (X, y), (V, w)
+
+
+def variation(X, y):
+    s, rho = Substrate(Componentwise(RBF(1.5)), X, y), cp.Parameter(nonneg=True, name="rho")
+    return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+
+
+def tube(X, y):
+    s, lam = Substrate(RBF(1.0), X, y, bias=False), cp.Parameter(nonneg=True, name="lam")
+    return Machine(s, minimize=0.5 * lam * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+
+
+def two_weights():
+    X, y, V, w = rows(n=8, d=2)
+    machine, parameters = two_groups(X, y)
+    return fuse(machine, over=parameters, validation=(V, w), gap=0.05)
+
+
+def ridge_and_norm():
+    X, y, V, w = rows(n=6, d=2)
+    machine, parameters = sparse_ridge(X, y)
+    return fuse(machine, over=parameters, validation=(V, w), gap=0.02, box={"tau": (0.5, 5.0)})
+
+
+def one_weight():
+    train, check = data()
+    return fuse(variation(*train), over="rho", validation=check)
+
+
+def folds():
+    return fuse(variation, over="rho", data=data(12)[0], cv=2, gap=0.05)
+
+
+def a_range():
+    train, check = data()
+    return fuse(variation(*train), over="rho", validation=check, up_to=3.0)
+
+
+def weight_of_squares():
+    train, check = data()
+    return fuse(tube(*train), over="lam", validation=check, gap=0.01)
+
+
+def path_of_norm():
+    train, check = data()
+    return fuse(L1SubstrateRegressor(RBF(1.0)), over="zeta", data=train, validation=check)
+
+
+def path_of_variation():
+    return fuse(MaximalVariationRegressor(Componentwise(RBF(1.0))), over="rho", data=data(18)[0], cv=3)
+
+
+SIMPLICES = (two_weights, ridge_and_norm, one_weight, folds)
+INTERVALS = (a_range, weight_of_squares)
+PATHS = (path_of_norm, path_of_variation)
+FUSIONS = {one.__name__: one for one in (*SIMPLICES, *INTERVALS, *PATHS)}
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Every fusion once, when it is asked for."""
+    known = {}
+
+    def make(name):
+        if name not in known:
+            known[name] = FUSIONS[name]()
+        return known[name]
+
+    return make
+
+
+def without_solvers(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("something was solved")
+
+    for name in ("clarabel.DefaultSolver", "piqp.DenseSolver", "piqp.SparseSolver", "cvxpy.Problem.solve"):
+        monkeypatch.setattr(name, refuse)
+    monkeypatch.setattr("substrate.fusion.parametric_qp.structured_solution", refuse)
+    monkeypatch.setattr("substrate.penalized.homotopy.tracks.l1_path", refuse)
+    monkeypatch.setattr("substrate.penalized.homotopy.tracks.variation_path", refuse)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_another_person_checks_it_from_the_file(name, made, tmp_path, monkeypatch):
+    best = made(name)
+    assert best.certificate.holds, str(best.certificate)
+    best.proof.save(tmp_path / "proof.npz")
+    without_solvers(monkeypatch)
+    certificate = check_fusion(tmp_path / "proof.npz")
+    assert certificate.holds, str(certificate)
+    assert "no value below" in str(certificate).splitlines()[0]
+    counted = "not counted" if name.startswith("path") else "with all rounding"
+    assert counted in dict(certificate.record)["how"]
+    proof = load_proof(tmp_path / "proof.npz")
+    assert type(proof) is type(best.proof)
+    assert (proof.lower_bound, proof.values) == (best.lower_bound, best.values)
+    assert dict(zip(proof.names, proof.box, strict=True)) == best.proved_on
+    proof.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "proof.npz").read_bytes()
+    with pytest.raises(DataError, match="universal inequality"):
+        proof.prove()
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.some_cases(4)
+def test_a_statement_that_was_changed_is_noticed(name, made):
+    proof = made(name).proof
+    size = proof.validation_error
+    assert not replace(proof, lower_bound=proof.lower_bound + 2.0 * proof.gap * size).check().holds
+    assert not replace(proof, validation_error=1.5 * size).check().holds
+    (low, high), *others = proof.box
+    wider = (low - 1.0, high) if low == 0.0 else (0.5 * low, high)
+    certificate = replace(proof, box=(wider, *others)).check()
+    assert "only" in dict(certificate.record)["proved"]
+
+
+def changed_fold(proof, **changes):
+    first = replace(proof.folds[0], **{name: change(getattr(proof.folds[0], name)) for name, change in changes.items()})
+    return replace(proof, folds=(first, *proof.folds[1:]))
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in (*SIMPLICES, *INTERVALS)])
+@pytest.mark.some_cases(2)
+def test_numbers_that_were_changed_prove_nothing(name, made):
+    proof = made(name).proof
+    for changes in (
+        {"points": lambda points: points + 0.1},
+        {"points": lambda points: 0.0 * points},
+        {"duals": lambda duals: -duals},
+        {"duals": lambda duals: 1.3 * duals},
+    ):
+        certificate = changed_fold(proof, **changes).check()
+        assert not certificate.holds, (name, list(changes))
+        assert "DOES NOT HOLD" in str(certificate).splitlines()[0]
+    bent = changed_fold(proof, terms=lambda terms: replace(terms, P0=-1.0 * terms.P0))
+    assert "not convex" in dict(bent.check().record)["proved"]
+
+
+def test_a_simplex_that_is_cut_elsewhere_covers_nothing(made):
+    proof = made("two_weights").proof
+    cuts = proof.cuts[()]
+    moved = cuts.vertices.copy()
+    moved[0, -1] = next(k for k in range(len(proof.corners)) if k not in cuts.vertices[0])
+    certificate = replace(proof, cuts=proof.cuts | {(): replace(cuts, vertices=moved)}).check()
+    assert "outside of it" in dict(certificate.record)["proved"]
+    # a part that is left out would be a hole: its share says that it is one
+    shares = cuts.shares.copy()
+    shares[0] = np.eye(shares.shape[1])[int(shares[0].argmax())]
+    certificate = replace(proof, cuts=proof.cuts | {(): replace(cuts, shares=shares)}).check()
+    assert "outside of it" in dict(certificate.record)["proved"]
+    none = replace(cuts, vertices=cuts.vertices[:0], shares=cuts.shares[:0])
+    assert not replace(proof, cuts={(): none}).check().holds
+
+
+def test_larger_weights_need_points_without_a_penalty(made):
+    proof = made("ridge_and_norm").proof
+    assert proof.box[0][1] == np.inf
+    assert not replace(proof, vanishing={}).check().holds
+    raised = {key: x + 1e-6 for key, x in proof.vanishing.items()}
+    assert not replace(proof, vanishing=raised).check().holds
+
+
+def test_a_knot_that_is_left_out_leaves_a_wider_interval(made):
+    proof = made("a_range").proof
+    near = int(np.abs(proof.knots - proof.values["rho"]).argmin())
+    kept = np.delete(
+        np.arange(proof.knots.size), [k for k in range(near - 3, near + 4) if 0 < k < proof.knots.size - 1]
+    )
+    fewer = changed_fold(proof, points=lambda points: points[kept], duals=lambda duals: duals[kept])
+    assert not replace(fewer, knots=proof.knots[kept]).check().holds
+
+
+def test_a_knot_at_zero_whose_multipliers_are_of_another_point(monkeypatch, tmp_path):
+    """The segment that begins at zero is not found: the point of a small weight stands in for that at zero."""
+    monkeypatch.setattr("substrate.fusion.refinement._by_limit", lambda *_: False)
+    train, check = data()
+    best = fuse(variation(*train), over="rho", validation=check, gap=0.05, up_to=3.0)
+    assert best.proof.at_zero[0].size
+    best.proof.save(tmp_path / "proof.npz")
+    assert check_fusion(tmp_path / "proof.npz").holds
+    moved = replace(best.proof, at_zero=tuple(x + 0.5 for x in best.proof.at_zero))
+    assert not moved.check().holds
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in PATHS])
+def test_points_off_the_path_prove_nothing(name, made):
+    proof = made(name).proof
+    path, *others = proof.paths
+    key = "primal" if path.parameter == "zeta" else "dual"
+    points = getattr(path, key)
+    shrunk = replace(points, value=0.7 * points.value)
+    assert not replace(proof, paths=(replace(path, **{key: shrunk}), *others)).check().holds
+
+
+def test_what_an_interval_proves_is_computed_and_not_read(made, monkeypatch):
+    """With another bound of an interval the check says so: it does not repeat what the file states."""
+    proof = made("a_range").proof
+    whole = IntervalSpace.bound_interval
+
+    def half(self, low, high):
+        interval = whole(self, low, high)
+        interval.bound *= 0.5
+        return interval
+
+    monkeypatch.setattr(IntervalSpace, "bound_interval", half)
+    assert not proof.check().holds
+
+
+def test_numbers_that_do_not_fit_together_are_not_written(made, tmp_path):
+    for name, change in (
+        ("two_weights", {"corners": np.zeros((2, 2))}),
+        ("a_range", {"knots": np.array([1.0, 0.0])}),
+        (
+            "path_of_norm",
+            {"machines": ({"Phi": np.eye(2), "y": np.zeros(3), "below": np.eye(2), "y_val": np.ones(2)},)},
+        ),
+    ):
+        with pytest.raises(DataError, match="do not fit together"):
+            replace(made(name).proof, **change).save(tmp_path / "proof.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_search_of_gamma_is_repeated_instead(tmp_path):
+    train, check = data()
+    best = fuse(LSSVMRegressor(RBF(1.0)), over="gamma", data=train, validation=check)
+    with pytest.raises(DeclarationError, match="repeats it on the same rows"):
+        best.proof.save(tmp_path / "proof.npz")
