@@ -12,12 +12,20 @@ import numpy as np
 from problems.estimators.chosen.followed_fit import best_answer
 from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
+from problems.estimators.chosen.structure_refit import (
+    Structure,
+    check_refit,
+    choose_structure,
+    selected_components,
+)
 from problems.estimators.full.group_weights import GroupWeights, state_weights
 from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
-from problems.estimators.full.variation_fit import Variation, VariationModel, smallest_rho
+from problems.estimators.full.refit_answer import chosen_row, refit_components
+from problems.estimators.full.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, positive, whole_number
+from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
+from substrate.arrays import Array, non_negative, positive, whole_number
+from substrate.certificates import Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
@@ -25,6 +33,7 @@ from substrate.kernels import Kernel
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import ReadOff, read_off
+from substrate.penalized.homotopy.selected_sets import merge_sets, select_along_path
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
 from substrate.penalized.l1.accuracy import SparseAnswer
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
@@ -210,6 +219,13 @@ class FusedVariationModel(VariationModel):
         """Return the weight of every group of inputs, where there are some."""
         return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
 
+    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
+        model = self.estimator
+        _, fits = model._selector.fit_machines(model.selection_kernel_, X, Y, model.rho_)
+        t = np.array([fit.maximal_variation for fit in fits])
+        return worst_rows([fit.rows for fit in fits]), selected_components(t, float(model.relevance))
+
 
 class OverRho(FusedSearch):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs.
@@ -226,6 +242,7 @@ class OverRho(FusedSearch):
         """Refuse parameters before any long work."""
         model = self.estimator
         self.at(1.0)
+        check_refit(model, (("groups", model.groups),))
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.groups is not None:
             self.ranges()
@@ -249,22 +266,28 @@ class OverRho(FusedSearch):
         ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
         return tuple(ranges.get(name, _EVERY) for name in names)
 
+    def machines(self, kernel: Kernel, round_: FusionRound) -> Iterator[tuple[Any, Array, Array, Array]]:
+        """Yield every machine of a round: its coordinates, targets, and rows and targets that validate."""
+        model, whole, judged_alone = self.estimator, self.at(1.0), self.estimator.refit == "loo"
+        Gram.of(kernel, round_.X)  # refuses what does not fit memory, warns of a degenerate kernel
+        matrices = kernel_matrices(kernel, round_.X)  # type: ignore[arg-type]
+        parts = kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        below = [part(round_.X_check, round_.X) for part in parts] if round_.X_check.shape[0] else []
+        for train, check in round_.machines(model._labels):
+            if not (check.rows.size or judged_alone):
+                continue
+            coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
+            rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
+            none = np.zeros((0, train.y.size))
+            yield coordinates, train.y, coordinates.rows_at(rows or [none for _ in parts]), check.y
+
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho, or one for each group, with one kernel."""
         model = self.estimator
-        machines, whole = [], self.at(1.0)
         columns = model._model.columns_of(kernel)
-        for one in rounds:
-            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
-            matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
-            parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
-            below = [part(one.X_check, one.X) for part in parts]
-            for train, check in one.machines(model._labels):
-                if not check.rows.size:
-                    continue
-                coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
-                rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
-                machines.append((coordinates, train.y, coordinates.rows_at(rows), check.y))
+        if model.refit:
+            return self.choose_refitted(kernel, rounds)
+        machines = [machine for round_ in rounds for machine in self.machines(kernel, round_)]
         if model.groups is not None:
             given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
             members, names = given.members(*columns), [name for name, _ in given.groups]
@@ -277,16 +300,23 @@ class OverRho(FusedSearch):
             choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
 
+    def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
+        """Choose rho by the machine that is refitted to what it selects, with one kernel."""
+        model, selected, stops, has_holes = self.estimator, [], list[str](), False
+        relevance = non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
+        for round_ in rounds:
+            folds = [VariationFold.of(*machine) for machine in self.machines(kernel, round_)]
+            selected.append(select_along_path(folds, relevance))
+            stops += [fold.path.stop for fold in folds]
+            has_holes |= any(fold.path.holes for fold in folds)
+        return choose_structure(model, kernel, rounds, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """Fit the machines at the chosen value."""
-        model = self.estimator
+        """Fit the machines at the chosen value, and the refitted ones on what they select."""
+        if isinstance(value, Structure):
+            return self.fit_refitted(kernel, X, Y, value)
         value = _above_zero(value, Y)
-        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
-        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
-        machines, fits = list(each_machine(Y, model._labels)), []
-        for one in machines:
-            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
-            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
+        machines, fits = self.fit_machines(kernel, X, Y, value)
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         chosen = state_weights(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
@@ -294,6 +324,45 @@ class OverRho(FusedSearch):
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
         bias = np.array([fit.bias for fit in fits])
         return Final(coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=facts, kept=kept)
+
+    def fit_machines(
+        self, kernel: Kernel, X: Any, Y: Array, value: Any
+    ) -> tuple[list[MachineRows], list[VariationFit]]:
+        """Return the rows and the fit of every machine at weights above zero."""
+        model = self.estimator
+        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
+        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
+        machines, fits = list(each_machine(Y, model._labels)), []
+        for one in machines:
+            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
+            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
+        return machines, fits
+
+    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
+        """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""
+        model = self.estimator
+        rho = _above_zero(structure.rho, Y)
+        _, fits = self.fit_machines(kernel, X, Y, rho)
+        t = np.array([fit.maximal_variation for fit in fits])
+        marked = selected_components(t, float(model.relevance))
+        chosen = marked if structure.components is None else np.isin(np.arange(t.shape[1]), structure.components)
+        rows = (*worst_rows([fit.rows for fit in fits]), chosen_row(marked != chosen))
+        machine = refit_components(model, X, Y, kernel, chosen, structure.gamma, rows)  # type: ignore[arg-type]
+        stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        kept = {
+            "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
+            "rho_": rho,
+            "component_support_": chosen,
+        }
+        return Final(
+            coefficients=machine.support_values,
+            bias=machine.bias,
+            rows=(*machine.rows, *structure.rows()),
+            facts=(("kernel", repr(kernel)), *stated, *machine.facts, *structure.facts()),
+            kept=kept,
+            kernel=machine.kernel,
+            support=machine.support,
+        )
 
 
 def _above_zero(chosen: Any, Y: Array) -> Any:

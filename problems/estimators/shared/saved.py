@@ -85,6 +85,16 @@ _PROOF: _Kinds = {
         }
     ),
 }
+_SELECTION = entries(
+    {
+        "start": array(unbounded=True),
+        "stop": array(unbounded=True),
+        "support": array("b", (2, 3)),
+        "criterion": array(unbounded=True),
+        "lower_bound": array(unbounded=True),
+        "gamma": array(unbounded=True),
+    }
+)
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
@@ -176,7 +186,15 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "training_rows_": array("iu"),
         "zeta_": _NUMBER,
     },
-    "OverRho": {"proved_on_": _BOX, "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER))},
+    "OverRho": {
+        "component_support_": array("b"),
+        "gamma_": _NUMBER,
+        "proved_on_": _BOX,
+        "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER)),
+        "selection_kernel_": kernel(),
+        "selection_path_": _SELECTION,
+        "training_rows_": array("iu"),
+    },
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "RobustLSSVMRegressor": _PRIMAL
@@ -233,7 +251,9 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"bounds", "calibration", "class_weight", "convex", "monotone", "sigma_range", "width_gap", "widths"})
+NEWER = frozenset(
+    {"bounds", "calibration", "class_weight", "convex", "monotone", "refit", "sigma_range", "width_gap", "widths"}
+)
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -265,6 +285,7 @@ _CHOICE = record_of(
 _CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
+_REFIT: _Kinds = {"refit": either(_FLAG, word("loo"))}
 _SIGN = Allowed("1 or -1", lambda value: type(value) is int and value in (1, -1))
 _END = either(nothing(), _NUMBER)
 _SHAPES: _Kinds = {
@@ -298,7 +319,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
-    "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
+    "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},

@@ -79,6 +79,8 @@ class VariationKnots:
     B: Array
     target: Array
     sigma: float
+    #: The multipliers, one sparse row per knot; an index may occur twice.
+    multipliers: Any
     _levels: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class VariationKnots:
         xi = csr_array((xi.data * shares[knot, component], xi.indices, xi.indptr), shape=xi.shape)
         u = target - xi @ B.reshape(d * n, r)
         sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
-        return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma)
+        return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma, multipliers=xi)
 
     def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
         """Return the maximal variation of each component, one row per knot: of those with these numbers, or of all."""

@@ -1,0 +1,273 @@
+r"""Structure first, then a classical model: the choice of rho by the error of the machine refitted to what it selects.
+
+[Pelckmans2005]_ uses the 1-norm "to detect structure, while the final predictions should be made based on a classical
+model with the selected components" (end of section 3.1). With :math:`S(\rho)` the components that maximal variation
+selects (:mod:`substrate.penalized.homotopy.selected_sets`) and :math:`F(S, \gamma)` the error of the componentwise
+LS-SVM on them, on validation rows, on folds, or left out in turn,
+
+.. math:: \min_{\rho} \min_{\gamma} F(S(\rho), \gamma) = \min_{S \in \{S(\rho)\}} \min_{\gamma} F(S, \gamma) .
+
+There are finitely many S, each with a lower bound over gamma (:mod:`substrate.search.gamma_search`): the smallest of
+these bounds holds for every rho. Of folds each has its own path and its own sets, :math:`S_1(\rho), S_2(\rho), \dots`,
+and one gamma for all of them; a combination whose folds cannot even with a gamma each be better than the best one known
+is not searched. Leaving out rows of the refitted machine is conditional on the set, which all rows have selected.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.fused import Choice, FusionRound
+from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Componentwise, Kernel
+from substrate.least_squares.spectrum import Spectrum
+from substrate.least_squares.validation import CriterionSum
+from substrate.penalized.homotopy.selected_sets import SelectedSets
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import search_spectra
+
+__all__ = ["CONDITIONAL", "Structure", "check_refit", "choose_structure", "selected_components"]
+
+#: What a refit by leave-one-out rests on, for a certificate.
+CONDITIONAL = ("conditional on", "the selected inputs: each row took part in their selection before it was left out")
+
+Components = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What is chosen: rho, gamma of the refitted machine, its components, and the search of gamma.
+
+    ``components`` is None where every fold had its own: those of the final machine are then selected at rho.
+    """
+
+    rho: float
+    gamma: float
+    components: Components | None
+    search: GammaSearch
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return what is to expect beyond a default range of gamma."""
+        formula = "criterion - least one to expect beyond the gammas that were searched"
+        return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the range and the effort of the search of gamma."""
+        return self.search.facts()
+
+
+def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
+    """Refuse a way of refitting that there is not, or that the other parameters exclude."""
+    if model.refit is False:
+        return
+    if model.refit is not True and not (isinstance(model.refit, str) and model.refit == "loo"):
+        raise DeclarationError(f"refit must be False, True or 'loo', received {model.refit!r}")
+    for name, value in others:
+        if value is not None:
+            raise DeclarationError(
+                f"refit={model.refit!r} goes through the sets along the path of one weight, and {name} asks for "
+                f"several; set {name}=None, or refit=False"
+            )
+    if model.refit == "loo" and model.cv is not None:
+        raise DeclarationError(
+            f"refit='loo' leaves out rows of the refitted machine and uses no folds, received cv={model.cv!r}; "
+            "set cv=None, or refit=True to judge by folds"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _SetJudge:
+    """The error of the refitted machine on given sets, one for each round, as a function of gamma."""
+
+    kernel: Kernel
+    rounds: tuple[FusionRound, ...]
+    pooled: bool
+    by_loo: bool
+    gap: float
+
+    def shares(self, number: int, components: Components, gammas: Any = None) -> tuple[CriterionShare, ...]:
+        """Return the criterion of one round on the machine of some components, in its parts."""
+        round_ = self.rounds[number]
+        n = round_.X.shape[0]
+        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        if components:
+            gram = Gram.of(Componentwise(tuple(parts[place] for place in components)), round_.X)
+        else:
+            gram = Gram.of(_no_kernel(parts), round_.X)
+        task = Task(
+            X=round_.X,
+            Y=round_.Y,
+            criterion="loo" if self.by_loo else "validation",
+            splits=(),
+            gammas=gammas,
+            gap=self.gap,
+            pooled=self.pooled,
+            check=None if self.by_loo else (round_.X_check, round_.Y_check),
+        )
+        _, shares = criterion_of(gram, task)
+        weight = n if self.by_loo else np.count_nonzero(round_.Y_check) if self.pooled else round_.Y_check.shape[0]
+        return tuple(replace(share, share=share.share * float(weight)) for share in shares)
+
+    def search(self, sets: Sequence[Components], numbers: Sequence[int], gammas: Any = None) -> GammaSearch:
+        """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
+        shares = [
+            share
+            for number, components in zip(numbers, sets, strict=True)
+            for share in self.shares(number, components, gammas)
+        ]
+        total = sum(share.share for share in shares)
+        criterion = CriterionSum.of([share.criterion for share in shares], [share.share / total for share in shares])
+        spectra = [share.criterion.spectrum for share in shares if isinstance(share.criterion.spectrum, Spectrum)]
+        return search_spectra(criterion, spectra, gammas, self.gap)
+
+
+def _no_kernel(parts: Sequence[Kernel]) -> Kernel:
+    """Return a kernel that is zero: its machine is the bias."""
+    return 0.0 * parts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgedSets:
+    """The judgement of one combination of sets: criterion, lower bound, gamma; the search, where there was one."""
+
+    criterion: float
+    lower_bound: float
+    gamma: float
+    search: GammaSearch | None = None
+
+    @classmethod
+    def of(cls, search: GammaSearch) -> "_JudgedSets":
+        """Return the judgement by a search of gamma."""
+        return cls(float(search.criterion[0]), float(search.lower_bound[0]), float(search.gamma[0]), search)
+
+
+def choose_structure(
+    model: Any, kernel: Kernel, rounds: tuple[FusionRound, ...], sets: SelectedSets, stop: str, has_holes: bool
+) -> Choice:
+    """Return the rho whose selected components are refitted best, and the bound over all rho.
+
+    :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
+    """
+    judge = _SetJudge(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
+    enumerated = [int(number) for number in np.flatnonzero(sets.is_enumerated)]
+    candidates = {number: list(sets.sets_of(number)) for number in enumerated}
+    distinct = list(dict.fromkeys(one for group in candidates.values() for one in group))
+    judged = _judge_alone(judge, distinct) if len(rounds) == 1 else _judge_together(judge, distinct)
+    decided = [number for number in enumerated if sets.is_decided[number]]
+    if not decided:
+        raise DeclarationError(
+            "rounding hides which components are selected at every rho; take a larger relevance, or another kernel"
+        )
+    of_cell = {number: candidates[number][0] for number in decided}
+    width = np.diff(sets.edges)
+    best = min(
+        decided,
+        key=lambda number: (judged[of_cell[number]].criterion, sum(map(len, of_cell[number])), -width[number]),
+    )
+    chosen = judged[of_cell[best]]
+    search = chosen.search
+    if search is None:
+        raise TypeError("internal error: the best sets were not searched")
+    if len(rounds) > 1:  # the range is that of all sets together: what is beyond it is seen by the best ones alone
+        wide = judge.search(of_cell[best], range(len(rounds)))
+        least = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
+        search = replace(search, beyond=np.minimum(search.values, least * (wide.unit / search.unit) ** 2))
+    lower = min(min(one.lower_bound for one in judged.values()), chosen.criterion)
+    structure = Structure(
+        rho=sets.value_inside(best),
+        gamma=chosen.gamma,
+        components=of_cell[best][0] if len(rounds) == 1 else None,
+        search=replace(search, bounds=np.minimum(search.values, lower / search.unit**2)),
+    )
+    criteria = np.array([judged[of_cell[number]].criterion for number in decided])
+    holes = sets.holes()
+    path = {
+        "parameter": "rho",
+        "values": sets.edges[decided],
+        "criterion": criteria,
+        "coverage": (float(sets.edges[0]), float(sets.edges[-1])),
+        "holes": holes,
+        "stop": stop,
+    }
+    support = sets.certain[decided]
+    selection = {
+        "start": sets.edges[decided],
+        "stop": sets.edges[np.array(decided) + 1],
+        "support": support[:, 0] if len(rounds) == 1 else support,
+        "criterion": criteria,
+        "lower_bound": np.array([judged[of_cell[number]].lower_bound for number in decided]),
+        "gamma": np.array([judged[of_cell[number]].gamma for number in decided]),
+    }
+    return Choice(
+        kernel=kernel,
+        value=structure,
+        error=chosen.criterion,
+        lower_bound=-np.inf if has_holes else lower,
+        path=path,
+        facts=tuple(_facts(model, sets, len(distinct), holes)),
+        kept={"selection_path_": selection, "selection_kernel_": kernel, "gamma_": chosen.gamma},
+    )
+
+
+def _facts(
+    model: Any, sets: SelectedSets, count: int, holes: tuple[tuple[float, float], ...]
+) -> Iterator[tuple[str, str]]:
+    low, high = float(sets.edges[0]), float(sets.edges[-1])
+    covered = f"rho from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    covered += "".join(f", not {start:.6g} to {stop:.6g}" for start, stop in holes)
+    yield "fused over", covered + (", where rounding hides what is selected" if holes else "")
+    yield "selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of rho"
+    if model.refit == "loo":
+        yield CONDITIONAL
+
+
+def _judge_alone(judge: _SetJudge, distinct: list[tuple[Components, ...]]) -> dict[tuple[Components, ...], _JudgedSets]:
+    """Judge every set of one round at its own best gamma."""
+    judged = {}
+    for sets in distinct:
+        judged[sets] = _JudgedSets.of(judge.search(sets, (0,)))
+    return judged
+
+
+def _judge_together(
+    judge: _SetJudge, distinct: list[tuple[Components, ...]]
+) -> dict[tuple[Components, ...], _JudgedSets]:
+    """Judge combinations of one set for each round, at one gamma for all; those that cannot be best by their bound."""
+    parts = judge.kernel.components(judge.rounds[0].X.shape[1])  # type: ignore[attr-defined]
+    numbers = range(len(judge.rounds))
+    whole = judge.search([tuple(range(len(parts)))] * len(judge.rounds), numbers)
+    gammas = whole.gamma_range
+    weights = np.array([sum(share.share for share in judge.shares(number, ())) for number in numbers])
+    weights = weights / weights.sum()
+    alone: dict[tuple[int, Components], float] = {}
+    for sets in distinct:
+        for number, components in enumerate(sets):
+            if (number, components) not in alone:
+                search = judge.search((components,), (number,), gammas)
+                alone[number, components] = float(search.lower_bound[0])
+
+    def least(sets: tuple[Components, ...]) -> float:
+        return float(sum(weight * alone[place] for weight, place in zip(weights, enumerate(sets), strict=True)))
+
+    judged, best = dict[tuple[Components, ...], _JudgedSets](), np.inf
+    for sets in sorted(distinct, key=least):
+        bound = least(sets)
+        if bound >= best:
+            judged[sets] = _JudgedSets(np.inf, bound, np.nan)
+            continue
+        search = judge.search(sets, numbers, gammas)
+        judged[sets] = _JudgedSets.of(search)
+        best = min(best, judged[sets].criterion)
+    return judged
+
+
+def selected_components(t: Array, relevance: float) -> Any:
+    """Return a mask of the components that some machine varies enough; ``t`` has one row per machine."""
+    most = t.max(axis=0)
+    return np.asarray(most > relevance * most.max())
