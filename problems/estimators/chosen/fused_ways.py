@@ -17,6 +17,7 @@ from problems.estimators.chosen.structure_refit import (
     check_refit,
     choose_structure,
     selected_components,
+    settle_gamma,
 )
 from problems.estimators.full.group_weights import GroupWeights, state_weights
 from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
@@ -25,7 +26,7 @@ from problems.estimators.full.variation_fit import Variation, VariationFit, Vari
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, whole_number
-from substrate.certificates import Row
+from substrate.certificates import Accuracy, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
@@ -337,6 +338,25 @@ class OverRho(FusedSearch):
             coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
             fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
         return machines, fits
+
+    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
+        """Return the choice at a gamma of the refitted machine that double precision determines."""
+        if not isinstance(choice.value, Structure):
+            return choice
+        kernel: Any = choice.kernel
+        chosen = np.zeros(len(kernel.components(X.shape[1])), dtype=bool)
+        if choice.value.components is None:
+            _, fits = self.fit_machines(kernel, X, Y, _above_zero(choice.value.rho, Y))
+            t = np.array([fit.maximal_variation for fit in fits])
+            chosen |= selected_components(t, float(self.estimator.relevance))
+        else:
+            chosen[list(choice.value.components)] = True
+
+        def is_known(structure: Structure) -> bool:
+            refitted = refit_components(self.estimator, X, Y, kernel, chosen, structure.gamma, ())
+            return all(row.passes for row in refitted.rows if isinstance(row, Accuracy))
+
+        return settle_gamma(choice, is_known)
 
     def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
         """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""

@@ -13,8 +13,9 @@ and one gamma for all of them; a combination whose folds cannot even with a gamm
 is not searched. Leaving out rows of the refitted machine is conditional on the set, which all rows have selected.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,15 @@ from substrate.least_squares.validation import CriterionSum
 from substrate.penalized.homotopy.selected_sets import SelectedSets
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_spectra
+from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 
-__all__ = ["CONDITIONAL", "Structure", "check_refit", "choose_structure", "selected_components"]
+__all__ = ["CONDITIONAL", "Structure", "check_refit", "choose_structure", "selected_components", "settle_gamma"]
 
 #: What a refit by leave-one-out rests on, for a certificate.
 CONDITIONAL = ("conditional on", "the selected inputs: each row took part in their selection before it was left out")
+
+#: Share of the path that may be undecided.
+_MOST_UNDECIDED = 0.1
 
 Components = tuple[int, ...]
 
@@ -45,21 +50,42 @@ class Structure:
     """What is chosen: rho, gamma of the refitted machine, its components, and the search of gamma.
 
     ``components`` is None where every fold had its own: those of the final machine are then selected at rho.
+    ``search_again`` searches a given range of gamma, with the same sets, ``others`` is the least bound of all other
+    sets, in the units of y squared, and ``undecided`` states how much of rho the bound does not cover.
     """
 
     rho: float
     gamma: float
     components: Components | None
     search: GammaSearch
+    search_again: Callable[[tuple[float, float]], GammaSearch]
+    others: float
+    undecided: Row
 
     def rows(self) -> tuple[Row, ...]:
-        """Return what is to expect beyond a default range of gamma."""
+        """Return what is to expect beyond a default range of gamma, and how much of rho is left open."""
         formula = "criterion - least one to expect beyond the gammas that were searched"
-        return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
+        return (*(replace(row, formula=formula) for row in self.search.rows()[1:]), self.undecided)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the range and the effort of the search of gamma."""
         return self.search.facts()
+
+    def shorten(self) -> "Structure | None":
+        """Return the best machine at gammas up to a tenth of this one; None where that costs more than a proof may.
+
+        For gammas at which double precision does not determine the machine (:mod:`substrate.search.range_end`).
+        """
+        low, top, best = self.search.gamma_range[0], 0.1 * self.gamma, self.search
+        if not low < top:
+            return None
+        shorter = self.search_again((low, top))
+        scale = (shorter.unit / best.unit) ** 2
+        if not is_affordable(shorter.values * scale, best.values, best.gap, best.floor, HIGHEST_PRICE):
+            return None
+        seen = best.values if best.beyond is None else np.minimum(best.beyond, best.values)
+        search = replace(shorter, ended=True, beyond=seen / scale)
+        return replace(self, gamma=float(search.gamma[0]), search=search)
 
 
 def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
@@ -114,7 +140,7 @@ class _SetJudge:
         weight = n if self.by_loo else np.count_nonzero(round_.Y_check) if self.pooled else round_.Y_check.shape[0]
         return tuple(replace(share, share=share.share * float(weight)) for share in shares)
 
-    def search(self, sets: Sequence[Components], numbers: Sequence[int], gammas: Any = None) -> GammaSearch:
+    def search(self, sets: Sequence[Components], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
         """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
         shares = [
             share
@@ -178,15 +204,24 @@ def choose_structure(
         wide = judge.search(of_cell[best], range(len(rounds)))
         least = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
         search = replace(search, beyond=np.minimum(search.values, least * (wide.unit / search.unit) ** 2))
-    lower = min(min(one.lower_bound for one in judged.values()), chosen.criterion)
+    of_decided = set(of_cell.values())
+    least_bound = min(judged[one].lower_bound for one in of_decided)
+    # a cell that may have a better set than any that is known to be selected is not covered by the bound
+    uncovered = ~sets.is_enumerated
+    for number in enumerated:
+        uncovered[number] |= min(judged[one].lower_bound for one in candidates[number]) < least_bound
+    lower = min(least_bound, chosen.criterion)
+    holes = sets.join(uncovered)
     structure = Structure(
         rho=sets.value_inside(best),
         gamma=chosen.gamma,
         components=of_cell[best][0] if len(rounds) == 1 else None,
-        search=replace(search, bounds=np.minimum(search.values, lower / search.unit**2)),
+        search=search,
+        search_again=partial(judge.search, of_cell[best], range(len(rounds))),
+        others=min((judged[one].lower_bound for one in of_decided - {of_cell[best]}), default=np.inf),
+        undecided=_undecided_row(holes, sets),
     )
     criteria = np.array([judged[of_cell[number]].criterion for number in decided])
-    holes = sets.holes()
     path = {
         "parameter": "rho",
         "values": sets.edges[decided],
@@ -212,6 +247,38 @@ def choose_structure(
         path=path,
         facts=tuple(_facts(model, sets, len(distinct), holes)),
         kept={"selection_path_": selection, "selection_kernel_": kernel, "gamma_": chosen.gamma},
+    )
+
+
+def _undecided_row(holes: tuple[tuple[float, float], ...], sets: SelectedSets) -> Row:
+    """Return the length of the intervals on which rounding hides the selected sets, beside that of the path."""
+    finite = sets.edges[np.isfinite(sets.edges)]
+    return Row(
+        name="rho undecided",
+        value=sum(min(stop, float(finite[-1])) - start for start, stop in holes),
+        scale=float(finite[-1]) or 1.0,
+        tolerance=_MOST_UNDECIDED,
+        formula="length of the intervals of rho where rounding hides what is selected",
+    )
+
+
+def settle_gamma(choice: Choice, is_known: Callable[[Structure], bool]) -> Choice:
+    """Return the choice at the largest gamma that determines the machine to its tolerance, where a proof is worth it.
+
+    ``is_known`` fits the machine and tells whether its answer is within the tolerance.
+    """
+    structure: Structure | None = choice.value
+    while structure is not None and not is_known(structure):
+        structure = structure.shorten()
+    if structure is None or structure is choice.value:
+        return choice
+    lower = min(float(structure.search.lower_bound[0]), structure.others)
+    return replace(
+        choice,
+        value=structure,
+        error=float(structure.search.criterion[0]),
+        lower_bound=lower if np.isfinite(choice.lower_bound) else choice.lower_bound,
+        kept={**choice.kept, "gamma_": structure.gamma},
     )
 
 

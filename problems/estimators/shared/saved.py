@@ -252,7 +252,10 @@ OUTSIDE: _Kinds = {
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
 NEWER = frozenset(
-    {"bounds", "calibration", "class_weight", "convex", "monotone", "refit", "sigma_range", "width_gap", "widths"}
+    (
+        *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
+        "widths",
+    )
 )
 
 
@@ -316,6 +319,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
+    "LSSVMRegressorCV": {"cv": either(word("loo", "gcv", "evidence", "noise"), _SPLITS)},
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},

@@ -106,13 +106,12 @@ class SelectedSets:
             return 2.0 * low if low > 0.0 else 1.0
         return 0.5 * (low + high)
 
-    def holes(self) -> tuple[tuple[float, float], ...]:
-        """Return the intervals on which the selected sets are not known."""
-        unknown = np.concatenate([[False], ~self.is_enumerated, [False]])
-        starts, stops = np.flatnonzero(unknown[1:] & ~unknown[:-1]), np.flatnonzero(unknown[:-1] & ~unknown[1:])
-        return tuple(
-            (float(self.edges[start]), float(self.edges[stop])) for start, stop in zip(starts, stops, strict=True)
-        )
+    def join(self, cells: Mask) -> tuple[tuple[float, float], ...]:
+        """Return the marked cells as intervals, neighbours joined."""
+        marked = np.concatenate([[False], cells, [False]])
+        starts, stops = np.flatnonzero(marked[1:] & ~marked[:-1]), np.flatnonzero(marked[:-1] & ~marked[1:])
+        pairs = zip(starts, stops, strict=True)
+        return tuple((float(self.edges[start]), float(self.edges[stop])) for start, stop in pairs)
 
 
 def select_along_path(folds: Sequence[VariationFold], relevance: float) -> SelectedSets:
