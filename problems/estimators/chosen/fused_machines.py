@@ -8,11 +8,12 @@ import numpy as np
 from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
-from problems.estimators.full.l1_fit import L1Model
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
@@ -36,7 +37,7 @@ class ZetaChoice:
     It comes before the task; :class:`FusedL1SubstrateRegressor` documents the parameters.
     """
 
-    _model_type: ClassVar[Any] = L1Model
+    _model_type: ClassVar[Any] = FusedL1Model
     _selector_type: ClassVar[Any] = OverZeta
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
@@ -51,6 +52,7 @@ class ZetaChoice:
     zeta_min: float | None = None
     ridge_range: Any = None
     max_evaluations: int = SOLVES
+    refit: Any = False
 
     fit = fit_fused
 
@@ -120,11 +122,21 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         there is no ridge.
     max_evaluations : int, default=2000
         Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+    refit : {False, True, "loo"}, default=False
+        Whether zeta is chosen by, and predictions are made by, the sparse LS-SVM whose basis is the support at zeta and
+        which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation
+        rows or folds with True, by leaving out each row of the refitted machine in turn with ``"loo"``, conditional on
+        the support that all rows have selected.
 
     Attributes
     ----------
     zeta_ : float
-        The zeta whose machine validates best.
+        The zeta whose machine validates best; with ``refit`` in the middle of those with the best support.
+    gamma_ : float
+        Gamma of the refitted machine (with ``refit`` only, as the next one).
+    selection_path_ : dict
+        The intervals of zeta, from ``start`` to ``stop``, with the rows that support there (``support``, with folds one
+        mask for each), and the ``criterion``, ``lower_bound`` and ``gamma`` of the machine refitted to them.
     ridge_ : float
         The ridge chosen with it (with ``ridge_range`` only).
     criterion_ : float
@@ -141,7 +153,7 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _typical = ({"cv": 3},)
+    _typical = ({"cv": 3}, {"refit": True})
     _title = "Fusion over zeta, regression"
 
 
@@ -231,7 +243,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations, refit
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
@@ -240,7 +252,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Attributes
     ----------
-    zeta_, ridge_, criterion_, criterion_lower_bound_, path_, proved_on_, n_support_
+    zeta_, gamma_, ridge_, criterion_, criterion_lower_bound_, path_, selection_path_, proved_on_, n_support_
         As for :class:`FusedL1SubstrateRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
@@ -250,7 +262,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
-    _plain_type = L1SubstrateClassifier
+    _plain_type, _refitted_type = L1SubstrateClassifier, SparseLSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"

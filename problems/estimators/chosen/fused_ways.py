@@ -13,11 +13,19 @@ from problems.estimators.chosen.followed_fit import best_answer
 from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
 from problems.estimators.chosen.structure_refit import (
+    ComponentJudge,
     Structure,
     check_refit,
     choose_structure,
     selected_components,
     settle_gamma,
+)
+from problems.estimators.chosen.support_refit import (
+    SUPPORTS,
+    SupportFit,
+    SupportJudge,
+    fit_on_support,
+    supports_of,
 )
 from problems.estimators.full.group_weights import GroupWeights, state_weights
 from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
@@ -34,8 +42,13 @@ from substrate.kernels import Kernel
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import ReadOff, read_off
-from substrate.penalized.homotopy.selected_sets import merge_sets, select_along_path
-from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
+from substrate.penalized.homotopy.selected_sets import (
+    SelectedSets,
+    merge_sets,
+    select_along_path,
+    supports_along_paths,
+)
+from substrate.penalized.homotopy.tracks import L1Fold, VariationFold, l1_path_of
 from substrate.penalized.l1.accuracy import SparseAnswer
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
@@ -95,6 +108,7 @@ class OverZeta(FusedSearch):
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.ridge_range is not None:
             checked_range(model.ridge_range, "ridge_range", positive=True)
+        check_refit(model, (("ridge_range", model.ridge_range),))
         super().check_rules()
 
     def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_Fold]:
@@ -120,6 +134,8 @@ class OverZeta(FusedSearch):
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose zeta, or zeta and the ridge, with one kernel."""
         model = self.estimator
+        if model.refit:
+            return self.choose_refitted(kernel, rounds)
         if model.ridge_range is not None:
             return self.choose_both(kernel, rounds)
         folds, machines, largest = self.paths(kernel, rounds, model.zeta_min)
@@ -175,9 +191,78 @@ class OverZeta(FusedSearch):
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
 
+    def supports(self, kernel: Kernel, X: Any, Y: Array) -> tuple[SelectedSets, list[str], bool]:
+        """Return the supports of all machines of a round, why their paths end, and whether some have holes."""
+        gram, paths = _gram(kernel, X), list[Path]()
+        for machine in each_machine(Y, self.estimator._labels):
+            center = np.clip(machine.y.mean(), machine.y.min(), machine.y.max())
+            K = np.array((gram if machine.whole else gram.restrict(machine.rows)).matrix)
+            paths.append(l1_path_of(K, machine.y - center, self.estimator.zeta_min))
+        return supports_along_paths(paths), [path.stop for path in paths], any(path.holes for path in paths)
+
+    def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
+        """Choose zeta by the machine that is refitted on its support, with one kernel."""
+        selected, stops, has_holes = list[SelectedSets](), list[str](), False
+        for round_ in rounds:
+            sets, more, holed = self.supports(kernel, round_.X, round_.Y)
+            selected.append(sets)
+            stops, has_holes = stops + more, has_holes or holed
+        judge = SupportJudge.of(self.estimator, kernel, rounds)
+        sets = merge_sets(selected)
+        choice = choose_structure(self.estimator, judge, sets, "; ".join(dict.fromkeys(stops)), has_holes)
+        return replace(choice, facts=(*choice.facts, SUPPORTS))
+
+    def fit_on_supports(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> list[SupportFit]:
+        """Return every machine of the final rows, refitted to its support."""
+        model, members = self.estimator, structure.members
+        if members is None:
+            sets = self.supports(kernel, X, Y)[0]
+            cell = int(np.clip(np.searchsorted(sets.edges, structure.value, side="right") - 1, 0, len(sets) - 1))
+            (members,) = next(sets.sets_of(cell))
+        machines = list(each_machine(Y, model._labels))
+        return [
+            fit_on_support(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
+            for machine, support in zip(machines, supports_of(machines, members), strict=True)
+        ]
+
+    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
+        """Return the choice at a gamma of the refitted machine that double precision determines."""
+        if not isinstance(choice.value, Structure):
+            return choice
+
+        def is_known(structure: Structure) -> bool:
+            rows = (row for fit in self.fit_on_supports(choice.kernel, X, Y, structure) for row in fit.rows)
+            return all(row.passes for row in rows if isinstance(row, Accuracy))
+
+        return settle_gamma(choice, is_known)
+
+    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
+        """Fit the sparse LS-SVM on the support, which counts all rows."""
+        machines, fits = list(each_machine(Y, self.estimator._labels)), self.fit_on_supports(kernel, X, Y, structure)
+        a = np.zeros(Y.shape)
+        for machine, fit in zip(machines, fits, strict=True):
+            a[machine.rows[fit.support], machine.column] = fit.coefficients
+        support = np.flatnonzero(a.any(axis=1))
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        refit = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {Y.shape[0]} rows")
+        return Final(
+            coefficients=a[support],
+            bias=np.array([fit.bias for fit in fits]),
+            rows=(*worst_rows([fit.rows for fit in fits]), *structure.rows_of_gamma()),
+            facts=(("kernel", repr(kernel)), refit, ("gamma", f"{structure.gamma:g}"), *facts, *structure.facts()),
+            kept={"n_support_": int(support.size), "zeta_": structure.value},
+            support=support,
+        )
+
+    def basis_of_refit(self) -> dict[str, Any]:
+        """Return the support vectors as a basis; of a fold, those rows that are in it."""
+        return {"basis": np.array(self.estimator.support_vectors_)}
+
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value."""
         model = self.estimator
+        if isinstance(value, Structure):
+            return self.fit_refitted(kernel, X, Y, value)
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
         gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
         machines, fits, how = (
@@ -310,7 +395,8 @@ class OverRho(FusedSearch):
             selected.append(select_along_path(folds, relevance))
             stops += [fold.path.stop for fold in folds]
             has_holes |= any(fold.path.holes for fold in folds)
-        return choose_structure(model, kernel, rounds, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+        judge = ComponentJudge.of(model, kernel, rounds)
+        return choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
 
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value, and the refitted ones on what they select."""
@@ -345,12 +431,12 @@ class OverRho(FusedSearch):
             return choice
         kernel: Any = choice.kernel
         chosen = np.zeros(len(kernel.components(X.shape[1])), dtype=bool)
-        if choice.value.components is None:
-            _, fits = self.fit_machines(kernel, X, Y, _above_zero(choice.value.rho, Y))
+        if choice.value.members is None:
+            _, fits = self.fit_machines(kernel, X, Y, _above_zero(choice.value.value, Y))
             t = np.array([fit.maximal_variation for fit in fits])
             chosen |= selected_components(t, float(self.estimator.relevance))
         else:
-            chosen[list(choice.value.components)] = True
+            chosen[list(choice.value.members)] = True
 
         def is_known(structure: Structure) -> bool:
             refitted = refit_components(self.estimator, X, Y, kernel, chosen, structure.gamma, ())
@@ -361,11 +447,11 @@ class OverRho(FusedSearch):
     def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
         """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""
         model = self.estimator
-        rho = _above_zero(structure.rho, Y)
+        rho = _above_zero(structure.value, Y)
         _, fits = self.fit_machines(kernel, X, Y, rho)
         t = np.array([fit.maximal_variation for fit in fits])
         marked = selected_components(t, float(model.relevance))
-        chosen = marked if structure.components is None else np.isin(np.arange(t.shape[1]), structure.components)
+        chosen = marked if structure.members is None else np.isin(np.arange(t.shape[1]), structure.members)
         rows = (*worst_rows([fit.rows for fit in fits]), chosen_row(marked != chosen))
         machine = refit_components(model, X, Y, kernel, chosen, structure.gamma, rows)  # type: ignore[arg-type]
         stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
@@ -373,6 +459,7 @@ class OverRho(FusedSearch):
             "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
             "rho_": rho,
             "component_support_": chosen,
+            "selection_kernel_": kernel,
         }
         return Final(
             coefficients=machine.support_values,

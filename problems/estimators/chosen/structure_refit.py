@@ -13,17 +13,18 @@ and one gamma for all of them; a combination whose folds cannot even with a gamm
 is not searched. Leaving out rows of the refitted machine is conditional on the set, which all rows have selected.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from problems.estimators.chosen.fused import Choice, FusionRound
 from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
 from substrate.arrays import Array
-from substrate.certificates import Row
+from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
@@ -34,42 +35,57 @@ from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_spectra
 from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 
-__all__ = ["CONDITIONAL", "Structure", "check_refit", "choose_structure", "selected_components", "settle_gamma"]
+__all__ = [
+    "CONDITIONAL",
+    "ComponentJudge",
+    "Members",
+    "SetJudge",
+    "Structure",
+    "check_refit",
+    "choose_structure",
+    "selected_components",
+    "settle_gamma",
+]
 
 #: What a refit by leave-one-out rests on, for a certificate.
-CONDITIONAL = ("conditional on", "the selected inputs: each row took part in their selection before it was left out")
+CONDITIONAL = ("conditional on", "what was selected: each row took part in the selection before it was left out")
 
 #: Share of the path that may be undecided.
 _MOST_UNDECIDED = 0.1
 
-Components = tuple[int, ...]
+Members = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What is chosen: rho, gamma of the refitted machine, its components, and the search of gamma.
+    """What is chosen: the weight, gamma of the refitted machine, what it is refitted to, and the search of gamma.
 
-    ``components`` is None where every fold had its own: those of the final machine are then selected at rho.
+    ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: those
+    of the final machine are then selected at the weight.
     ``search_again`` searches a given range of gamma, with the same sets, ``others`` is the least bound of all other
     sets, in the units of y squared, and ``undecided`` states how much of rho the bound does not cover.
     """
 
-    rho: float
+    value: float
     gamma: float
-    components: Components | None
+    members: Members | None
     search: GammaSearch
     search_again: Callable[[tuple[float, float]], GammaSearch]
     others: float
     undecided: Row
 
     def rows(self) -> tuple[Row, ...]:
-        """Return what is to expect beyond a default range of gamma, and how much of rho is left open."""
+        """Return what is to expect beyond a default range of gamma, and how much of the path is left open."""
+        return (*self.rows_of_gamma(), self.undecided)
+
+    def rows_of_gamma(self) -> tuple[Row, ...]:
+        """Return what is to expect beyond a default range of gamma."""
         formula = "criterion - least one to expect beyond the gammas that were searched"
-        return (*(replace(row, formula=formula) for row in self.search.rows()[1:]), self.undecided)
+        return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the range and the effort of the search of gamma."""
-        return self.search.facts()
+        return tuple(fact for fact in self.search.facts() if fact[0] != WIDER)  # there is no range to be given
 
     def shorten(self) -> "Structure | None":
         """Return the best machine at gammas up to a tenth of this one; None where that costs more than a proof may.
@@ -108,7 +124,7 @@ def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _SetJudge:
+class SetJudge:
     """The error of the refitted machine on given sets, one for each round, as a function of gamma."""
 
     kernel: Kernel
@@ -117,35 +133,38 @@ class _SetJudge:
     by_loo: bool
     gap: float
 
-    def shares(self, number: int, components: Components, gammas: Any = None) -> tuple[CriterionShare, ...]:
-        """Return the criterion of one round on the machine of some components, in its parts."""
-        round_ = self.rounds[number]
-        n = round_.X.shape[0]
-        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
-        if components:
-            gram = Gram.of(Componentwise(tuple(parts[place] for place in components)), round_.X)
-        else:
-            gram = Gram.of(_no_kernel(parts), round_.X)
-        task = Task(
-            X=round_.X,
-            Y=round_.Y,
+    @classmethod
+    def of(cls, model: Any, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Self:
+        """Return the judge of an estimator with one kernel."""
+        return cls(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
+
+    @abstractmethod
+    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
+        """Return the criterion of one round on the machine of some members, in parts that count by their rows."""
+
+    @abstractmethod
+    def every_member(self, number: int) -> Members:
+        """Return all that a round can select."""
+
+    def task(self, X: Any, Y: Array, check: tuple[Any, Array], gammas: Any) -> Task:
+        """Return rows and rules of one judgement."""
+        return Task(
+            X=X,
+            Y=Y,
             criterion="loo" if self.by_loo else "validation",
             splits=(),
             gammas=gammas,
             gap=self.gap,
             pooled=self.pooled,
-            check=None if self.by_loo else (round_.X_check, round_.Y_check),
+            check=None if self.by_loo else check,
         )
-        _, shares = criterion_of(gram, task)
-        weight = n if self.by_loo else np.count_nonzero(round_.Y_check) if self.pooled else round_.Y_check.shape[0]
-        return tuple(replace(share, share=share.share * float(weight)) for share in shares)
 
-    def search(self, sets: Sequence[Components], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
+    def search(self, sets: Sequence[Members], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
         """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
         shares = [
             share
-            for number, components in zip(numbers, sets, strict=True)
-            for share in self.shares(number, components, gammas)
+            for number, members in zip(numbers, sets, strict=True)
+            for share in self.shares(number, members, gammas)
         ]
         total = sum(share.share for share in shares)
         criterion = CriterionSum.of([share.criterion for share in shares], [share.share / total for share in shares])
@@ -153,9 +172,24 @@ class _SetJudge:
         return search_spectra(criterion, spectra, gammas, self.gap)
 
 
-def _no_kernel(parts: Sequence[Kernel]) -> Kernel:
-    """Return a kernel that is zero: its machine is the bias."""
-    return 0.0 * parts[0]
+class ComponentJudge(SetJudge):
+    """The componentwise LS-SVM on some components."""
+
+    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
+        """Return the criterion of one round on the machine of some components."""
+        round_ = self.rounds[number]
+        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        # a kernel of zeros leaves the bias
+        kernel = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
+        task = self.task(round_.X, round_.Y, (round_.X_check, round_.Y_check), gammas)
+        _, shares = criterion_of(Gram.of(kernel, round_.X), task)
+        judged = round_.Y if self.by_loo else round_.Y_check
+        weight = float(np.count_nonzero(judged) if self.pooled else judged.shape[0])
+        return tuple(replace(share, share=share.share * weight) for share in shares)
+
+    def every_member(self, number: int) -> Members:
+        """Return all components."""
+        return tuple(range(len(self.kernel.components(self.rounds[number].X.shape[1]))))  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +207,12 @@ class _JudgedSets:
         return cls(float(search.criterion[0]), float(search.lower_bound[0]), float(search.gamma[0]), search)
 
 
-def choose_structure(
-    model: Any, kernel: Kernel, rounds: tuple[FusionRound, ...], sets: SelectedSets, stop: str, has_holes: bool
-) -> Choice:
-    """Return the rho whose selected components are refitted best, and the bound over all rho.
+def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str, has_holes: bool) -> Choice:
+    """Return the weight whose selected set is refitted best, and the bound over all of them.
 
     :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
     """
-    judge = _SetJudge(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
+    kernel, rounds, name = judge.kernel, judge.rounds, str(model._chooses)
     enumerated = [int(number) for number in np.flatnonzero(sets.is_enumerated)]
     candidates = {number: list(sets.sets_of(number)) for number in enumerated}
     distinct = list(dict.fromkeys(one for group in candidates.values() for one in group))
@@ -188,7 +220,7 @@ def choose_structure(
     decided = [number for number in enumerated if sets.is_decided[number]]
     if not decided:
         raise DeclarationError(
-            "rounding hides which components are selected at every rho; take a larger relevance, or another kernel"
+            f"rounding hides what is selected at every {name}; take another relevance, or another kernel"
         )
     of_cell = {number: candidates[number][0] for number in decided}
     width = np.diff(sets.edges)
@@ -213,17 +245,17 @@ def choose_structure(
     lower = min(least_bound, chosen.criterion)
     holes = sets.join(uncovered)
     structure = Structure(
-        rho=sets.value_inside(best),
+        value=sets.value_inside(best),
         gamma=chosen.gamma,
-        components=of_cell[best][0] if len(rounds) == 1 else None,
+        members=of_cell[best][0] if len(rounds) == 1 else None,
         search=search,
         search_again=partial(judge.search, of_cell[best], range(len(rounds))),
         others=min((judged[one].lower_bound for one in of_decided - {of_cell[best]}), default=np.inf),
-        undecided=_undecided_row(holes, sets),
+        undecided=_undecided_row(name, holes, sets),
     )
     criteria = np.array([judged[of_cell[number]].criterion for number in decided])
     path = {
-        "parameter": "rho",
+        "parameter": name,
         "values": sets.edges[decided],
         "criterion": criteria,
         "coverage": (float(sets.edges[0]), float(sets.edges[-1])),
@@ -246,19 +278,19 @@ def choose_structure(
         lower_bound=-np.inf if has_holes else lower,
         path=path,
         facts=tuple(_facts(model, sets, len(distinct), holes)),
-        kept={"selection_path_": selection, "selection_kernel_": kernel, "gamma_": chosen.gamma},
+        kept={"selection_path_": selection, "gamma_": chosen.gamma},
     )
 
 
-def _undecided_row(holes: tuple[tuple[float, float], ...], sets: SelectedSets) -> Row:
+def _undecided_row(name: str, holes: tuple[tuple[float, float], ...], sets: SelectedSets) -> Row:
     """Return the length of the intervals on which rounding hides the selected sets, beside that of the path."""
     finite = sets.edges[np.isfinite(sets.edges)]
     return Row(
-        name="rho undecided",
+        name=f"{name} undecided",
         value=sum(min(stop, float(finite[-1])) - start for start, stop in holes),
         scale=float(finite[-1]) or 1.0,
         tolerance=_MOST_UNDECIDED,
-        formula="length of the intervals of rho where rounding hides what is selected",
+        formula=f"length of the intervals of {name} where rounding hides what is selected",
     )
 
 
@@ -286,15 +318,16 @@ def _facts(
     model: Any, sets: SelectedSets, count: int, holes: tuple[tuple[float, float], ...]
 ) -> Iterator[tuple[str, str]]:
     low, high = float(sets.edges[0]), float(sets.edges[-1])
-    covered = f"rho from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    name = str(model._chooses)
+    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
     covered += "".join(f", not {start:.6g} to {stop:.6g}" for start, stop in holes)
     yield "fused over", covered + (", where rounding hides what is selected" if holes else "")
-    yield "selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of rho"
+    yield "selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}"
     if model.refit == "loo":
         yield CONDITIONAL
 
 
-def _judge_alone(judge: _SetJudge, distinct: list[tuple[Components, ...]]) -> dict[tuple[Components, ...], _JudgedSets]:
+def _judge_alone(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dict[tuple[Members, ...], _JudgedSets]:
     """Judge every set of one round at its own best gamma."""
     judged = {}
     for sets in distinct:
@@ -302,27 +335,24 @@ def _judge_alone(judge: _SetJudge, distinct: list[tuple[Components, ...]]) -> di
     return judged
 
 
-def _judge_together(
-    judge: _SetJudge, distinct: list[tuple[Components, ...]]
-) -> dict[tuple[Components, ...], _JudgedSets]:
+def _judge_together(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dict[tuple[Members, ...], _JudgedSets]:
     """Judge combinations of one set for each round, at one gamma for all; those that cannot be best by their bound."""
-    parts = judge.kernel.components(judge.rounds[0].X.shape[1])  # type: ignore[attr-defined]
     numbers = range(len(judge.rounds))
-    whole = judge.search([tuple(range(len(parts)))] * len(judge.rounds), numbers)
+    whole = judge.search([judge.every_member(number) for number in numbers], numbers)
     gammas = whole.gamma_range
     weights = np.array([sum(share.share for share in judge.shares(number, ())) for number in numbers])
     weights = weights / weights.sum()
-    alone: dict[tuple[int, Components], float] = {}
+    alone: dict[tuple[int, Members], float] = {}
     for sets in distinct:
-        for number, components in enumerate(sets):
-            if (number, components) not in alone:
-                search = judge.search((components,), (number,), gammas)
-                alone[number, components] = float(search.lower_bound[0])
+        for number, members in enumerate(sets):
+            if (number, members) not in alone:
+                search = judge.search((members,), (number,), gammas)
+                alone[number, members] = float(search.lower_bound[0])
 
-    def least(sets: tuple[Components, ...]) -> float:
+    def least(sets: tuple[Members, ...]) -> float:
         return float(sum(weight * alone[place] for weight, place in zip(weights, enumerate(sets), strict=True)))
 
-    judged, best = dict[tuple[Components, ...], _JudgedSets](), np.inf
+    judged, best = dict[tuple[Members, ...], _JudgedSets](), np.inf
     for sets in sorted(distinct, key=least):
         bound = least(sets)
         if bound >= best:

@@ -24,7 +24,15 @@ from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.proof import Proof, proof_of_outputs
 
-__all__ = ["RefittedMachine", "chosen_row", "of_selection", "recall_refit", "refit_components"]
+__all__ = [
+    "RefittedMachine",
+    "chosen_row",
+    "mean_accuracy",
+    "mean_proof",
+    "of_selection",
+    "recall_refit",
+    "refit_components",
+]
 
 
 class RefittedMachine(NamedTuple):
@@ -89,17 +97,30 @@ def of_selection(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     return tuple(row.plain(f"selection: {row.name}") if isinstance(row, Accuracy) else row for row in rows)
 
 
+def mean_accuracy(y: Array, fitted: Any, tolerance: float) -> Accuracy:
+    """Return the answer of one machine where only the bias is left: ``fitted`` compared with the mean."""
+    unit = power_of_two(float(np.abs(y).max()))
+    mean = unit * (math.fsum(y / unit) / y.size)  # rounded twice
+    bound = at_most(float(np.abs(fitted - mean).max())) + sum_rounding(2) * abs(mean)
+    return Tolerance.of(y, np.ones_like(y), tolerance).row(bound, "|b - mean of y|")
+
+
 def _mean_row(Y: Array, fitted: Array, labels: bool, tolerance: float) -> Accuracy:
-    """Return the answer where only the bias is left: ``fitted`` compared with the means of the columns."""
-    rows = []
-    for machine in each_machine(Y, labels):
-        y = machine.y
-        unit = power_of_two(float(np.abs(y).max()))
-        mean = unit * (math.fsum(y / unit) / y.size)  # rounded twice
-        bound = at_most(float(np.abs(np.broadcast_to(fitted, Y.shape)[machine.rows, machine.column] - mean).max()))
-        bound += sum_rounding(2) * abs(mean)
-        rows.append(Tolerance.of(y, np.ones_like(y), tolerance).row(bound, "|b - mean of y|"))
-    return accuracy_of_outputs(rows)
+    """Return the answer where only the biases are left, one for each column."""
+    every = np.broadcast_to(fitted, Y.shape)
+    machines = each_machine(Y, labels)
+    return accuracy_of_outputs([mean_accuracy(m.y, every[m.rows, m.column], tolerance) for m in machines])
+
+
+def mean_proof(accuracy: Accuracy, y: Array) -> Proof:
+    """Return the same as a proof: a mean in double precision needs no balls."""
+    return Proof(
+        accuracy=accuracy.value,
+        spread=accuracy.spread,
+        tolerance=accuracy.tolerance,
+        rounding=spread_of(y, np.ones(y.size))[1],
+        bits=53,
+    )
 
 
 def recall_refit(model: Any, X: Any, Y: Array) -> AbstractContextManager[StoredFit]:
@@ -123,18 +144,8 @@ class StoredMean:
 
     def prove(self) -> Proof:
         """Return the same: a mean in double precision needs no balls."""
-        return proof_of_outputs(
-            [
-                Proof(
-                    accuracy=accuracy.value,
-                    spread=accuracy.spread,
-                    tolerance=accuracy.tolerance,
-                    rounding=spread_of(y, np.ones(y.size))[1],
-                    bits=53,
-                )
-                for accuracy, y in zip(self._row().each, self.Y.T, strict=True)
-            ]
-        )
+        pairs = zip(self._row().each, self.Y.T, strict=True)
+        return proof_of_outputs([mean_proof(accuracy, y) for accuracy, y in pairs])
 
     def _row(self) -> Accuracy:
         fitted = np.reshape(self.model._evaluate(self.X), self.Y.shape)

@@ -181,6 +181,8 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
     "OverZeta": {  # rows that train, where the support does not tell
+        "gamma_": _NUMBER,
+        "selection_path_": _SELECTION,
         "proved_on_": _BOX,
         "ridge_": _NUMBER,
         "training_rows_": array("iu"),
@@ -324,7 +326,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
     "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
-    "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
+    "OverZeta": _REFIT | {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
     "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS},

@@ -30,7 +30,7 @@ component whose level is within rounding of zero at both ends of a segment count
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 
 import numpy as np
@@ -38,9 +38,10 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
+from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.tracks import VariationFold, VariationKnots
 
-__all__ = ["SelectedSets", "merge_sets", "select_along_path"]
+__all__ = ["SelectedSets", "merge_sets", "select_along_path", "supports_along_paths"]
 
 Mask = NDArray[np.bool_]
 
@@ -145,11 +146,35 @@ def select_along_path(folds: Sequence[VariationFold], relevance: float) -> Selec
     return _compress(SelectedSets(edges, certain[:, None], possible[:, None], is_covered))
 
 
+def supports_along_paths(paths: Sequence[Path]) -> SelectedSets:
+    """Return the support of the machines of one round, one after the other, for every zeta that all paths cover.
+
+    An atom is in the support on a segment where its coefficient is not zero at both ends; the supports are those of the
+    paths as double precision follows them, each taken for certain.
+    """
+    low = max(float(path.values[0]) for path in paths)
+    ends = [float(path.values[-1]) for path in paths if not path.constant_above]
+    high = min([np.inf, *ends])
+    values = np.unique(np.concatenate([[low], *(path.values for path in paths)]))
+    starts = values[(values >= low) & (values < high)]
+    masks = []
+    for path in paths:
+        used = np.array([path.primal[number] != 0.0 for number in range(len(path))])
+        on_segments = np.vstack([used[:-1] | used[1:], np.zeros((1, used.shape[1]), dtype=bool)])
+        masks.append(on_segments[np.searchsorted(path.values, starts, side="right") - 1])
+    mask = np.concatenate(masks, axis=1)[:, None]
+    middles = 0.5 * (starts + np.append(starts[1:], starts[-1]))
+    is_covered = np.array([all(path.covers(float(at)) for path in paths) for at in middles], dtype=bool)
+    return _compress(SelectedSets(np.append(starts, high), mask, mask, is_covered))
+
+
 def merge_sets(rounds: Sequence[SelectedSets]) -> SelectedSets:
     """Return the cells of several rounds together: on each, the sets of every round are constant."""
-    high = min(float(sets.edges[-1]) for sets in rounds)
+    width = max(sets.certain.shape[2] for sets in rounds)
+    rounds = [_pad(sets, width) for sets in rounds]
+    low, high = max(float(sets.edges[0]) for sets in rounds), min(float(sets.edges[-1]) for sets in rounds)
     inner = np.unique(np.concatenate([sets.edges[:-1] for sets in rounds]))
-    starts = inner[inner < high]
+    starts = inner[(inner >= low) & (inner < high)]
     places = [np.searchsorted(sets.edges, starts, side="right") - 1 for sets in rounds]
     pairs = list(zip(rounds, places, strict=True))
     merged = SelectedSets(
@@ -159,6 +184,12 @@ def merge_sets(rounds: Sequence[SelectedSets]) -> SelectedSets:
         is_covered=np.all([sets.is_covered[place] for sets, place in pairs], axis=0),
     )
     return _compress(merged)
+
+
+def _pad(sets: SelectedSets, width: int) -> SelectedSets:
+    """Return the same sets with more members, none of which is selected."""
+    none = ((0, 0), (0, 0), (0, width - sets.certain.shape[2]))
+    return replace(sets, certain=np.pad(sets.certain, none), possible=np.pad(sets.possible, none))
 
 
 def _levels_on(fold: VariationFold, values: Array, relevance: float) -> tuple[Array, Array, Mask]:

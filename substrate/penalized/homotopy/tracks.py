@@ -32,7 +32,7 @@ from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
-__all__ = ["L1Fold", "VariationFold", "VariationKnots"]
+__all__ = ["L1Fold", "VariationFold", "VariationKnots", "l1_path_of"]
 
 #: Columns whose entries differ by less than this share of the largest are constant.
 _CONSTANT = 1e-9
@@ -135,12 +135,16 @@ class L1Fold:
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
         """Build the fold; ``below`` are the kernel rows of the validation points."""
-        centre = Phi - Phi.mean(axis=0)
-        if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
-            # a kernel that is constant but for rounding: nothing but the bias
-            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
-        path = l1_path(Phi, y, zeta_min)
+        path = l1_path_of(Phi, y, zeta_min)
         return cls(path, _l1_track(Phi, y, path, below, y_val))
+
+
+def l1_path_of(Phi: Array, y: Array, zeta_min: float | None = None) -> Path:
+    """Return the path in zeta; of a kernel that is constant but for rounding, nothing but the bias."""
+    centre = Phi - Phi.mean(axis=0)
+    if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
+        zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
+    return l1_path(Phi, y, zeta_min)
 
 
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:
