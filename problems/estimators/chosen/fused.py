@@ -229,7 +229,7 @@ class FusedCalibration(Calibration):
         return made.set_params(**shared | chosen)
 
     def refitted_machine(self, X: Any) -> Any:
-        """Return the machine on what was selected, which is not selected again; where nothing was, or of a matrix, it is."""
+        """Return the machine on what was selected; it is selected again where nothing was, or where X is a matrix."""
         model = self.estimator
         if not model.support_.size or model.kernel_.pairwise:
             return super().fold_machine(X).set_params(cv=None)

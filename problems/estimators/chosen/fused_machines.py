@@ -8,6 +8,7 @@ import numpy as np
 from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.stability import stability_selection
 from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
@@ -86,6 +87,7 @@ class RhoChoice:
     refit: Any = False
 
     fit = fit_fused
+    stability_selection = stability_selection
 
 
 @dataclass(eq=False, repr=False)

@@ -352,15 +352,20 @@ class OverRho(FusedSearch):
         ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
         return tuple(ranges.get(name, _EVERY) for name in names)
 
-    def machines(self, kernel: Kernel, round_: FusionRound) -> Iterator[tuple[Any, Array, Array, Array]]:
-        """Yield every machine of a round: its coordinates, targets, and rows and targets that validate."""
-        model, whole, judged_alone = self.estimator, self.at(1.0), self.estimator.refit == "loo"
+    def machines(
+        self, kernel: Kernel, round_: FusionRound, unjudged: bool = False
+    ) -> Iterator[tuple[Any, Array, Array, Array]]:
+        """Yield every machine of a round: its coordinates, targets, and rows and targets that validate.
+
+        Machines that validate no rows are left out, unless ``unjudged``.
+        """
+        model, whole = self.estimator, self.at(1.0)
         Gram.of(kernel, round_.X)  # refuses what does not fit memory, warns of a degenerate kernel
         matrices = kernel_matrices(kernel, round_.X)  # type: ignore[arg-type]
         parts = kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
         below = [part(round_.X_check, round_.X) for part in parts] if round_.X_check.shape[0] else []
         for train, check in round_.machines(model._labels):
-            if not (check.rows.size or judged_alone):
+            if not (check.rows.size or unjudged):
                 continue
             coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
             rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
@@ -391,7 +396,7 @@ class OverRho(FusedSearch):
         model, selected, stops, has_holes = self.estimator, [], list[str](), False
         relevance = non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
         for round_ in rounds:
-            folds = [VariationFold.of(*machine) for machine in self.machines(kernel, round_)]
+            folds = [VariationFold.of(*machine) for machine in self.machines(kernel, round_, model.refit == "loo")]
             selected.append(select_along_path(folds, relevance))
             stops += [fold.path.stop for fold in folds]
             has_holes |= any(fold.path.holes for fold in folds)

@@ -198,6 +198,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "training_rows_": array("iu"),
     },
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
+    "ConfinedFusionRegressor": {"columns_": _MATRIX, "constants_": _VECTOR, "levels_": _VECTOR},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "RobustLSSVMRegressor": _PRIMAL
     | {
