@@ -44,16 +44,14 @@ CUTOFF = 1e-10
 
 
 def checked_columns(Z: object, n: int) -> Array:
-    """Return the columns that c is confined to, refused where they do not fit n rows or are more than there are."""
+    """Return the columns that c is confined to, refused where they do not fit n rows.
+
+    Columns that depend on each other confine c no less; as many independent ones as rows do not confine it.
+    """
     columns = real_array(Z, "Z", ndim=(1, 2))
     columns = columns[:, None] if columns.ndim == 1 else columns
     if columns.shape[0] != n:
         raise DataError(f"Z must have one row per training row: expected {n}, received {columns.shape[0]}")
-    if not 0 < columns.shape[1] < n:
-        raise DataError(
-            f"c is confined by fewer columns than rows, received {columns.shape[1]} columns for {n} rows; give Z "
-            "fewer columns, or use fused_least_squares, where c is free"
-        )
     return np.asarray(columns)
 
 

@@ -229,9 +229,13 @@ class FusedCalibration(Calibration):
         return made.set_params(**shared | chosen)
 
     def refitted_machine(self, X: Any) -> Any:
-        """Return the machine on what was selected; it is selected again where nothing was, or where X is a matrix."""
+        """Return the machine on what was selected; it is selected again where that has no machine of its own.
+
+        That is where nothing was selected, where X is a matrix, and where machines on a basis have rows of their own.
+        """
         model = self.estimator
-        if not model.support_.size or model.kernel_.pairwise:
+        apart = model._refitted_type._regressed and model.coding == "one_vs_one"
+        if not model.support_.size or model.kernel_.pairwise or apart:
             return super().fold_machine(X).set_params(cv=None)
         made: Any = model._refitted_type()
         own = model.get_params(deep=False)

@@ -68,7 +68,7 @@ def stability_selection(
     y: Any,
     *,
     n_subsamples: int = 50,
-    threshold: float = 0.75,
+    threshold: float = 0.9,
     false_inputs: float = 1.0,
     random_state: Any = None,
 ) -> StabilitySelection:
@@ -80,7 +80,7 @@ def stability_selection(
         As for :meth:`fit`.
     n_subsamples : int, default=50
         Number of subsamples.
-    threshold : float, default=0.75
+    threshold : float, default=0.9
         Selection frequency from which on a component is stable, above one half and at most one.
     false_inputs : float, default=1.0
         Largest expected number of irrelevant components among the stable ones, by which the smallest rho is chosen.
@@ -99,7 +99,7 @@ def stability_selection(
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(100, 6, random_state=0)
     >>> model = FusedMaximalVariationRegressor(RBF(1.0), expansion="decoupled", ridge=0.1)
-    >>> model.stability_selection(X, y, n_subsamples=6, random_state=0).support.astype(int)
+    >>> model.stability_selection(X, y, n_subsamples=6, false_inputs=4.0, random_state=0).support.astype(int)
     array([1, 1, 1, 1, 0, 0])
     """
     count = whole_number(n_subsamples, "n_subsamples", 2)

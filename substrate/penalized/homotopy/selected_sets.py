@@ -122,6 +122,9 @@ def select_along_path(folds: Sequence[VariationFold], relevance: float) -> Selec
 
     :place [Pelckmans2005]_ end of section 3.1: structure is detected, then a classical model predicts
     """
+    if relevance >= 1.0:  # nothing varies by more than the largest
+        none = np.zeros((1, 1, folds[0].knots.B.shape[0]), dtype=bool)
+        return SelectedSets(np.array([0.0, np.inf]), none, none, np.ones(1, dtype=bool))
     tops = [float(fold.path.values[-1]) for fold in folds]
     begins = [_BEGIN * fold.path.values[1] for fold in folds if len(fold.path) > 1]
     values = np.unique(np.concatenate([[0.0], begins, *(fold.path.values for fold in folds)]))
@@ -258,8 +261,8 @@ class _LevelBounds:
     def margins_from(self, segments: NDArray[np.int64], rho: Array) -> Array:
         """Return how far the exact levels may be off, on segments from the given rho on, one column per component."""
         gaps, low = self.gaps[segments, None], np.maximum(rho, _TINY)[:, None]
-        pulled = np.maximum(self.pulls[segments], self.pulls[segments + 1]) / low
         with np.errstate(over="ignore"):
+            pulled = np.maximum(self.pulls[segments], self.pulls[segments + 1]) / low
             far = np.minimum(at_most(1.0) * pulled, self.longest) * np.sqrt(gaps)
             return np.asarray(far + gaps / low + self.longest * self.rounding)
 
