@@ -401,7 +401,15 @@ class OverRho(FusedSearch):
             stops += [fold.path.stop for fold in folds]
             has_holes |= any(fold.path.holes for fold in folds)
         judge = ComponentJudge.of(model, kernel, rounds)
-        return choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+        choice = choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+        if len(rounds) == len(folds) == 1:  # one path: its knots, with the steps of the criterion between them
+            own, starts = folds[0].path.values, choice.path["values"]
+            values = np.unique(np.concatenate([own, starts]))
+            steps = choice.path["criterion"][np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)]
+            levels = [np.interp(values, own, column) for column in folds[0].knots.variations().T]
+            more = {"values": values, "criterion": steps, "maximal_variation": np.column_stack(levels)}
+            choice = replace(choice, path=choice.path | more)
+        return choice
 
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value, and the refitted ones on what they select."""
