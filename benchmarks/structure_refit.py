@@ -65,8 +65,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Structure, then a classical model",
         f"`FusedMaximalVariationRegressor(RBF(1.0), refit=True)` on the additive function (31) of Pelckmans2005: "
-        f"{ROWS} training and {ROWS} validation rows, {INPUTS} inputs of which {MATTER} matter, noise of deviation one. "
-        "Found: "
+        f"{ROWS} training and {ROWS} validation rows, {INPUTS} inputs of which {MATTER} matter, noise of deviation "
+        "one. Found: "
         "exactly those inputs are selected. Errors are mean squares on the validation rows, with and without refit; "
         "CPU seconds of a fit with refit, and over those without.",
         (

@@ -31,7 +31,7 @@ component whose level is within rounding of zero at both ends of a segment count
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ _ROUNDED_ZERO = 1e-9
 _BEGIN = 1e-6
 _TINY = float(np.finfo(np.float64).tiny)
 #: Numbers compared at a time.
-_AT_ONCE = 4_000_000
+_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,19 +288,30 @@ def _select(
     step = max(1, _AT_ONCE // max(rows * rows, 1))
     for begin in range(0, segments, step):
         block = slice(begin, min(begin + step, segments))
-        intervals = _intervals(ends[0][block], ends[1][block], margins[block], zeros[block], relevance)
-        for number, segment in enumerate(range(block.start, block.stop)):
-            of_segment = [interval[number] for interval in intervals]
-            cuts = np.unique(np.concatenate([[0.0], *of_segment]))
-            cuts = cuts[(cuts >= 0.0) & (cuts < 1.0)]
-            middles = 0.5 * (cuts + np.append(cuts[1:], 1.0))[:, None]
-            low, high, low_perhaps, high_perhaps = of_segment
+        intervals = np.stack(_intervals(ends[0][block], ends[1][block], margins[block], zeros[block], relevance))
+        cut = np.asarray(((intervals > 0.0) & (intervals < 1.0)).any(axis=(0, 2)))
+        for first, last in pairwise([0, *(np.flatnonzero(np.diff(cut)) + 1), cut.size]):
+            if not cut[first]:  # a run of segments without a crossing: one piece each
+                pieces, at = np.arange(first, last), np.zeros(last - first)
+                middles = np.full((last - first, 1), 0.5)
+            else:
+                cuts = [_pieces(intervals[:, number]) for number in range(first, last)]
+                pieces, at = np.repeat(np.arange(first, last), [len(each) for each in cuts]), np.concatenate(cuts)
+                middles = np.concatenate([0.5 * (each + np.append(each[1:], 1.0)) for each in cuts])[:, None]
+            low, high, low_perhaps, high_perhaps = intervals[:, pieces]
             inside = (middles > low) & (middles < high)
             perhaps = (middles > low_perhaps) & (middles < high_perhaps)
-            certain.append(inside.reshape(cuts.size, -1, count).any(axis=1))
-            possible.append(perhaps.reshape(cuts.size, -1, count).any(axis=1))
-            starts.append(values[segment] + cuts * (values[segment + 1] - values[segment]))
+            certain.append(inside.reshape(pieces.size, -1, count).any(axis=1))
+            possible.append(perhaps.reshape(pieces.size, -1, count).any(axis=1))
+            segment = begin + pieces
+            starts.append(values[segment] + at * (values[segment + 1] - values[segment]))
     return np.concatenate(certain), np.concatenate(possible), np.concatenate(starts)
+
+
+def _pieces(intervals: Array) -> Array:
+    """Return where the pieces of one segment begin: at its start, and at every end of an interval inside."""
+    cuts = np.unique(np.append(0.0, intervals))
+    return cuts[(cuts >= 0.0) & (cuts < 1.0)]
 
 
 def _intervals(
