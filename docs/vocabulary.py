@@ -102,13 +102,22 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "leave_one_out",
+        ("ConfinedFusionRegressor",),
+        "Every row has a part in the constants of its group, and these in all errors: without it other constants are "
+        "best. `SubstrateRegressor` has the closed form for constants that are held.",
+    ),
+    (
+        "leave_one_out",
         ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
     ),
     (
         "left_out_importance",
-        (*_COLUMNS[1:], *_L1, *_VARIATION, "FusedLeastSquaresRegressor", "RobustSparseLSSVMRegressor"),
+        (
+            *(*_COLUMNS[1:], *_L1, *_VARIATION, "ConfinedFusionRegressor", "FusedLeastSquaresRegressor"),
+            "RobustSparseLSSVMRegressor",
+        ),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
         "does so with rows that were not fitted.",
     ),
@@ -167,6 +176,12 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("FusedLeastSquaresRegressor",),
         "Nothing but the relative cut-off of singular values regularises, and weights change the singular values: they "
         "would choose other directions rather than weigh errors.",
+    ),
+    (
+        "sample_weight in fit",
+        ("ConfinedFusionRegressor",),
+        "The substrate ties each multiplier to its error with factor one, $e = \\alpha + Z u$; columns of `profiles` "
+        "that follow the noise are its way to treat rows differently.",
     ),
 )
 

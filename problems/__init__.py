@@ -23,6 +23,7 @@ ESTIMATORS = {
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
     "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
     "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
+    "ConfinedFusionRegressor": "problems.estimators.chosen.confined_fusion",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
     "FusedLeastSquaresRegressor": "problems.estimators.chosen.fused_least_squares",

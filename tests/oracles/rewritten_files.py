@@ -60,6 +60,11 @@ UNKNOWN_THEN = (
 )
 #: Those that machines on a basis, and those that choose, did not have then.
 OF_OTHERS = {
+    "FusedL1SubstrateClassifier": ("refit",),
+    "FusedL1SubstrateRegressor": ("refit",),
+    "FusedMaximalVariationClassifier": ("refit",),
+    "FusedMaximalVariationRegressor": ("refit",),
+    "LSSVMRegressorCV": ("noise",),
     "LSSVMClassifierCV": ("class_weight",),
     "SparseLSSVMClassifier": ("class_weight",),
     "SparseLSSVMClassifierCV": ("class_weight", "search", "max_evaluations"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from problems import LSSVMRegressor, PartiallyLinearLSSVMRegressor, constrained_ls_svm
+from problems import LSSVMRegressor, LSSVMRegressorCV, PartiallyLinearLSSVMRegressor, constrained_ls_svm, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.search.secular_equation import bracket_root, enclose_noise, enclose_norm
@@ -133,3 +133,46 @@ def test_the_declared_problem_agrees_with_the_estimator(given):
     changed = next(iter(given))
     declared.parameters[changed].value = 0.9 * given[changed]  # solved again at another value of the parameter
     assert declared.solve("CLARABEL").certificate().holds
+
+
+@pytest.mark.parametrize(("offset", "unit"), [(0.0, 1.0), (1e6, 1.0), (0.0, 1e-8)])
+def test_a_search_by_noise_is_the_gamma_of_that_noise(offset, unit, tmp_path):
+    X, y, v = data(offset=offset, unit=unit)
+    model = LSSVMRegressorCV(RBF(1.5), cv="noise", noise=0.4 * unit).fit(X, y, sample_weight=v)
+    found = LSSVMRegressor(RBF(1.5)).gamma_for(X, y, v, noise=0.4 * unit)
+    assert_allclose(model.gamma_, found.gamma, rtol=1e-9)
+    assert model.gamma_range_[0] < model.gamma_ < model.gamma_range_[1]
+    assert model.certificate_.holds
+    assert model.certify(X, y, v).holds
+    errors = y - model.predict(X)
+    assert_allclose(np.sqrt(np.sum(v * errors**2) / v.sum()), 0.4 * unit, rtol=1e-6)
+    assert_allclose(model.criterion_, (0.4 * unit) ** 2)
+    model.save(tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz").gamma_ == model.gamma_
+
+
+def test_a_search_by_noise_of_several_outputs_and_of_a_matrix():
+    X, y, _ = data()
+    several = LSSVMRegressorCV(RBF(1.5), cv="noise", noise=0.35).fit(X, np.column_stack([y, 1.5 * y]))
+    assert_allclose(np.sqrt(np.mean((np.column_stack([y, 1.5 * y]) - several.predict(X)) ** 2, axis=0)), 0.35)
+    plain = LSSVMRegressorCV(RBF(1.5), cv="noise", noise=0.35).fit(X, y)
+    matrix = LSSVMRegressorCV("precomputed", cv="noise", noise=0.35).fit(RBF(1.5)(X), y)
+    assert_allclose([matrix.gamma_, several.gamma_[0]], plain.gamma_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "match"),
+    [
+        ({"cv": "noise"}, DeclarationError, "needs noise"),
+        ({"noise": 0.3}, DeclarationError, "noise is for cv='noise'"),
+        ({"cv": "noise", "noise": -1.0}, DeclarationError, "noise"),
+        ({"cv": "noise", "noise": 1e3}, DataError, "lies between"),
+        ({"cv": "noise", "noise": 0.3, "kernels": [RBF(1.0)]}, DeclarationError, "set kernels=None"),
+        ({"cv": "noise", "noise": 0.3, "gamma_range": (1.0, 2.0)}, DeclarationError, "set gamma_range=None"),
+        ({"cv": "noise", "noise": 0.3, "search": "nelder-mead"}, DeclarationError, "set search=None"),
+    ],
+)
+def test_a_search_by_noise_compares_nothing(choice, error, match):
+    X, y, _ = data()
+    with pytest.raises(error, match=match):
+        LSSVMRegressorCV(RBF(1.5), **choice).fit(X, y)

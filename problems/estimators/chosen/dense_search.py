@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
+from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate, judged_by
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
+from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.tasks import Task, centred_points
@@ -40,6 +41,18 @@ __all__ = ["DenseSearch"]
 
 class DenseSearch(OverGamma):
     """A search on all rows in memory: one decomposition for every kernel, and the machine of the best one."""
+
+    @property
+    def criterion(self) -> str:
+        """The criterion, as for every search of gamma; or "noise", by which gamma is the root of an equation."""
+        model = self.estimator
+        words = (*self.words, "noise") if hasattr(model, "noise") else self.words
+        return judged_by(model.cv, model.loss, self.losses, words)
+
+    def check_rules(self) -> None:
+        """Refuse parameters before any work."""
+        super().check_rules()
+        check_noise(self.estimator)
 
     def training_weights(self, weights: Array) -> Array:
         """Return weights that are zero for the rows that a fitted model held out."""
@@ -96,6 +109,8 @@ class DenseSearch(OverGamma):
     def search(self, kernels: list[Kernel], task: Task) -> list[EvaluatedKernel]:
         """Judge the candidates, and go on from the best of them as ``search`` says."""
         model = self.estimator
+        if task.criterion == "noise":
+            return [judge_by_noise(model, kernels[0], task)]
         by_slopes = model.search == "gradient"
         factors = by_slopes and any(JointCriterion.fits(kernel, task) for kernel in kernels)
         most = most_evaluations(model.search, model.max_evaluations, factors)
@@ -141,7 +156,8 @@ class DenseSearch(OverGamma):
         judged = [best if candidate is top else candidate for candidate in judged]
         fit = self.fit_final(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
-        while self.estimator.gamma_range is None and not _is_known(found[2]):
+        ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
+        while ends_by_rule and not _is_known(found[2]):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
             if not low < top:
                 break

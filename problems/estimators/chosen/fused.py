@@ -15,7 +15,7 @@ from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array
 from substrate.certificates import WIDER, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import target_rounding
-from substrate.errors import IndefiniteKernelWarning
+from substrate.errors import DataError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
@@ -68,13 +68,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The machines at the chosen value: coefficients (a column per machine), biases, rows, facts, attributes."""
+    """The machines at the chosen value: coefficients (a column per machine), biases, rows, facts, attributes.
+
+    ``kernel`` and ``support`` are of a refitted machine: its kernel, and the rows of its expansion among those fitted.
+    """
 
     coefficients: Array
     bias: Array
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
     kept: dict[str, Any]
+    kernel: Kernel | None = None
+    support: Any = None
 
 
 class FusedSearch(Search):
@@ -93,8 +98,24 @@ class FusedSearch(Search):
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at that value."""
 
+    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
+        """Return the choice, or one near it that double precision determines on the rows of the final machine."""
+        return choice
+
+    def basis_of_refit(self) -> dict[str, Any]:
+        """Return the parameters of a refitted machine that name its basis, where it has one."""
+        return {}
+
     def rounds(self, X: Any, y: Any, X_val: Any, y_val: Any, coded: Any) -> Rounds:
-        """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets."""
+        """Return the split of the rows: a validation set, folds, or a fraction; ``coded`` makes columns of targets.
+
+        A refitted machine that leaves out rows by itself has all of them, and none that validate.
+        """
+        if getattr(self.estimator, "refit", False) == "loo":
+            if X_val is not None or y_val is not None:
+                raise DataError("X_val and y_val are not used with refit='loo'; leave them out, or use refit=True")
+            Y = coded.codes(y)
+            return Rounds((FusionRound(X, Y, X[:0], Y[:0]),), np.arange(X.shape[0]), "every row left out in turn")
         split = self.part_rows(X, y, X_val, y_val)
         if split.X_check is not None:
             round_ = FusionRound(split.X, coded.codes(split.y), split.X_check, coded.known_codes(split.y_check))
@@ -125,6 +146,8 @@ class FusedSearch(Search):
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             X_final, Y_final = self.take_points(X, rounds.rows, rounds.rows), Y[rounds.rows]
             best, choices = self.best(X, rounds)
+            settled = self.settle(best, X_final, Y_final)
+            best, choices = settled, [settled if choice is best else choice for choice in choices]
             final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"criterion - lower bound over {model._chooses}"
@@ -150,21 +173,23 @@ class FusedSearch(Search):
         model.path_ = best.path
         for name, value in {**best.kept, **final.kept}.items():
             setattr(model, name, value)
-        if self.sparse:  # the support is not the set of training rows
+        if self.sparse or final.support is not None:  # the support is not the set of training rows
             model.training_rows_ = rounds.rows
         model.certificate_ = Certificate(model._title, (*final.rows, row, *ends), tuple(facts))
         warn_unless_holds(model.certificate_)
-        a = final.coefficients
-        (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self.sparse else (np.arange(a.shape[0]),)
+        a, used = final.coefficients, final.support
+        if used is None:
+            (used,) = np.nonzero(a.reshape(a.shape[0], -1).any(axis=1)) if self.sparse else (np.arange(a.shape[0]),)
+            a = a[used]
         codes = np.ascontiguousarray(Y_final[used])
         signs = codes.reshape(
             codes.shape + (1,) * (a.ndim - codes.ndim)
         )  # one expansion per component: its axis is last
-        kept = coded.sign(signs, a[used])
+        kept = coded.sign(signs, a)
         kept = np.ascontiguousarray(kept[:, 0] if one else kept)
         model._keep_classes(coded, codes)
         bias = float(final.bias[0]) if one else final.bias
-        model._keep_expansion(X, rounds.rows[used], best.kernel, kept, bias)
+        model._keep_expansion(X, rounds.rows[used], final.kernel or best.kernel, kept, bias)
         return best
 
     def end_rows(self, choices: list[Choice], best: Choice, negligible: float) -> tuple[Row, ...]:
@@ -200,6 +225,8 @@ class FusedCalibration(Calibration):
         """Return the machine at the chosen value, which is not chosen again; at zero there is none, and it is."""
         model = self.estimator
         value = getattr(model, f"{model._chooses}_")
+        if getattr(model, "refit", False):
+            return self.refitted_machine(X)
         if min(value.values() if isinstance(value, Mapping) else np.atleast_1d(value)) <= 0.0:
             return super().fold_machine(X).set_params(cv=None)
         made: Any = model._plain_type()
@@ -208,3 +235,18 @@ class FusedCalibration(Calibration):
         chosen = {str(model._chooses): value, "kernel": model.kernel_, "calibration": None}
         chosen |= {"ridge": model.ridge_} if hasattr(model, "ridge_") else {}
         return made.set_params(**shared | chosen)
+
+    def refitted_machine(self, X: Any) -> Any:
+        """Return the machine on what was selected; it is selected again where that has no machine of its own.
+
+        That is where nothing was selected, where X is a matrix, and where machines on a basis have rows of their own.
+        """
+        model = self.estimator
+        apart = model._refitted_type._regressed and model.coding == "one_vs_one"
+        if not model.support_.size or model.kernel_.pairwise or apart:
+            return super().fold_machine(X).set_params(cv=None)
+        made: Any = model._refitted_type()
+        own = model.get_params(deep=False)
+        shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
+        chosen = {"gamma": model.gamma_, "kernel": model.kernel_, "calibration": None}
+        return made.set_params(**shared | chosen | model._selector.basis_of_refit())

@@ -28,9 +28,31 @@ from substrate.kernels import Kernel
 from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
 from substrate.proof import Proof
 
-__all__ = ["FusedLeastSquaresRegressor"]
+__all__ = ["FusedLeastSquaresRegressor", "ProjectionModel", "StackedRows", "no_proof", "projection_row"]
 
 _REASON = "only the cut-off regularises, and rounding decides on which side of it a direction of kernel values falls"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackedRows:
+    """Rows of a fit: points, the numbers of those that train, targets of these and of the others, kernel values."""
+
+    X: Any
+    rows: Any
+    targets: Array
+    kernel: Kernel
+    gram: Gram
+    below: Array
+
+    @property
+    def values(self) -> Array:
+        """Kernel values of training and validation rows with the training rows."""
+        return np.vstack([self.gram.matrix, self.below])
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return facts of the matrix, and the numbers of rows."""
+        n = self.gram.n
+        return (*self.gram.record(), ("rows", f"{n} training and {self.targets.size - n} validation"))
 
 
 class ProjectionModel(Model):
@@ -39,12 +61,11 @@ class ProjectionModel(Model):
     def recall_fit(
         self, X: Any, y: Any, sample_weight: Any, X_val: Any = None, y_val: Any = None
     ) -> AbstractContextManager[StoredFit]:
+        """Return the model on the data of the fit; ``X_val`` and ``y_val`` are those of ``fit``, if any."""
         return nullcontext(StoredFit((_StoredProjection(model=self, X=X, y=y, X_val=X_val, y_val=y_val),)))
 
-    def stack_again(
-        self, X: Any, y: Any, X_val: Any, y_val: Any
-    ) -> tuple[Array, Array, Array, tuple[tuple[str, str], ...]]:
-        """Return targets, predictions and kernel values of training and validation rows, and facts of the matrix."""
+    def stack_again(self, X: Any, y: Any, X_val: Any, y_val: Any) -> tuple[StackedRows, Array]:
+        """Return training and validation rows as they were fitted, and their predictions."""
         model = self.estimator
         fresh = type(model)(model.kernel)
         X, y, _ = fresh._check_data(X, y, None, numeric=True)
@@ -64,7 +85,8 @@ class ProjectionModel(Model):
         below = np.empty((y_check.size, train.size))
         model.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
         predicted = np.append(self.evaluate(X)[train], self.evaluate(X_check))
-        return np.append(y[train], y_check), predicted, np.vstack([gram.matrix, below]), gram.record()
+        targets = np.append(y[train], y_check)
+        return StackedRows(X=X, rows=train, targets=targets, kernel=model.kernel_, gram=gram, below=below), predicted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -106,35 +128,20 @@ class FusedLeastSquaresRegressor(Regressor):
         """Fit to training rows and validation rows, splitting the former when no validation rows are given."""
         from problems.fused_least_squares import warn_of_overfitting
 
-        self._begin_fit()
-        cutoff = positive(self.cutoff, "cutoff")
-        if (X_val is None) != (y_val is None):
-            raise DataError("X_val and y_val come together; one of them is missing")
-        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
-        if X_val is None:
-            rows, checks = self._split(y.size)
-            y_train, y_check = y[rows], y[checks]
-            kernel, gram, below = self._kernel_values(X, rows, checks)
-        else:
-            rows, y_train = np.arange(y.size), y
-            X_check, y_check = self._validation(X_val, y_val)
-            kernel, gram = self._gram(X)
-            below = kernel(X_check, X)
-        warn_of_overfitting(y_train.size, y_check.size)
-        all_targets, Phi = np.append(y_train, y_check), np.vstack([gram.matrix, below])
+        cutoff, stacked = self._begin_stacked(X, y, X_val, y_val)
+        n = stacked.gram.n
+        warn_of_overfitting(n, stacked.targets.size - n)
+        Phi = stacked.values
         basis = StackedBasis.of(Phi, cutoff)
-        solved = basis.project(all_targets)
-        self.criterion_ = float(np.mean(solved.errors[y_train.size :] ** 2))
-        facts = (
-            *gram.record(),
-            ("rows", f"{y_train.size} training and {y_check.size} validation"),
-            ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {cutoff:.1e}"),
-            (NO_BOUND, _REASON),
-        )
+        solved = basis.project(stacked.targets)
+        self.criterion_ = float(np.mean(solved.errors[n:] ** 2))
+        coordinates = ("coordinates", f"stacked rows, {basis.rank} kept at cut-off {cutoff:.1e}")
+        facts = (*stacked.facts(), coordinates, (NO_BOUND, _REASON))
         predicted = Phi @ solved.coefficients + solved.bias
-        self.certificate_ = Certificate(self._title, _checks(basis, all_targets, predicted, self._tolerance()), facts)
+        checks = _checks(basis, stacked.targets, predicted, self._tolerance())
+        self.certificate_ = Certificate(self._title, checks, facts)
         warn_unless_holds(self.certificate_)
-        self._keep_expansion(X, rows, kernel, solved.coefficients, solved.bias)
+        self._keep_expansion(stacked.X, stacked.rows, stacked.kernel, solved.coefficients, solved.bias)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -150,6 +157,25 @@ class FusedLeastSquaresRegressor(Regressor):
         """
         self._check_given_again(y, sample_weight)
         return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight, X_val, y_val))
+
+    def _begin_stacked(self, X: Any, y: Any, X_val: Any, y_val: Any) -> tuple[float, StackedRows]:
+        """Return the cut-off, and training and validation rows with their kernel values, all checked."""
+        self._begin_fit()
+        cutoff = positive(self.cutoff, "cutoff")
+        if (X_val is None) != (y_val is None):
+            raise DataError("X_val and y_val come together; one of them is missing")
+        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
+        if X_val is None:
+            rows, checks = self._split(y.size)
+            targets = np.append(y[rows], y[checks])
+            kernel, gram, below = self._kernel_values(X, rows, checks)
+        else:
+            rows = np.arange(y.size)
+            X_check, y_check = self._validation(X_val, y_val)
+            targets = np.append(y, y_check)
+            kernel, gram = self._gram(X)
+            below = kernel(X_check, X)
+        return cutoff, StackedRows(X=X, rows=rows, targets=targets, kernel=kernel, gram=gram, below=below)
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)
@@ -185,34 +211,40 @@ class _StoredProjection:
     def certify(self) -> Added:
         """Check that what ``predict`` returns is the projection of the targets."""
         model = self.model.estimator
-        all_targets, predicted, Phi, record = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
-        basis = StackedBasis.of(Phi, positive(model.cutoff, "cutoff"))
-        return _checks(basis, all_targets, predicted, model._tolerance()), (*record, (NO_BOUND, _REASON))
+        stacked, predicted = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
+        basis = StackedBasis.of(stacked.values, positive(model.cutoff, "cutoff"))
+        rows = _checks(basis, stacked.targets, predicted, model._tolerance())
+        return rows, (*stacked.gram.record(), (NO_BOUND, _REASON))
 
     def prove(self) -> Proof:
         """Return no bound: the cut-off has no exact optimum."""
         model = self.model.estimator
         _, y, _ = type(model)(model.kernel)._check_data(self.X, self.y, None, numeric=True)
-        spread, rounding = spread_of(y, np.ones(y.size))
-        return Proof(
-            accuracy=math.inf, spread=spread, tolerance=model._tolerance(), rounding=rounding, bits=0, reason=_REASON
-        )
+        return no_proof(y, model._tolerance(), _REASON)
+
+
+def no_proof(y: Array, tolerance: float, reason: str) -> Proof:
+    """Return a proof without a bound, with the reason."""
+    spread, rounding = spread_of(y, np.ones(y.size))
+    return Proof(accuracy=math.inf, spread=spread, tolerance=tolerance, rounding=rounding, bits=0, reason=reason)
+
+
+def projection_row(targets: Array, predicted: Array, projection: Array, tolerance: float) -> Distance:
+    """Return how far predictions are from the projection of the targets, root mean square, as a row."""
+    weights = np.ones(targets.size)
+    spread, rounding = spread_of(targets, weights)
+    return Distance(
+        name="predictions are the projection",
+        value=root_mean_square(predicted - projection, weights),
+        scale=scale_of(spread, rounding, tolerance),
+        tolerance=tolerance,
+        formula="rms of f - projection of y",
+        spread=spread,
+    )
 
 
 def _checks(basis: StackedBasis, t: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
     """Check that the projection solves least squares on the kept directions, and the model predicts the projection."""
-    solved, weights = basis.project(t), np.ones(t.size)
-    spread, rounding = spread_of(t, weights)
-    distance = root_mean_square(predicted - (t - solved.errors), weights)
-    scale, formula = scale_of(spread, rounding, tolerance), "rms of f - projection of y"
-    return (
-        Distance(
-            name="predictions are the projection",
-            value=distance,
-            scale=scale,
-            tolerance=tolerance,
-            formula=formula,
-            spread=spread,
-        ),
-        *stacked_rows(basis, t, solved.errors, 1e-9),
-    )
+    solved = basis.project(t)
+    row = projection_row(t, predicted, t - solved.errors, tolerance)
+    return (row, *stacked_rows(basis, t, solved.errors, 1e-9))

@@ -8,10 +8,13 @@ import numpy as np
 from problems.estimators.chosen.fused import FusedCalibration, FusedSearch, fit_and_choose, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.full.l1_fit import L1Model
+from problems.estimators.chosen.stability import stability_selection
+from problems.estimators.chosen.support_refit import FusedL1Model
+from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
@@ -35,7 +38,7 @@ class ZetaChoice:
     It comes before the task; :class:`FusedL1SubstrateRegressor` documents the parameters.
     """
 
-    _model_type: ClassVar[Any] = L1Model
+    _model_type: ClassVar[Any] = FusedL1Model
     _selector_type: ClassVar[Any] = OverZeta
     _page: ClassVar[str] = "fused_l1_substrate"
     _chooses: ClassVar[str | None] = "zeta"
@@ -50,6 +53,7 @@ class ZetaChoice:
     zeta_min: float | None = None
     ridge_range: Any = None
     max_evaluations: int = SOLVES
+    refit: Any = False
 
     fit = fit_fused
 
@@ -80,8 +84,10 @@ class RhoChoice:
     groups: Any = None
     rho_range: Any = None
     max_evaluations: int = SOLVES
+    refit: Any = False
 
     fit = fit_fused
+    stability_selection = stability_selection
 
 
 @dataclass(eq=False, repr=False)
@@ -118,11 +124,21 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         there is no ridge.
     max_evaluations : int, default=2000
         Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+    refit : {False, True, "loo"}, default=False
+        Whether zeta is chosen by, and predictions are made by, the sparse LS-SVM whose basis is the support at zeta and
+        which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation
+        rows or folds with True, by leaving out each row of the refitted machine in turn with ``"loo"``, conditional on
+        the support that all rows have selected.
 
     Attributes
     ----------
     zeta_ : float
-        The zeta whose machine validates best.
+        The zeta whose machine validates best; with ``refit`` in the middle of those with the best support.
+    gamma_ : float
+        Gamma of the refitted machine (with ``refit`` only, as the next one).
+    selection_path_ : dict
+        The intervals of zeta, from ``start`` to ``stop``, with the rows that support there (``support``, with folds one
+        mask for each), and the ``criterion``, ``lower_bound`` and ``gamma`` of the machine refitted to them.
     ridge_ : float
         The ridge chosen with it (with ``ridge_range`` only).
     criterion_ : float
@@ -139,7 +155,7 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         The machine at that zeta, as for :class:`~problems.LSSVMRegressor`.
     """
 
-    _typical = ({"cv": 3},)
+    _typical = ({"cv": 3}, {"refit": True})
     _title = "Fusion over zeta, regression"
 
 
@@ -172,12 +188,18 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
         on, proved as far as ``proved_on_`` states.
     max_evaluations : int, default=2000
         Largest number of machines solved by that search; one that ends there has a wider gap and says so.
+    refit : {False, True, "loo"}, default=False
+        Whether rho is chosen by, and predictions are made by, the componentwise LS-SVM on the inputs that are selected
+        at rho: those that vary by more than ``relevance`` times the largest. Along the exact path there are finitely
+        many such sets, and all are refitted, each at its own best gamma, which proves the minimum over all rho. True
+        judges them on the validation rows or folds (each fold with its own sets, and one gamma for all), ``"loo"`` by
+        leaving out each row of the refitted machine in turn, conditional on the set that all rows have selected.
 
     Attributes
     ----------
     rho_ : float or dict
         The rho whose machine validates best, and at which it was solved: a small positive number in place of zero; with
-        groups, by their names.
+        groups, by their names; with ``refit``, a value in the middle of those that select the best set.
     criterion_ : float
         Its mean squared error on the rows that validate.
     criterion_lower_bound_ : float
@@ -189,11 +211,31 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
         The range of the rho of every group over which the bound holds (with groups only).
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t of the machine at that rho.
+    gamma_ : float
+        Gamma of the refitted machine (this and the next three with ``refit`` only).
+    component_support_ : array of shape (n_components,)
+        A mask of the components of the refitted machine.
+    selection_path_ : dict
+        The intervals of rho, from ``start`` to ``stop``, with the components selected there (``support``, with folds
+        one mask for each), and the ``criterion``, ``lower_bound`` and ``gamma`` of the machine refitted to them. Of
+        folds, combinations that were excluded by their bound have an infinite criterion.
+    selection_kernel_ : Kernel
+        The kernel of all components.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
-        The machine at that rho, as for :class:`~problems.LSSVMRegressor`.
+        The machine at that rho, or the refitted one, as for :class:`~problems.LSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import FusedMaximalVariationRegressor
+    >>> from substrate.datasets import additive_function
+    >>> from substrate.kernels import RBF
+    >>> X, y = additive_function(120, 8, random_state=0)
+    >>> model = FusedMaximalVariationRegressor(RBF(1.0), refit=True, random_state=0).fit(X, y)
+    >>> model.get_support(indices=True)
+    array([0, 1, 2, 3])
     """
 
-    _typical = ({"expansion": "decoupled", "ridge": 0.1},)
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"refit": "loo"})
     _title = "Fusion over rho, regression"
 
 
@@ -203,7 +245,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations, refit
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
@@ -212,7 +254,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Attributes
     ----------
-    zeta_, ridge_, criterion_, criterion_lower_bound_, path_, proved_on_, n_support_
+    zeta_, gamma_, ridge_, criterion_, criterion_lower_bound_, path_, selection_path_, proved_on_, n_support_
         As for :class:`FusedL1SubstrateRegressor`.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
@@ -222,7 +264,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
-    _plain_type = L1SubstrateClassifier
+    _plain_type, _refitted_type = L1SubstrateClassifier, SparseLSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
@@ -236,7 +278,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     ----------
     kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
         As for :class:`FusedMaximalVariationRegressor`.
-    groups, rho_range, max_evaluations
+    groups, rho_range, max_evaluations, refit
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
@@ -247,6 +289,9 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     ----------
     rho_, criterion_, criterion_lower_bound_, path_, proved_on_, maximal_variation_
         As for :class:`FusedMaximalVariationRegressor`.
+    gamma_, component_support_, selection_path_, selection_kernel_
+        As for :class:`FusedMaximalVariationRegressor`, with ``refit`` only; an input is selected if some machine needs
+        it.
     classes_, code_book_, support_codes_
         As for :class:`~problems.LSSVMClassifier`.
     support_values_, bias_, support_, support_vectors_, kernel_, certificate_
@@ -254,8 +299,9 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     """
 
     _calibration_type = FusedCalibration
+    _typical = ({"refit": True},)
     _title = "Fusion over rho, classification"
-    _plain_type = MaximalVariationClassifier
+    _plain_type, _refitted_type = MaximalVariationClassifier, ComponentwiseLSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"

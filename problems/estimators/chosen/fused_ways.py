@@ -12,12 +12,29 @@ import numpy as np
 from problems.estimators.chosen.followed_fit import best_answer
 from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
 from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
+from problems.estimators.chosen.structure_refit import (
+    ComponentJudge,
+    Structure,
+    check_refit,
+    choose_structure,
+    selected_components,
+    settle_gamma,
+)
+from problems.estimators.chosen.support_refit import (
+    SUPPORTS,
+    SupportFit,
+    SupportJudge,
+    fit_on_support,
+    supports_of,
+)
 from problems.estimators.full.group_weights import GroupWeights, state_weights
 from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
-from problems.estimators.full.variation_fit import Variation, VariationModel, smallest_rho
+from problems.estimators.full.refit_answer import chosen_row, refit_components
+from problems.estimators.full.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
-from problems.estimators.shared.machine_rows import each_machine, in_columns
-from substrate.arrays import Array, positive, whole_number
+from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
+from substrate.arrays import Array, non_negative, positive, whole_number
+from substrate.certificates import Accuracy, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
@@ -25,7 +42,13 @@ from substrate.kernels import Kernel
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import ReadOff, read_off
-from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
+from substrate.penalized.homotopy.selected_sets import (
+    SelectedSets,
+    merge_sets,
+    select_along_path,
+    supports_along_paths,
+)
+from substrate.penalized.homotopy.tracks import L1Fold, VariationFold, l1_path_of
 from substrate.penalized.l1.accuracy import SparseAnswer
 from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
@@ -85,6 +108,7 @@ class OverZeta(FusedSearch):
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.ridge_range is not None:
             checked_range(model.ridge_range, "ridge_range", positive=True)
+        check_refit(model, (("ridge_range", model.ridge_range),))
         super().check_rules()
 
     def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_Fold]:
@@ -110,6 +134,8 @@ class OverZeta(FusedSearch):
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose zeta, or zeta and the ridge, with one kernel."""
         model = self.estimator
+        if model.refit:
+            return self.choose_refitted(kernel, rounds)
         if model.ridge_range is not None:
             return self.choose_both(kernel, rounds)
         folds, machines, largest = self.paths(kernel, rounds, model.zeta_min)
@@ -165,9 +191,78 @@ class OverZeta(FusedSearch):
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
 
+    def supports(self, kernel: Kernel, X: Any, Y: Array) -> tuple[SelectedSets, list[str], bool]:
+        """Return the supports of all machines of a round, why their paths end, and whether some have holes."""
+        gram, paths = _gram(kernel, X), list[Path]()
+        for machine in each_machine(Y, self.estimator._labels):
+            center = np.clip(machine.y.mean(), machine.y.min(), machine.y.max())
+            K = np.array((gram if machine.whole else gram.restrict(machine.rows)).matrix)
+            paths.append(l1_path_of(K, machine.y - center, self.estimator.zeta_min))
+        return supports_along_paths(paths), [path.stop for path in paths], any(path.holes for path in paths)
+
+    def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
+        """Choose zeta by the machine that is refitted on its support, with one kernel."""
+        selected, stops, has_holes = list[SelectedSets](), list[str](), False
+        for round_ in rounds:
+            sets, more, holed = self.supports(kernel, round_.X, round_.Y)
+            selected.append(sets)
+            stops, has_holes = stops + more, has_holes or holed
+        judge = SupportJudge.of(self.estimator, kernel, rounds)
+        sets = merge_sets(selected)
+        choice = choose_structure(self.estimator, judge, sets, "; ".join(dict.fromkeys(stops)), has_holes)
+        return replace(choice, facts=(*choice.facts, SUPPORTS))
+
+    def fit_on_supports(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> list[SupportFit]:
+        """Return every machine of the final rows, refitted to its support."""
+        model, members = self.estimator, structure.members
+        if members is None:
+            sets = self.supports(kernel, X, Y)[0]
+            cell = int(np.clip(np.searchsorted(sets.edges, structure.value, side="right") - 1, 0, len(sets) - 1))
+            (members,) = next(sets.sets_of(cell))
+        machines = list(each_machine(Y, model._labels))
+        return [
+            fit_on_support(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
+            for machine, support in zip(machines, supports_of(machines, members), strict=True)
+        ]
+
+    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
+        """Return the choice at a gamma of the refitted machine that double precision determines."""
+        if not isinstance(choice.value, Structure):
+            return choice
+
+        def is_known(structure: Structure) -> bool:
+            rows = (row for fit in self.fit_on_supports(choice.kernel, X, Y, structure) for row in fit.rows)
+            return all(row.passes for row in rows if isinstance(row, Accuracy))
+
+        return settle_gamma(choice, is_known)
+
+    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
+        """Fit the sparse LS-SVM on the support, which counts all rows."""
+        machines, fits = list(each_machine(Y, self.estimator._labels)), self.fit_on_supports(kernel, X, Y, structure)
+        a = np.zeros(Y.shape)
+        for machine, fit in zip(machines, fits, strict=True):
+            a[machine.rows[fit.support], machine.column] = fit.coefficients
+        support = np.flatnonzero(a.any(axis=1))
+        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        refit = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {Y.shape[0]} rows")
+        return Final(
+            coefficients=a[support],
+            bias=np.array([fit.bias for fit in fits]),
+            rows=(*worst_rows([fit.rows for fit in fits]), *structure.rows_of_gamma()),
+            facts=(("kernel", repr(kernel)), refit, ("gamma", f"{structure.gamma:g}"), *facts, *structure.facts()),
+            kept={"n_support_": int(support.size), "zeta_": structure.value},
+            support=support,
+        )
+
+    def basis_of_refit(self) -> dict[str, Any]:
+        """Return the support vectors as a basis; of a fold, those rows that are in it."""
+        return {"basis": np.array(self.estimator.support_vectors_)}
+
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at the chosen value."""
         model = self.estimator
+        if isinstance(value, Structure):
+            return self.fit_refitted(kernel, X, Y, value)
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
         gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
         machines, fits, how = (
@@ -210,6 +305,13 @@ class FusedVariationModel(VariationModel):
         """Return the weight of every group of inputs, where there are some."""
         return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
 
+    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
+        model = self.estimator
+        _, fits = model._selector.fit_machines(model.selection_kernel_, X, Y, model.rho_)
+        t = np.array([fit.maximal_variation for fit in fits])
+        return worst_rows([fit.rows for fit in fits]), selected_components(t, float(model.relevance))
+
 
 class OverRho(FusedSearch):
     """Maximal variation: (28) of [Pelckmans2005]_ along its exact path, or over one rho for each group of inputs.
@@ -226,6 +328,7 @@ class OverRho(FusedSearch):
         """Refuse parameters before any long work."""
         model = self.estimator
         self.at(1.0)
+        check_refit(model, (("groups", model.groups),))
         whole_number(model.max_evaluations, "max_evaluations", 1)
         if model.groups is not None:
             self.ranges()
@@ -249,22 +352,33 @@ class OverRho(FusedSearch):
         ranges = {name: checked_range(ends, f"rho_range[{name!r}]") for name, ends in given.items()}
         return tuple(ranges.get(name, _EVERY) for name in names)
 
+    def machines(
+        self, kernel: Kernel, round_: FusionRound, unjudged: bool = False
+    ) -> Iterator[tuple[Any, Array, Array, Array]]:
+        """Yield every machine of a round: its coordinates, targets, and rows and targets that validate.
+
+        Machines that validate no rows are left out, unless ``unjudged``.
+        """
+        model, whole = self.estimator, self.at(1.0)
+        Gram.of(kernel, round_.X)  # refuses what does not fit memory, warns of a degenerate kernel
+        matrices = kernel_matrices(kernel, round_.X)  # type: ignore[arg-type]
+        parts = kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        below = [part(round_.X_check, round_.X) for part in parts] if round_.X_check.shape[0] else []
+        for train, check in round_.machines(model._labels):
+            if not (check.rows.size or unjudged):
+                continue
+            coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
+            rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
+            none = np.zeros((0, train.y.size))
+            yield coordinates, train.y, coordinates.rows_at(rows or [none for _ in parts]), check.y
+
     def choose(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho, or one for each group, with one kernel."""
         model = self.estimator
-        machines, whole = [], self.at(1.0)
         columns = model._model.columns_of(kernel)
-        for one in rounds:
-            Gram.of(kernel, one.X)  # refuses what does not fit memory, warns of a degenerate kernel
-            matrices = kernel_matrices(kernel, one.X)  # type: ignore[arg-type]
-            parts = kernel.components(one.X.shape[1])  # type: ignore[attr-defined]
-            below = [part(one.X_check, one.X) for part in parts]
-            for train, check in one.machines(model._labels):
-                if not check.rows.size:
-                    continue
-                coordinates = whole.coordinates([train.square(matrix) for matrix in matrices])
-                rows = [np.ascontiguousarray(part[np.ix_(check.rows, train.rows)]) for part in below]
-                machines.append((coordinates, train.y, coordinates.rows_at(rows), check.y))
+        if model.refit:
+            return self.choose_refitted(kernel, rounds)
+        machines = [machine for round_ in rounds for machine in self.machines(kernel, round_)]
         if model.groups is not None:
             given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
             members, names = given.members(*columns), [name for name, _ in given.groups]
@@ -277,16 +391,32 @@ class OverRho(FusedSearch):
             choice.path["maximal_variation"] = folds[0].knots.variations()
         return choice
 
+    def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
+        """Choose rho by the machine that is refitted to what it selects, with one kernel."""
+        model, selected, stops, has_holes = self.estimator, [], list[str](), False
+        relevance = non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
+        for round_ in rounds:
+            folds = [VariationFold.of(*machine) for machine in self.machines(kernel, round_, model.refit == "loo")]
+            selected.append(select_along_path(folds, relevance))
+            stops += [fold.path.stop for fold in folds]
+            has_holes |= any(fold.path.holes for fold in folds)
+        judge = ComponentJudge.of(model, kernel, rounds)
+        choice = choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+        if len(rounds) == len(folds) == 1:  # one path: its knots, with the steps of the criterion between them
+            own, starts = folds[0].path.values, choice.path["values"]
+            values = np.unique(np.concatenate([own, starts]))
+            steps = choice.path["criterion"][np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)]
+            levels = [np.interp(values, own, column) for column in folds[0].knots.variations().T]
+            more = {"values": values, "criterion": steps, "maximal_variation": np.column_stack(levels)}
+            choice = replace(choice, path=choice.path | more)
+        return choice
+
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
-        """Fit the machines at the chosen value."""
-        model = self.estimator
+        """Fit the machines at the chosen value, and the refitted ones on what they select."""
+        if isinstance(value, Structure):
+            return self.fit_refitted(kernel, X, Y, value)
         value = _above_zero(value, Y)
-        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
-        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
-        machines, fits = list(each_machine(Y, model._labels)), []
-        for one in machines:
-            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
-            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
+        machines, fits = self.fit_machines(kernel, X, Y, value)
         a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
         chosen = state_weights(value) if isinstance(value, Mapping) else ()
         facts = (("kernel", repr(kernel)), *chosen, *dict.fromkeys(fact for fit in fits for fact in fit.facts))
@@ -294,6 +424,65 @@ class OverRho(FusedSearch):
         kept = {"maximal_variation_": t[0] if Y.shape[1] == 1 else t, "rho_": value}
         bias = np.array([fit.bias for fit in fits])
         return Final(coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=facts, kept=kept)
+
+    def fit_machines(
+        self, kernel: Kernel, X: Any, Y: Array, value: Any
+    ) -> tuple[list[MachineRows], list[VariationFit]]:
+        """Return the rows and the fit of every machine at weights above zero."""
+        model = self.estimator
+        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
+        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
+        machines, fits = list(each_machine(Y, model._labels)), []
+        for one in machines:
+            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
+            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
+        return machines, fits
+
+    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
+        """Return the choice at a gamma of the refitted machine that double precision determines."""
+        if not isinstance(choice.value, Structure):
+            return choice
+        kernel: Any = choice.kernel
+        chosen = np.zeros(len(kernel.components(X.shape[1])), dtype=bool)
+        if choice.value.members is None:
+            _, fits = self.fit_machines(kernel, X, Y, _above_zero(choice.value.value, Y))
+            t = np.array([fit.maximal_variation for fit in fits])
+            chosen |= selected_components(t, float(self.estimator.relevance))
+        else:
+            chosen[list(choice.value.members)] = True
+
+        def is_known(structure: Structure) -> bool:
+            refitted = refit_components(self.estimator, X, Y, kernel, chosen, structure.gamma, ())
+            return all(row.passes for row in refitted.rows if isinstance(row, Accuracy))
+
+        return settle_gamma(choice, is_known)
+
+    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
+        """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""
+        model = self.estimator
+        rho = _above_zero(structure.value, Y)
+        _, fits = self.fit_machines(kernel, X, Y, rho)
+        t = np.array([fit.maximal_variation for fit in fits])
+        marked = selected_components(t, float(model.relevance))
+        chosen = marked if structure.members is None else np.isin(np.arange(t.shape[1]), structure.members)
+        rows = (*worst_rows([fit.rows for fit in fits]), chosen_row(marked != chosen))
+        machine = refit_components(model, X, Y, kernel, chosen, structure.gamma, rows)  # type: ignore[arg-type]
+        stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        kept = {
+            "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
+            "rho_": rho,
+            "component_support_": chosen,
+            "selection_kernel_": kernel,
+        }
+        return Final(
+            coefficients=machine.support_values,
+            bias=machine.bias,
+            rows=(*machine.rows, *structure.rows()),
+            facts=(("kernel", repr(kernel)), *stated, *machine.facts, *structure.facts()),
+            kept=kept,
+            kernel=machine.kernel,
+            support=machine.support,
+        )
 
 
 def _above_zero(chosen: Any, Y: Array) -> Any:

@@ -104,10 +104,11 @@ class OverGamma(Search):
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.estimator.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
+        known = (("decomposition", f"known to {best.error:.1e} at the chosen gamma"),)
         facts = (
             ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *search.facts(),
-            ("decomposition", f"known to {best.error:.1e} at the chosen gamma"),
+            *(known if self.criterion != "noise" else ()),  # the root is enclosed by machines, not by a spectrum
             *proof,
             ("kernels", kernels),
             *ranges,

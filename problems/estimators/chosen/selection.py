@@ -146,8 +146,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
         ``search="gradient"`` each at the width where a descent from the median distance ends.
-    cv : {"loo", "gcv", "evidence"}, int, splitter, iterable or None, default="loo"
+    cv : {"loo", "gcv", "evidence", "noise"}, int, splitter, iterable or None, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
+        ``"noise"``: by nothing, gamma being the one at which the errors of training have the size of ``noise``
+        (Morozov's discrepancy principle, :meth:`LSSVMRegressor.gamma_for`), of one kernel;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
         :mod:`substrate.least_squares.evidence`, whose ``log_evidence`` converts it; a number of folds, a splitter or an
         iterable of splits of the rows given to :meth:`fit`: the mean square error over them, without rows of weight
@@ -197,15 +199,19 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         the largest distance. ``gamma_range`` is then 0.1/N to 1e8/N, with N the total weight of the rows.
     width_gap : float, default=0.01
         Relative distance between criterion and lower bound at which ``search="certified"`` ends.
+    noise : float, default=None
+        With ``cv="noise"``: the standard deviation of the noise, in the units of y. A value that no gamma reaches is
+        refused with those that some gamma has.
 
     Attributes
     ----------
     gamma_ : float or array of shape (n_outputs,)
         The chosen gamma, one per output.
     criterion_ : float or array of shape (n_outputs,)
-        Its criterion.
+        Its criterion; with ``cv="noise"`` the square of the noise.
     gamma_range_ : array of shape (2,)
-        Lowest and highest gamma that were searched with the chosen kernel.
+        Lowest and highest gamma that were searched with the chosen kernel; with ``cv="noise"`` gammas between which the
+        root is proved to be.
     criterion_lower_bound_ : float or array of shape (n_outputs,)
         No gamma of ``gamma_range_`` has a smaller criterion with the chosen kernel, nor, for one output, a candidate
         with a gamma of its own range (``cv_results_["gamma_range"]``), than this, rounding of the kernel values and of
@@ -232,6 +238,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     its inverse and no choice. ``"evidence"`` takes weights for inverse variances of the noise, and every row counts.
     """
 
+    _: KW_ONLY
+    noise: float | None = None
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
 

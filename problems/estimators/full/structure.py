@@ -1,23 +1,20 @@
 r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled variant."""
 
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from problems.estimators.full.group_weights import GroupWeights
-from problems.estimators.full.refit_answer import mean_row, of_selection, recall_refit
-from problems.estimators.full.saddle_fit import Method, fit_saddle
+from problems.estimators.full.refit_answer import refit_components
 from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel, with_answer
 from problems.estimators.shared.additive import AdditiveEstimator, kernel_matrices
-from problems.estimators.shared.checked_again import StoredFit, recall_rows
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Classes
+from problems.estimators.shared.coded import Classes, numbers_of_codes
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
-from substrate.certificates import NO_BOUND, Accuracy, Certificate, Row, warn_unless_holds
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
@@ -25,15 +22,6 @@ from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.penalized.variation.component_coordinates import CUTOFF
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
-
-
-class RefittedMachine(NamedTuple):
-    """Support values and biases of the LS-SVM on the relevant components, with its certificate rows and facts."""
-
-    support_values: Array
-    bias: Array
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
 
 
 class MaximalVariationModel(VariationModel):
@@ -99,24 +87,10 @@ class MaximalVariationModel(VariationModel):
         support = np.arange(X.shape[0])
         if model.refit:
             chosen = self.mark_components(model.relevance)
-            kept_components = tuple(
-                component for component, keep in zip(kernel.components(X.shape[1]), chosen, strict=True) if keep
-            )
             model.component_support_ = chosen
-            facts += (
-                ("refit", f"LS-SVM on {len(kept_components)} of {chosen.size} components, gamma {model.gamma:g}"),
-            )
-            if kept_components:
-                kernel = Componentwise(kept_components)
-                refitted = self.refit(X, Y, kernel)
-                a, bias, more = refitted.support_values, refitted.bias, refitted.rows
-                facts += refitted.facts
-            else:  # only the bias is relevant
-                a, bias, support = np.zeros((0, Y.shape[1])), _means(Y, model._labels), support[:0]
-                more = (mean_row(Y, bias, model._labels, model._tolerance()),)
-            # the answer is that of the machine that predicts; the rows of the selection follow
-            rows = (*(row for row in more if isinstance(row, Accuracy)), *of_selection(rows))
-            rows += tuple(replace(row, name=f"refit: {row.name}") for row in more if not isinstance(row, Accuracy))
+            refitted = refit_components(model, X, Y, kernel, chosen, float(model.gamma), rows)
+            kernel, support, a, bias, rows, more = refitted
+            facts += more
         model.certificate_ = Certificate(model._title, rows, facts)
         warn_unless_holds(model.certificate_)
         kept = np.ascontiguousarray(a[:, 0] if is_single else a)
@@ -126,52 +100,15 @@ class MaximalVariationModel(VariationModel):
             kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
         model._keep_expansion(X, support, kernel, kept, float(bias[0]) if is_single else bias)
 
-    def refit(self, X: Any, Y: Array, kernel: Componentwise) -> RefittedMachine:
+    def refit_gamma(self) -> float:
+        return float(self.estimator.gamma)
+
+    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
         model = self.estimator
-        gram, method = Gram.of(kernel, X), Method.closed_form(model._tolerance())
-        machines, fits = list(each_machine(Y, model._labels)), []
-        for machine_rows in machines:
-            data = (
-                machine_rows.points(X, False),
-                machine_rows.y[:, None],
-                (float(model.gamma),),
-                np.ones(machine_rows.y.size),
-            )
-            fits.append(fit_saddle(kernel, *data, method, gram=gram.restrict(machine_rows.rows), primal=False))
-        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding"))
-        a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
-        return RefittedMachine(
-            support_values=a,
-            bias=np.array([fit.bias[0] for fit in fits]),
-            rows=worst_rows([fit.rows for fit in fits]),
-            facts=tuple(facts),
-        )
-
-    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
-        model = self.estimator
-        if not model.refit:
-            return super().recall_fit(X, y, sample_weight)
-        return recall_refit(model, *recall_rows(model, X, y, labels=model._labels))
-
-    @property
-    def decoupled(self) -> bool:
-        return super().decoupled and not self.estimator.refit
-
-    def component_values(self, X: Any) -> Array:
-        model = self.estimator
-        inner = super().component_values(X) if model.support_.size or not model.refit else None
-        if not model.refit:
-            return np.asarray(inner)
-        alpha = model._coefficients()
-        values = np.zeros((X.shape[0], model.component_support_.size, *alpha.shape[1:]))
-        if inner is not None:
-            values[:, model.component_support_] = inner
-        return values
-
-
-def _means(Y: Array, labels: bool) -> Array:
-    counts = np.count_nonzero(Y, axis=0) if labels else np.full(Y.shape[1], Y.shape[0])
-    return np.asarray(Y.sum(axis=0) / counts)
+        unrefitted = type(model)(**{**model.get_params(deep=False), **self.by_number(), "refit": False})
+        targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
+        unrefitted.fit(X, targets)
+        return unrefitted.certificate_.rows, unrefitted._model.mark_components(model.relevance)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,5 +1,6 @@
 """The fit of maximal variation, by generated rows or the declared problem, and the checks and proofs of its answer."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.full.refit_answer import recall_refit
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
 from problems.estimators.shared.base import import_page
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
@@ -332,11 +334,41 @@ class StoredVariation:
 
 
 class VariationModel(DecoupledModel):
-    """The machines of maximal variation; the estimator has ``expansion``, ``ridge``, ``cutoff`` and its weights rho."""
+    """The machines of maximal variation, or the LS-SVM on the components that they select.
+
+    The estimator has ``expansion``, ``ridge``, ``cutoff``, ``refit`` and its weights rho.
+    """
+
+    @property
+    def decoupled(self) -> bool:
+        """Whether every component has an expansion of its own; a refitted machine has one for all."""
+        return super().decoupled and not self.estimator.refit
+
+    def refit_gamma(self) -> float:
+        """Return gamma of the refitted machine."""
+        return float(self.estimator.gamma_)
+
+    @abstractmethod
+    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
+
+    def component_values(self, X: Any) -> Array:
+        """Evaluate every component; those that were not refitted are zero."""
+        model = self.estimator
+        if not model.refit:
+            return super().component_values(X)
+        values = np.zeros((X.shape[0], model.component_support_.size, *model._coefficients().shape[1:]))
+        if model.component_support_.any():
+            values[:, model.component_support_] = super().component_values(X)
+        return values
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         model = self.estimator
+        if model.refit:
+            given_X, given_Y = recall_rows(model, X, y, labels=model._labels)
+            rows = rows_of_fit(model, given_Y.shape[0])
+            return recall_refit(model, given_X[rows], given_Y[rows])
         machines = self.recall_machines(*recall_rows(model, X, y, labels=model._labels))
         facts = (("kernel", repr(model.kernel_)), *self.group_facts())
         return nullcontext(StoredFit(machines, lambda: ((), facts)))

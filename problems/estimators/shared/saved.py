@@ -85,6 +85,16 @@ _PROOF: _Kinds = {
         }
     ),
 }
+_SELECTION = entries(
+    {
+        "start": array(unbounded=True),
+        "stop": array(unbounded=True),
+        "support": array("b", (2, 3)),
+        "criterion": array(unbounded=True),
+        "lower_bound": array(unbounded=True),
+        "gamma": array(unbounded=True),
+    }
+)
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
@@ -171,13 +181,24 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
     "OverZeta": {  # rows that train, where the support does not tell
+        "gamma_": _NUMBER,
+        "selection_path_": _SELECTION,
         "proved_on_": _BOX,
         "ridge_": _NUMBER,
         "training_rows_": array("iu"),
         "zeta_": _NUMBER,
     },
-    "OverRho": {"proved_on_": _BOX, "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER))},
+    "OverRho": {
+        "component_support_": array("b"),
+        "gamma_": _NUMBER,
+        "proved_on_": _BOX,
+        "rho_": either(_NUMBER, pairs(_LABEL, _NUMBER)),
+        "selection_kernel_": kernel(),
+        "selection_path_": _SELECTION,
+        "training_rows_": array("iu"),
+    },
     "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
+    "ConfinedFusionRegressor": {"columns_": _MATRIX, "constants_": _VECTOR, "levels_": _VECTOR},
     "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
     "RobustLSSVMRegressor": _PRIMAL
     | {
@@ -233,7 +254,12 @@ OUTSIDE: _Kinds = {
 }
 
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset({"bounds", "calibration", "class_weight", "convex", "monotone", "sigma_range", "width_gap", "widths"})
+NEWER = frozenset(
+    (
+        *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
+        "widths",
+    )
+)
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -265,6 +291,7 @@ _CHOICE = record_of(
 _CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
 _WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
+_REFIT: _Kinds = {"refit": either(_FLAG, word("loo"))}
 _SIGN = Allowed("1 or -1", lambda value: type(value) is int and value in (1, -1))
 _END = either(nothing(), _NUMBER)
 _SHAPES: _Kinds = {
@@ -295,11 +322,12 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
+    "LSSVMRegressorCV": {"cv": either(word("loo", "gcv", "evidence", "noise"), _SPLITS)},
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},
-    "OverRho": {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
-    "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
+    "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
+    "OverZeta": _REFIT | {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
     "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS},

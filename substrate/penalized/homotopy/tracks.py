@@ -32,7 +32,7 @@ from substrate.penalized.l1.active_set import correlation_noise, zeta_max
 from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
-__all__ = ["L1Fold", "VariationFold", "VariationKnots"]
+__all__ = ["L1Fold", "VariationFold", "VariationKnots", "l1_path_of"]
 
 #: Columns whose entries differ by less than this share of the largest are constant.
 _CONSTANT = 1e-9
@@ -86,6 +86,8 @@ class VariationKnots:
     B: Array
     target: Array
     sigma: float
+    #: The multipliers, one sparse row per knot; an index may occur twice.
+    multipliers: Any
     _levels: Array = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class VariationKnots:
         xi = csr_array((xi.data * shares[knot, component], xi.indices, xi.indptr), shape=xi.shape)
         u = target - xi @ B.reshape(d * n, r)
         sigma = float(np.linalg.norm(M, 2)) if M.size else 0.0
-        return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma)
+        return cls(values=rho, u=u, errors=offsets - u @ M.T, B=B, target=target, sigma=sigma, multipliers=xi)
 
     def variations(self, chosen: NDArray[np.int64] | None = None) -> Array:
         """Return the maximal variation of each component, one row per knot: of those with these numbers, or of all."""
@@ -141,11 +143,7 @@ class L1Fold:
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
         """Build the fold; ``below`` are the kernel rows of the validation points."""
-        centre = Phi - Phi.mean(axis=0)
-        if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
-            # a kernel that is constant but for rounding: nothing but the bias
-            zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
-        path = l1_path(Phi, y, zeta_min)
+        path = l1_path_of(Phi, y, zeta_min)
         return cls.recall(path, {"Phi": Phi, "y": y, "below": below, "y_val": y_val})
 
     @classmethod
@@ -153,6 +151,14 @@ class L1Fold:
         """Return the fold of a path that is known already."""
         track = _l1_track(numbers["Phi"], numbers["y"], path, numbers["below"], numbers["y_val"])
         return cls(path, track, numbers)
+
+
+def l1_path_of(Phi: Array, y: Array, zeta_min: float | None = None) -> Path:
+    """Return the path in zeta; of a kernel that is constant but for rounding, nothing but the bias."""
+    centre = Phi - Phi.mean(axis=0)
+    if float(np.abs(centre).max()) <= _CONSTANT * float(np.abs(Phi).max()):
+        zeta_min = 2.0 * zeta_max(Phi, y) + 1e3 * correlation_noise(Phi, y)
+    return l1_path(Phi, y, zeta_min)
 
 
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:

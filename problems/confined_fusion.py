@@ -1,0 +1,175 @@
+r"""Fusion of training and validation with regularization constants of a few columns.
+
+.. math::
+
+    \min_{\alpha, b, u, e, e^v} \; \|e\|_2^2 + \|e^v\|_2^2 \quad \text{s.t.} \quad
+    \begin{cases} y = \Omega \alpha + b 1_N + e, \quad 1_N^T \alpha = 0, \quad e = \alpha + c, \quad c = Z u, \\
+    y^v = \Omega^v \alpha + b 1_n + e^v \end{cases}
+
+Symbols: :math:`\Omega` kernel matrix of the N training points; :math:`\Omega^v` kernel values of the n validation
+points against them, :math:`n \times N`; e and :math:`e^v` errors on both; :math:`\alpha` support values; b bias; c
+additive regularization constants; Z columns that they are confined to, :math:`N \times q` with q < N: one indicator for
+each group of rows, so that a group shares one constant, or a profile of the noise; u their coefficients. In
+classification errors are :math:`1 - y \circ f` and the coefficients :math:`y \circ \alpha`.
+
+With c free (:mod:`problems.fused_least_squares`) the machine over-fits its validation points when N exceeds n. Here
+they choose q numbers: c = 0 is the LS-SVM with :math:`\gamma = 1`, and validation and training errors together are no
+larger than there. A constant column moves the bias and nothing else, since :math:`1^T \alpha = 0` absorbs it.
+
+Closed form: :class:`substrate.least_squares.confined_constants.ConfinedSystem`, one linear system per column and a
+projection.
+
+[Pelckmans2005]_ eq. (20)-(21) and section 4.2, which proposes to confine c to a subset against over-fitting and leaves
+the subset open; the subspace is ours.
+"""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems.demonstration import Case, Demonstration, half_validates
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.certificates.rows import UNPOLISHED, Accuracy
+from substrate.certificates.tolerance import Tolerance
+from substrate.declarations import Declared, given_gram, own_gram
+from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
+from substrate.declarations.regression_page import within_solvers
+from substrate.gram import Gram
+from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
+from substrate.kernels import RBF, Kernel
+from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, checked_columns
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+
+def _thirds_of_rows(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """Validate by every other row, with one constant for each third of the training rows along the first input."""
+    arguments = half_validates(kernel, X, y)
+    order = np.argsort(np.argsort(X[1::2, 0], kind="stable"), kind="stable")
+    groups = 3 * order // order.size
+    return {**arguments, "Z": np.equal.outer(groups, np.arange(3)).astype(np.float64)}
+
+
+DEMONSTRATION = Demonstration(
+    equations="Pelckmans2005 (20)-(21), section 4.2",
+    cases=(
+        Case(
+            label="regression",
+            choice={"task": "regression"},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={},
+            build=_thirds_of_rows,
+        ),
+        Case(
+            label="classification",
+            choice={"task": "classification"},
+            dataset="ripley",
+            kernel=RBF(sigma=0.5),
+            parameters={},
+            every=2,
+            build=_thirds_of_rows,
+        ),
+    ),
+)
+
+
+def declare(
+    K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regression", cutoff: float = CUTOFF
+) -> Declared:
+    """Declare the problem on the kernel matrix, the rows of the validation points, both targets and the columns.
+
+    :place [Pelckmans2005]_ section 4.2, "confining the space of possible c values": constants of few columns
+    """
+    gram = given_gram(K)
+    target, below, target_val, columns, signs = _check_arguments(gram, y, K_val, y_val, Z, task)
+    gram.coordinates()  # refuses a matrix that is not positive semi-definite
+    both = within_solvers(np.append(target, target_val))
+    target, target_val = both[: gram.n], both[gram.n :]
+    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff)
+    problem, fit, alpha, b, u = _problem(gram, target, below, target_val, columns)
+
+    def errors() -> Array:
+        return np.append(target - gram.matrix @ alpha.value - b.value, target_val - below @ alpha.value - b.value)
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        size = float(np.linalg.norm(both))
+        pulls = np.abs(target) + np.abs(columns @ u.value)
+        return (
+            fit.row(tolerance),
+            zero_sum_row(alpha.value, tolerance, pulls),
+            *system.rows(errors(), size, tolerance),
+        )
+
+    def rescale() -> tuple[Any, float]:
+        unit = float(np.linalg.norm(both)) or 1.0
+        return _problem(gram, target / unit, below, target_val / unit, columns)[0], unit
+
+    def accuracy() -> Accuracy:
+        return system.accuracy(errors(), both, Tolerance.of_page(both, np.ones(both.size), UNPOLISHED))
+
+    all_signs = np.append(signs, signs_of(target_val, task))
+    values = {
+        "errors": lambda: (all_signs * errors())[: gram.n],
+        "validation_errors": lambda: (all_signs * errors())[gram.n :],
+        "support_values": lambda: signs * alpha.value,
+        "bias": lambda: b.value,
+    }
+    return Declared(
+        title=f"Confined fusion, {task}",
+        problem=problem,
+        parameters={},
+        values=values,
+        rows=rows,
+        record=lambda: (*gram.record(), ("columns of c", str(columns.shape[1]))),
+        rescaled=rescale,
+        accuracy=accuracy,
+    )
+
+
+def _problem(
+    gram: Gram, target: Array, below: Array, target_val: Array, columns: Array
+) -> tuple[Any, RegressionFit, Any, Any, Any]:
+    alpha, b = cp.Variable(gram.n, name="alpha"), cp.Variable(name="b")
+    lengths = np.linalg.norm(columns, axis=0)
+    unit_columns = columns / np.where(lengths > 0.0, lengths, 1.0)
+    scaled = cp.Variable(columns.shape[1], name="u")
+    e = alpha + unit_columns @ scaled
+    fit = regression_fit(target, gram.matrix @ alpha + b, e)
+    validation = target_val - below @ alpha - b
+    total = cp.sum_squares(e) + cp.sum_squares(validation)
+    # where columns depend on each other u is not determined, and is not read
+    problem = cp.Problem(cp.Minimize(total), [fit.constraint, cp.sum(alpha) == 0])
+    return problem, fit, alpha, b, scaled
+
+
+def closed_form(
+    K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regression", cutoff: float = CUTOFF
+) -> dict[str, Array]:
+    """Return the same quantities by linear systems and a projection.
+
+    :place [Pelckmans2005]_ section 4.2, "confining the space of possible c values": the projection
+    """
+    gram = own_gram(K)
+    target, below, target_val, columns, signs = _check_arguments(gram, y, K_val, y_val, Z, task)
+    gram.check_definite()  # convex for any matrix, but then without a w
+    solved = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff).solve()
+    errors = np.append(signs, signs_of(target_val, task)) * solved.errors
+    return {
+        "errors": errors[: gram.n],
+        "validation_errors": errors[gram.n :],
+        "support_values": signs * solved.support_values,
+        "bias": np.asarray(solved.bias),
+    }
+
+
+def _check_arguments(
+    gram: Gram, y: Any, K_val: Any, y_val: Any, Z: Any, task: str
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return both targets, the rows of the validation points, the columns in regression's sign, and the signs."""
+    target = checked_targets(y, gram.n, task)
+    below, target_val = validation_rows(K_val, y_val, gram.n, task)
+    signs = signs_of(target, task)
+    return target, below, target_val, signs[:, None] * checked_columns(Z, gram.n), signs

@@ -1,0 +1,100 @@
+r"""Gamma by the noise that is known: ``cv="noise"``, Morozov's discrepancy principle.
+
+.. math:: \frac{\sum_i v_i e_i(\gamma)^2}{\sum_i v_i} = \varsigma^2
+
+Nothing is left out and nothing is compared: the errors of training have the size that the noise explains. The equation
+has one root on the spectrum (:mod:`substrate.search.secular_equation`), between two gammas that are proved to enclose
+it. A kernel is not chosen by it, since the norms of w, which Morozov's problem compares, have units of the kernel.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from problems.estimators.chosen.candidates import EvaluatedKernel
+from problems.estimators.chosen.tasks import Task
+from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.full.required_gamma import gamma_for
+from substrate.arrays import Array, positive
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy
+from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
+from substrate.namespaces import to_numpy
+from substrate.search.gamma_result import GammaSearch
+
+__all__ = ["GammaOfNoise", "check_noise", "judge_by_noise"]
+
+
+@dataclass(frozen=True, slots=True)
+class GammaOfNoise(GammaSearch):
+    """The gammas at which machines have a given noise, and the row of how far they may be from those of exact roots."""
+
+    row: Row | None = None
+    reachable: Any = None
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return how far the fitted values may be from those at the exact root."""
+        return () if self.row is None else (self.row,)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the bracket of the root, and the noises that some gamma has."""
+        low, high = self.gamma_range
+        ends = ", ".join(f"{least:.6g} to {most:.6g}" for least, most in np.reshape(self.reachable, (-1, 2)))
+        return (("root of gamma", f"between {low:.15g} and {high:.15g}"), ("noise of some gamma", ends))
+
+
+def check_noise(model: Any) -> None:
+    """Refuse a noise without the rule that uses it, and what that rule does not choose."""
+    if model.cv != "noise":
+        if getattr(model, "noise", None) is not None:
+            raise DeclarationError(f"noise is for cv='noise', received noise={model.noise!r} and cv={model.cv!r}")
+        return
+    if model.noise is None:
+        raise DeclarationError("cv='noise' needs noise, the standard deviation of the noise in the units of y")
+    positive(model.noise, "noise")
+    for name in ("kernels", "search", "gamma_range"):
+        if getattr(model, name) is not None:
+            raise DeclarationError(
+                f"cv='noise' determines gamma of one kernel and compares nothing, received {name}="
+                f"{getattr(model, name)!r}; set {name}=None, or judge by cv='loo'"
+            )
+
+
+def judge_by_noise(model: Any, kernel: Kernel, task: Task) -> EvaluatedKernel:
+    """Return the kernel with the gamma of every output at which its errors have the noise of the model."""
+    noise, outputs = positive(model.noise, "noise"), int(task.Y.shape[1])
+    y = task.Y[:, 0] if outputs == 1 else task.Y
+    plain = LSSVMRegressor("precomputed" if kernel.pairwise else kernel, tol=model.tol)
+    required = gamma_for(plain, task.X, y, task.weights, noise=noise)
+    answer = required.certificate.rows[0]
+    if not isinstance(answer, Accuracy):
+        raise TypeError("internal error: a required gamma states its accuracy first")
+    gammas, ends = np.atleast_1d(required.gamma), np.reshape(required.gamma_range, (-1, 2))
+    unit = float(np.abs(to_numpy(task.Y)).max()) or 1.0
+    reached = np.full(outputs, (noise / unit) ** 2)
+    search = GammaOfNoise(
+        gamma=gammas,
+        values=reached,
+        bounds=reached,
+        slack=np.zeros(outputs),
+        unit=unit,
+        gamma_range=(float(ends[:, 0].min()), float(ends[:, 1].max())),
+        gap=float(task.gap),
+        intervals=0,
+        evaluations=2 * outputs,
+        seen=np.sort(gammas),
+        curve=_columns(reached),
+        row=answer.plain("gamma of the noise"),
+        reachable=required.reachable,
+    )
+    score = float(reached.mean())
+    return EvaluatedKernel(
+        kernel=kernel, search=search, score=score, split_scores=np.array([score]), error=0.0, seconds=0.0
+    )
+
+
+def _columns(reached: Array) -> Array:
+    """Return one row for every gamma, one column per output."""
+    return np.tile(reached, (reached.size, 1))

@@ -1,0 +1,370 @@
+r"""Structure first, then a classical model: the choice of rho by the error of the machine refitted to what it selects.
+
+[Pelckmans2005]_ uses the 1-norm "to detect structure, while the final predictions should be made based on a classical
+model with the selected components" (end of section 3.1). With :math:`S(\rho)` the components that maximal variation
+selects (:mod:`substrate.penalized.homotopy.selected_sets`) and :math:`F(S, \gamma)` the error of the componentwise
+LS-SVM on them, on validation rows, on folds, or left out in turn,
+
+.. math:: \min_{\rho} \min_{\gamma} F(S(\rho), \gamma) = \min_{S \in \{S(\rho)\}} \min_{\gamma} F(S, \gamma) .
+
+There are finitely many S, each with a lower bound over gamma (:mod:`substrate.search.gamma_search`): the smallest of
+these bounds holds for every rho. Of folds each has its own path and its own sets, :math:`S_1(\rho), S_2(\rho), \dots`,
+and one gamma for all of them; a combination whose folds cannot even with a gamma each be better than the best one known
+is not searched. Leaving out rows of the refitted machine is conditional on the set, which all rows have selected.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from problems.estimators.chosen.fused import Choice, FusionRound
+from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
+from substrate.arrays import Array
+from substrate.certificates import WIDER, Row
+from substrate.errors import DeclarationError
+from substrate.gram import Gram
+from substrate.kernels import Componentwise, Kernel
+from substrate.least_squares.spectrum import Spectrum
+from substrate.least_squares.validation import CriterionSum
+from substrate.penalized.homotopy.selected_sets import SelectedSets
+from substrate.search.gamma_result import GammaSearch
+from substrate.search.gamma_search import search_spectra
+from substrate.search.range_end import HIGHEST_PRICE, is_affordable
+
+__all__ = [
+    "CONDITIONAL",
+    "ComponentJudge",
+    "Members",
+    "SetJudge",
+    "Structure",
+    "check_refit",
+    "choose_structure",
+    "selected_components",
+    "settle_gamma",
+]
+
+#: What a refit by leave-one-out rests on, for a certificate.
+CONDITIONAL = ("conditional on", "what was selected: each row took part in the selection before it was left out")
+
+#: Share of the path that may be undecided.
+_MOST_UNDECIDED = 0.1
+
+Members = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What is chosen: the weight, gamma of the refitted machine, what it is refitted to, and the search of gamma.
+
+    ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: those
+    of the final machine are then selected at the weight.
+    ``search_again`` searches a given range of gamma, with the same sets, ``others`` is the least bound of all other
+    sets, in the units of y squared, and ``undecided`` states how much of rho the bound does not cover.
+    """
+
+    value: float
+    gamma: float
+    members: Members | None
+    search: GammaSearch
+    search_again: Callable[[tuple[float, float]], GammaSearch]
+    others: float
+    undecided: Row
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return what is to expect beyond a default range of gamma, and how much of the path is left open."""
+        return (*self.rows_of_gamma(), self.undecided)
+
+    def rows_of_gamma(self) -> tuple[Row, ...]:
+        """Return what is to expect beyond a default range of gamma."""
+        formula = "criterion - least one to expect beyond the gammas that were searched"
+        return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the range and the effort of the search of gamma."""
+        return tuple(fact for fact in self.search.facts() if fact[0] != WIDER)  # there is no range to be given
+
+    def shorten(self) -> "Structure | None":
+        """Return the best machine at gammas up to a tenth of this one; None where that costs more than a proof may.
+
+        For gammas at which double precision does not determine the machine (:mod:`substrate.search.range_end`).
+        """
+        low, top, best = self.search.gamma_range[0], 0.1 * self.gamma, self.search
+        if not low < top:
+            return None
+        shorter = self.search_again((low, top))
+        scale = (shorter.unit / best.unit) ** 2
+        if not is_affordable(shorter.values * scale, best.values, best.gap, best.floor, HIGHEST_PRICE):
+            return None
+        seen = best.values if best.beyond is None else np.minimum(best.beyond, best.values)
+        search = replace(shorter, ended=True, beyond=seen / scale)
+        return replace(self, gamma=float(search.gamma[0]), search=search)
+
+
+def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
+    """Refuse a way of refitting that there is not, or that the other parameters exclude."""
+    if model.refit is False:
+        return
+    if model.refit is not True and not (isinstance(model.refit, str) and model.refit == "loo"):
+        raise DeclarationError(f"refit must be False, True or 'loo', received {model.refit!r}")
+    for name, value in others:
+        if value is not None:
+            raise DeclarationError(
+                f"refit={model.refit!r} goes through the sets along the path of one weight, and {name} asks for "
+                f"several; set {name}=None, or refit=False"
+            )
+    if model.refit == "loo" and model.cv is not None:
+        raise DeclarationError(
+            f"refit='loo' leaves out rows of the refitted machine and uses no folds, received cv={model.cv!r}; "
+            "set cv=None, or refit=True to judge by folds"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetJudge:
+    """The error of the refitted machine on given sets, one for each round, as a function of gamma."""
+
+    kernel: Kernel
+    rounds: tuple[FusionRound, ...]
+    pooled: bool
+    by_loo: bool
+    gap: float
+
+    @classmethod
+    def of(cls, model: Any, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Self:
+        """Return the judge of an estimator with one kernel."""
+        return cls(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
+
+    @abstractmethod
+    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
+        """Return the criterion of one round on the machine of some members, in parts that count by their rows."""
+
+    @abstractmethod
+    def every_member(self, number: int) -> Members:
+        """Return all that a round can select."""
+
+    def task(self, X: Any, Y: Array, check: tuple[Any, Array], gammas: Any) -> Task:
+        """Return rows and rules of one judgement."""
+        return Task(
+            X=X,
+            Y=Y,
+            criterion="loo" if self.by_loo else "validation",
+            splits=(),
+            gammas=gammas,
+            gap=self.gap,
+            pooled=self.pooled,
+            check=None if self.by_loo else check,
+        )
+
+    def search(self, sets: Sequence[Members], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
+        """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
+        shares = [
+            share
+            for number, members in zip(numbers, sets, strict=True)
+            for share in self.shares(number, members, gammas)
+        ]
+        total = sum(share.share for share in shares)
+        criterion = CriterionSum.of([share.criterion for share in shares], [share.share / total for share in shares])
+        spectra = [share.criterion.spectrum for share in shares if isinstance(share.criterion.spectrum, Spectrum)]
+        return search_spectra(criterion, spectra, gammas, self.gap)
+
+
+class ComponentJudge(SetJudge):
+    """The componentwise LS-SVM on some components."""
+
+    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
+        """Return the criterion of one round on the machine of some components."""
+        round_ = self.rounds[number]
+        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        # a kernel of zeros leaves the bias
+        kernel = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
+        task = self.task(round_.X, round_.Y, (round_.X_check, round_.Y_check), gammas)
+        _, shares = criterion_of(Gram.of(kernel, round_.X), task)
+        judged = round_.Y if self.by_loo else round_.Y_check
+        weight = float(np.count_nonzero(judged) if self.pooled else judged.shape[0])
+        return tuple(replace(share, share=share.share * weight) for share in shares)
+
+    def every_member(self, number: int) -> Members:
+        """Return all components."""
+        return tuple(range(len(self.kernel.components(self.rounds[number].X.shape[1]))))  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgedSets:
+    """The judgement of one combination of sets: criterion, lower bound, gamma; the search, where there was one."""
+
+    criterion: float
+    lower_bound: float
+    gamma: float
+    search: GammaSearch | None = None
+
+    @classmethod
+    def of(cls, search: GammaSearch) -> "_JudgedSets":
+        """Return the judgement by a search of gamma."""
+        return cls(float(search.criterion[0]), float(search.lower_bound[0]), float(search.gamma[0]), search)
+
+
+def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str, has_holes: bool) -> Choice:
+    """Return the weight whose selected set is refitted best, and the bound over all of them.
+
+    :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
+    """
+    kernel, rounds, name = judge.kernel, judge.rounds, str(model._chooses)
+    enumerated = [int(number) for number in np.flatnonzero(sets.is_enumerated)]
+    candidates = {number: list(sets.sets_of(number)) for number in enumerated}
+    distinct = list(dict.fromkeys(one for group in candidates.values() for one in group))
+    judged = _judge_alone(judge, distinct) if len(rounds) == 1 else _judge_together(judge, distinct)
+    decided = [number for number in enumerated if sets.is_decided[number]]
+    if not decided:
+        raise DeclarationError(
+            f"rounding hides what is selected at every {name}; take another relevance, or another kernel"
+        )
+    of_cell = {number: candidates[number][0] for number in decided}
+    width = np.diff(sets.edges)
+    best = min(
+        decided,
+        key=lambda number: (judged[of_cell[number]].criterion, sum(map(len, of_cell[number])), -width[number]),
+    )
+    chosen = judged[of_cell[best]]
+    search = chosen.search
+    if search is None:
+        raise TypeError("internal error: the best sets were not searched")
+    if len(rounds) > 1:  # the range is that of all sets together: what is beyond it is seen by the best ones alone
+        wide = judge.search(of_cell[best], range(len(rounds)))
+        least = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
+        search = replace(search, beyond=np.minimum(search.values, least * (wide.unit / search.unit) ** 2))
+    of_decided = set(of_cell.values())
+    least_bound = min(judged[one].lower_bound for one in of_decided)
+    # a cell that may have a better set than any that is known to be selected is not covered by the bound
+    uncovered = ~sets.is_enumerated
+    for number in enumerated:
+        uncovered[number] |= min(judged[one].lower_bound for one in candidates[number]) < least_bound
+    lower = min(least_bound, chosen.criterion)
+    holes = sets.join(uncovered)
+    structure = Structure(
+        value=sets.value_inside(best),
+        gamma=chosen.gamma,
+        members=of_cell[best][0] if len(rounds) == 1 else None,
+        search=search,
+        search_again=partial(judge.search, of_cell[best], range(len(rounds))),
+        others=min((judged[one].lower_bound for one in of_decided - {of_cell[best]}), default=np.inf),
+        undecided=_undecided_row(name, holes, sets),
+    )
+    criteria = np.array([judged[of_cell[number]].criterion for number in decided])
+    path = {
+        "parameter": name,
+        "values": sets.edges[decided],
+        "criterion": criteria,
+        "coverage": (float(sets.edges[0]), float(sets.edges[-1])),
+        "holes": holes,
+        "stop": stop,
+    }
+    support = sets.certain[decided]
+    selection = {
+        "start": sets.edges[decided],
+        "stop": sets.edges[np.array(decided) + 1],
+        "support": support[:, 0] if len(rounds) == 1 else support,
+        "criterion": criteria,
+        "lower_bound": np.array([judged[of_cell[number]].lower_bound for number in decided]),
+        "gamma": np.array([judged[of_cell[number]].gamma for number in decided]),
+    }
+    return Choice(
+        kernel=kernel,
+        value=structure,
+        error=chosen.criterion,
+        lower_bound=-np.inf if has_holes else lower,
+        path=path,
+        facts=tuple(_facts(model, sets, len(distinct), holes)),
+        kept={"selection_path_": selection, "gamma_": chosen.gamma},
+    )
+
+
+def _undecided_row(name: str, holes: tuple[tuple[float, float], ...], sets: SelectedSets) -> Row:
+    """Return the length of the intervals on which rounding hides the selected sets, beside that of the path."""
+    finite = sets.edges[np.isfinite(sets.edges)]
+    return Row(
+        name=f"{name} undecided",
+        value=sum(min(stop, float(finite[-1])) - start for start, stop in holes),
+        scale=float(finite[-1]) or 1.0,
+        tolerance=_MOST_UNDECIDED,
+        formula=f"length of the intervals of {name} where rounding hides what is selected",
+    )
+
+
+def settle_gamma(choice: Choice, is_known: Callable[[Structure], bool]) -> Choice:
+    """Return the choice at the largest gamma that determines the machine to its tolerance, where a proof is worth it.
+
+    ``is_known`` fits the machine and tells whether its answer is within the tolerance.
+    """
+    structure: Structure | None = choice.value
+    while structure is not None and not is_known(structure):
+        structure = structure.shorten()
+    if structure is None or structure is choice.value:
+        return choice
+    lower = min(float(structure.search.lower_bound[0]), structure.others)
+    return replace(
+        choice,
+        value=structure,
+        error=float(structure.search.criterion[0]),
+        lower_bound=lower if np.isfinite(choice.lower_bound) else choice.lower_bound,
+        kept={**choice.kept, "gamma_": structure.gamma},
+    )
+
+
+def _facts(
+    model: Any, sets: SelectedSets, count: int, holes: tuple[tuple[float, float], ...]
+) -> Iterator[tuple[str, str]]:
+    low, high = float(sets.edges[0]), float(sets.edges[-1])
+    name = str(model._chooses)
+    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
+    covered += "".join(f", not {start:.6g} to {stop:.6g}" for start, stop in holes)
+    yield "fused over", covered + (", where rounding hides what is selected" if holes else "")
+    yield "selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}"
+    if model.refit == "loo":
+        yield CONDITIONAL
+
+
+def _judge_alone(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dict[tuple[Members, ...], _JudgedSets]:
+    """Judge every set of one round at its own best gamma."""
+    judged = {}
+    for sets in distinct:
+        judged[sets] = _JudgedSets.of(judge.search(sets, (0,)))
+    return judged
+
+
+def _judge_together(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dict[tuple[Members, ...], _JudgedSets]:
+    """Judge combinations of one set for each round, at one gamma for all; those that cannot be best by their bound."""
+    numbers = range(len(judge.rounds))
+    whole = judge.search([judge.every_member(number) for number in numbers], numbers)
+    gammas = whole.gamma_range
+    weights = np.array([sum(share.share for share in judge.shares(number, ())) for number in numbers])
+    weights = weights / weights.sum()
+    alone: dict[tuple[int, Members], float] = {}
+    for sets in distinct:
+        for number, members in enumerate(sets):
+            if (number, members) not in alone:
+                search = judge.search((members,), (number,), gammas)
+                alone[number, members] = float(search.lower_bound[0])
+
+    def least(sets: tuple[Members, ...]) -> float:
+        return float(sum(weight * alone[place] for weight, place in zip(weights, enumerate(sets), strict=True)))
+
+    judged, best = dict[tuple[Members, ...], _JudgedSets](), np.inf
+    for sets in sorted(distinct, key=least):
+        bound = least(sets)
+        if bound >= best:
+            judged[sets] = _JudgedSets(np.inf, bound, np.nan)
+            continue
+        search = judge.search(sets, numbers, gammas)
+        judged[sets] = _JudgedSets.of(search)
+        best = min(best, judged[sets].criterion)
+    return judged
+
+
+def selected_components(t: Array, relevance: float) -> Any:
+    """Return a mask of the components that some machine varies enough; ``t`` has one row per machine."""
+    most = t.max(axis=0)
+    return np.asarray(most > relevance * most.max())

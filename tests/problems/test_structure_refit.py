@@ -1,0 +1,285 @@
+"""Structure, then a classical model: the minimum over all weights against refits at many of them; what is stated."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import (
+    FusedL1SubstrateClassifier,
+    FusedL1SubstrateRegressor,
+    FusedMaximalVariationClassifier,
+    FusedMaximalVariationRegressor,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    MaximalVariationRegressor,
+    SparseLSSVMRegressor,
+    load,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise
+from substrate.penalized.homotopy.homotopies import l1_path
+
+KERNEL = RBF(1.0)
+WAYS = ({"expansion": "shared"}, {"expansion": "decoupled", "ridge": 0.1})
+
+
+def data(n=40, d=4, seed=0, unit=1.0, offset=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, d))
+    return X, unit * (np.sin(3.0 * X[:, 0]) + X[:, min(1, d - 1)] ** 2 + 0.2 * rng.standard_normal(n)) + offset
+
+
+def of_components(mask, d=4):
+    """The kernel of some components."""
+    parts = Componentwise(KERNEL).components(d)
+    return Componentwise(tuple(part for part, keep in zip(parts, mask, strict=True) if keep))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["shared", "decoupled"])
+def test_no_rho_has_a_better_refit(way):
+    """:place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected
+    components
+    """
+    X, y = data(28)
+    train, check = (X[:16], y[:16]), (X[16:], y[16:])
+    model = FusedMaximalVariationRegressor(KERNEL, refit=True, gap=1e-3, **way).fit(*train, *check)
+    assert model.certificate_.holds
+    assert model.criterion_lower_bound_ <= model.criterion_ <= model.criterion_lower_bound_ * 1.001 + 1e-9
+    assert_allclose(np.mean((check[1] - model.predict(check[0])) ** 2), model.criterion_, rtol=1e-6)
+    selected = set()
+    for rho in np.geomspace(0.05, 8.0, 6):
+        plain = MaximalVariationRegressor(KERNEL, rho, **way).fit(*train)
+        mask = plain._model.mark_components(model.relevance)
+        selected.add(tuple(mask))
+        if not mask.any():
+            assert np.mean((check[1] - train[1].mean()) ** 2) >= model.criterion_lower_bound_
+            continue
+        searched = LSSVMRegressorCV(of_components(mask), cv=None).fit(*train, *check)
+        assert searched.criterion_ >= model.criterion_lower_bound_ * (1.0 - 1e-9)
+        path = model.selection_path_
+        (cell,) = np.flatnonzero((path["start"] < rho) & (rho < path["stop"]))
+        assert_array_equal(path["support"][cell], mask)
+        assert_allclose(path["criterion"][cell], searched.criterion_, rtol=2e-3)
+    assert len(selected) >= 2
+    assert tuple(model.component_support_) in {tuple(mask) for mask in model.selection_path_["support"]}
+    refitted = LSSVMRegressor(of_components(model.component_support_), model.gamma_).fit(*train)
+    assert_allclose(model.predict(check[0]), refitted.predict(check[0]), rtol=1e-6, atol=1e-8)
+
+
+def test_folds_have_their_own_sets_and_one_gamma():
+    X, y = data(30, 3)
+    splits = [(np.setdiff1d(np.arange(30), test), test) for test in np.array_split(np.arange(30), 3)]
+    model = FusedMaximalVariationRegressor(KERNEL, refit=True, cv=splits, gap=1e-3).fit(X, y)
+    assert model.certificate_.holds
+    path, (low, high) = model.selection_path_, (1e-4, 1e6)
+    assert path["support"].shape[1:] == (3, 3)
+    for rho in np.geomspace(0.05, 5.0, 4):
+        (cell,) = np.flatnonzero((path["start"] < rho) & (rho < path["stop"]))
+        masks = []
+        for train, _ in splits:
+            plain = MaximalVariationRegressor(KERNEL, rho).fit(X[train], y[train])
+            masks.append(plain._model.mark_components(model.relevance))
+        assert_array_equal(path["support"][cell], masks)
+        for gamma in np.geomspace(low, high, 6):
+            squares = 0.0
+            for (train, test), mask in zip(splits, masks, strict=True):
+                fitted = (
+                    LSSVMRegressor(of_components(mask, 3), gamma).fit(X[train], y[train]).predict(X[test])
+                    if mask.any()
+                    else y[train].mean()
+                )
+                squares += float(np.sum((y[test] - fitted) ** 2))
+            assert squares / 30 >= model.criterion_lower_bound_ * (1.0 - 1e-9)
+            assert squares / 30 >= path["lower_bound"][cell] * (1.0 - 1e-9)
+    at_best = np.flatnonzero((path["start"] < model.rho_) & (model.rho_ < path["stop"]))[0]
+    squares = sum(
+        float(
+            np.sum(
+                (
+                    y[test]
+                    - LSSVMRegressor(of_components(mask, 3), model.gamma_).fit(X[train], y[train]).predict(X[test])
+                )
+                ** 2
+            )
+        )
+        for (train, test), mask in zip(splits, path["support"][at_best], strict=True)
+    )
+    assert_allclose(squares / 30, model.criterion_, rtol=1e-6)
+
+
+def test_left_out_rows_are_those_of_the_refitted_machine():
+    X, y = data(24, 3)
+    model = FusedMaximalVariationRegressor(KERNEL, refit="loo").fit(X, y)
+    assert model.certificate_.holds
+    assert "conditional on" in dict(model.certificate_.record)
+    kernel = of_components(model.component_support_, 3)
+    left_out = LSSVMRegressor(kernel, model.gamma_).fit(X, y).leave_one_out().residuals
+    assert_allclose(np.mean(np.square(left_out)), model.criterion_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
+def test_units_and_offsets_change_no_choice(unit, offset):
+    X, y = data(24, 3)
+    plain = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0).fit(X, y)
+    model = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0).fit(X, unit * y + offset)
+    assert_array_equal(model.component_support_, plain.component_support_)
+    assert_allclose(model.rho_ / unit, plain.rho_, rtol=1e-4)
+    assert_allclose(model.criterion_ / unit**2, plain.criterion_, rtol=1e-3)
+
+
+def test_a_refitted_model_keeps_what_it_needs(tmp_path):
+    X, y = data(24, 4)
+    model = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0).fit(X, y)
+    values = model.component_functions(X)
+    assert values.shape == (24, 4)
+    assert not values[:, ~model.component_support_].any()
+    assert_allclose(values.sum(axis=1) + model.bias_, model.predict(X), atol=1e-12)
+    assert model.certify(X, y).holds
+    model.save(tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    assert_array_equal(loaded.selection_path_["support"], model.selection_path_["support"])
+    assert loaded.certify(X, y).holds
+    loaded.component_support_ = ~loaded.component_support_
+    assert not loaded.certify(X, y).holds
+
+
+def test_noise_selects_nothing_and_is_the_bias():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    model = FusedMaximalVariationRegressor(KERNEL, refit=True, random_state=0, relevance=1.0).fit(X, y)
+    assert not model.component_support_.any()
+    assert model.certificate_.holds
+    assert_allclose(model.predict(X), y[model.training_rows_].mean())
+    assert model.certify(X, y).holds
+
+
+def test_classes_are_refitted_together():
+    X, y = data(36, 3)
+    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    model = FusedMaximalVariationClassifier(KERNEL, refit=True, random_state=0).fit(X, labels)
+    assert model.certificate_.holds
+    assert model.maximal_variation_.shape == (3, 3)
+    assert_array_equal(
+        model.component_support_,
+        model.maximal_variation_.max(axis=0) > model.relevance * model.maximal_variation_.max(),
+    )
+    assert model.predict_proba(X[:3]).shape == (3, 3)
+    assert model.certify(X, labels).holds
+
+
+# ---- the L1 substrate --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_no_zeta_has_a_better_refit(pairwise):
+    X, y = data(30, 1)
+    train, check = np.arange(20), np.arange(20, 30)
+    kernel, K = RBF(0.5), RBF(0.5)(X)
+    model = FusedL1SubstrateRegressor("precomputed" if pairwise else kernel, refit=True, gap=1e-3)
+    rows = (K[np.ix_(train, train)], K[np.ix_(check, train)]) if pairwise else (X[train], X[check])
+    model.fit(rows[0], y[train], rows[1], y[check])
+    assert model.certificate_.holds
+    assert model.certify(rows[0], y[train]).holds
+    assert_allclose(np.mean((y[check] - model.predict(rows[1])) ** 2), model.criterion_, rtol=1e-6)
+    path = l1_path(K[np.ix_(train, train)], y[train] - y[train].mean())
+    for zeta in np.geomspace(2.0 * path.values[0], 0.9 * path.values[-1], 6):
+        support = np.flatnonzero(path.at(float(zeta)).primal)
+        for gamma in (0.1, 10.0, 1e3):
+            machine = SparseLSSVMRegressor(kernel, gamma, basis=support.tolist()).fit(X[train], y[train])
+            error = np.mean((y[check] - machine.predict(X[check])) ** 2)
+            assert error >= model.criterion_lower_bound_ * (1.0 - 1e-9)
+    basis = train[model.support_].tolist()
+    refitted = SparseLSSVMRegressor(kernel, model.gamma_, basis=basis).fit(X[train], y[train])
+    assert_allclose(model.predict(rows[1]), refitted.predict(X[check]), rtol=1e-6, atol=1e-8)
+    assert model.n_support_ == model.support_.size < 20
+
+
+def test_supports_left_out_and_of_folds():
+    X, y = data(15, 1)
+    left_out = FusedL1SubstrateRegressor(RBF(0.5), refit="loo").fit(X, y)
+    assert left_out.certificate_.holds
+    assert "conditional on" in dict(left_out.certificate_.record)
+    machine = SparseLSSVMRegressor(RBF(0.5), left_out.gamma_, basis=left_out.support_.tolist()).fit(X, y)
+    assert_allclose(np.mean(machine.leave_one_out(X, y).residuals ** 2), left_out.criterion_, rtol=1e-5)
+    folds = FusedL1SubstrateRegressor(RBF(0.5), refit=True, cv=3).fit(X, y)
+    assert folds.certificate_.holds
+    assert folds.selection_path_["support"].shape[1:] == (3, 10)
+    assert folds.certify(X, y).holds
+
+
+@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
+def test_every_machine_has_its_own_support(coding):
+    X, y = data(18, 2)
+    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    model = FusedL1SubstrateClassifier(RBF(0.7), coding=coding, refit=True, random_state=0).fit(X, labels)
+    assert model.certificate_.holds
+    assert model.certify(X, labels).holds
+    assert model.score(X, labels) > 0.5
+
+
+@pytest.mark.slow
+def test_calibration_uses_the_refitted_machine():
+    X, y = data(30, 2)
+    labels = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    for coding in ("one_vs_rest", "one_vs_one"):
+        model = FusedL1SubstrateClassifier(RBF(0.7), coding=coding, refit=True, random_state=0).fit(X, labels)
+        assert_allclose(model.predict_proba(X[:2]).sum(axis=1), 1.0)
+
+
+# ---- refusals ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "choice", "match"),
+    [
+        (FusedMaximalVariationRegressor, {"refit": "all"}, "False, True or 'loo'"),
+        (FusedMaximalVariationRegressor, {"refit": 1}, "False, True or 'loo'"),
+        (FusedMaximalVariationRegressor, {"refit": True, "groups": [[0], [1]]}, "set groups=None"),
+        (FusedMaximalVariationRegressor, {"refit": "loo", "cv": 3}, "set cv=None"),
+        (FusedMaximalVariationRegressor, {"refit": True, "relevance": -0.1}, "relevance"),
+        (FusedL1SubstrateRegressor, {"refit": True, "ridge_range": (0.1, 1.0)}, "set ridge_range=None"),
+    ],
+)
+def test_what_has_no_sets_along_one_path_is_refused(estimator, choice, match):
+    X, y = data(12, 2)
+    with pytest.raises(DeclarationError, match=match):
+        estimator(KERNEL, **choice).fit(X, y)
+
+
+def test_validation_rows_are_refused_where_none_validate():
+    X, y = data(12, 2)
+    with pytest.raises(DataError, match="not used with refit='loo'"):
+        FusedMaximalVariationRegressor(KERNEL, refit="loo").fit(X[:8], y[:8], X[8:], y[8:])
+
+
+# ---- stability -----------------------------------------------------------------------------------------
+
+
+def test_stable_components_are_those_that_most_halves_select():
+    X, y = data(40, 3)
+    model = FusedMaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.1)
+    found = model.stability_selection(X, y, n_subsamples=5, false_inputs=2.0, random_state=0)
+    assert not hasattr(model, "support_values_")
+    assert found.frequencies.shape == (found.rho.size, 3)
+    counts = 5.0 * found.frequencies
+    assert_allclose(counts, counts.round(), atol=1e-12)
+    assert_array_equal(found.support, found.probabilities >= 0.9)
+    assert_allclose(found.probabilities, found.frequencies[found.rho >= found.rho_min].max(axis=0))
+    assert found.expected_false <= 2.0
+    # the same halves, one solve each, at one rho
+    rho, generator, hits = float(found.rho_min) + 0.5, np.random.RandomState(0), np.zeros(3)
+    for _ in range(5):
+        rows = np.sort(generator.choice(40, 20, replace=False))
+        half = MaximalVariationRegressor(KERNEL, rho / 2.0, expansion="decoupled", ridge=0.1).fit(X[rows], y[rows])
+        hits += half._model.mark_components(model.relevance)
+    cell = int(np.searchsorted(found.rho, rho, side="right")) - 1
+    assert_allclose(counts[cell], hits)
+
+
+@pytest.mark.parametrize(
+    ("choice", "match"),
+    [({"threshold": 0.5}, "above 0.5"), ({"n_subsamples": 1}, "n_subsamples"), ({"false_inputs": 0.0}, "false_inputs")],
+)
+def test_stability_refuses_what_it_cannot_count(choice, match):
+    with pytest.raises(DeclarationError, match=match):
+        FusedMaximalVariationRegressor(KERNEL).stability_selection(*data(12, 2), **choice)
