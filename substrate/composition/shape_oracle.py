@@ -61,6 +61,7 @@ __all__ = [
     "ExpansionTerm",
     "Proof",
     "ShapePlan",
+    "bound_sizes",
     "inner_product_sum",
     "square_rounding",
 ]
@@ -78,6 +79,8 @@ _ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
 _ZOOMS = 4
 #: The largest order of the remainder, by the number of columns.
 _ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
+#: The least gap of a search, in units of the rounding of its values.
+_ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
 _NARROWEST = 1e-11
 #: As in :mod:`substrate.composition.whole_space`: what inner products of derivatives lose, and twice for every order.
@@ -303,8 +306,8 @@ def _matrix(kernel: Kernel, points: Array, orders: dict[int, int], term: Expansi
     return inner_product_matrix(kernel, left, points, term.operator or VALUE, term.points)
 
 
-def _sizes_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
-    """The sum of the sizes of an expansion, the rounding of its inner products, and the number of its coefficients."""
+def bound_sizes(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
+    """Return the sum of the sizes of an expansion, the rounding of its inner products, and how many coefficients."""
     sizes, rounding, order = 0.0, 0.0, 0
     for term in terms:
         at = term.points if term.operator is None else evaluation_points(term.operator, term.points)
@@ -322,7 +325,7 @@ def _sizes_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, fl
 
 def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
     """What rounding may change in a'Ka of an expansion."""
-    sizes, loss, count = _sizes_of(kernel, terms)
+    sizes, loss, count = bound_sizes(kernel, terms)
     return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
 
 
@@ -344,7 +347,7 @@ def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
 def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
     """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
     square = inner_product_sum(kernel, terms)
-    sizes, loss, _ = _sizes_of(kernel, terms)
+    sizes, loss, _ = bound_sizes(kernel, terms)
     # what the readings of the terms lose is in the rounding of each later value, too
     return at_most(math.sqrt(max(square, 0.0) + square_rounding(kernel, terms))), sizes, loss
 
@@ -458,6 +461,23 @@ class BoundShape:
             total += self.target(k).values(points)
         return total
 
+    def read(self, points: Array, directions: Array) -> tuple[Array, Array]:
+        """Return what is constrained at points, u'Hu along directions where it is a Hessian, and its rounding."""
+        total, radius = np.full(points.shape[0], self.constant), np.full(points.shape[0], self.constant_radius)
+        for k in range(len(self.groups)):
+            target = self.target(k)
+            if isinstance(target, _HessianTarget):
+                H, rounding = target.matrices(points, {})
+                u = directions[:, list(target.inner)]
+                squares = np.square(u).sum(axis=1)
+                total += np.einsum("ji,jik,jk->j", u, H, u)
+                radius += squares * (rounding + relative_rounding(16.0) * np.abs(H).sum(axis=(1, 2)))
+            else:
+                values = target.values(points)
+                total += values
+                radius += target.radius(points, {}) + relative_rounding(4.0) * np.abs(values)
+        return total, radius
+
     def direction(self, point: Array) -> Array:
         """Return the eigenvector of the smallest eigenvalue of the Hessian at a point, over all columns."""
         least, vector = math.inf, np.zeros(point.size)
@@ -502,6 +522,10 @@ class _Target:
     def values(self, points: Array) -> Array:
         """The function at points of all columns."""
         return self.derivative(points, {})
+
+    def value_radius(self, points: Array) -> Array:
+        """What rounding may change in these."""
+        return self.radius(points, {})
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Lower bounds in cells of the moving columns, and values at their centres, rounded up."""
@@ -626,6 +650,10 @@ class _HessianTarget(_Target):
                 square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
         return H, np.asarray(at_most(1.0) * np.sqrt(square))
 
+    def value_radius(self, points: Array) -> Array:
+        """What rounding may change in the smallest eigenvalues."""
+        return self.matrices(points, {})[1]
+
     def values(self, points: Array) -> Array:
         """The smallest eigenvalues."""
         return np.asarray(np.linalg.eigvalsh(self.matrices(points, {})[0])[:, 0])
@@ -725,6 +753,9 @@ class _Cells:
         edges = [np.linspace(low, high, count + 1) for low, high in box]
         lower = _mesh([e[:-1] for e in edges])
         upper = _mesh([e[1:] for e in edges])
+        # no cell is known better than the rounding of its value, however narrow
+        radius = self.shape.value_radius(self.shape.whole_points((lower + upper) / 2.0))
+        self.gap = max(self.gap, _ROUNDING_GAP * float(radius.max(initial=0.0)))
         return [self._batch(lower, upper)]
 
     def priority(self, cell: _Batch) -> float:

@@ -35,6 +35,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.composition.accuracy import OptimalValue
 from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.everywhere import ShapeConstraint
+from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.result import Further, KernelExpansion, Result
 from substrate.composition.shape_oracle import (
@@ -47,7 +48,17 @@ from substrate.composition.shape_oracle import (
 )
 from substrate.errors import SolverError
 
-__all__ = ["BRACKET", "ShapeReport", "ShapedResult", "Shapes", "expanded_function"]
+__all__ = [
+    "BRACKET",
+    "ShapeMultipliers",
+    "ShapeReport",
+    "ShapedResult",
+    "Shapes",
+    "expanded_function",
+    "merge_terms",
+    "pull_of_bias",
+    "representers",
+]
 
 #: Rounds of points, and new points of a round for each shape.
 _ROUNDS, _NEW = 30, 24
@@ -55,6 +66,8 @@ _ROUNDS, _NEW = 30, 24
 _ENOUGH, BRACKET = 1e-5, 1e-4
 #: Violations at points, in units of the shape's size, below which none are added.
 _SMALL, _SMALLEST, _ROUGH = 1e-5, 1e-8, 1e-3
+#: Share of the largest multiplier below which one is none.
+_INACTIVE = 1e-9
 #: Margins of a strictly feasible machine, in units of the shape's size, and how often one is made smaller.
 _MARGIN, _SHRINK, _RAISE, _MARGINS = 0.05, 0.2, 4.0, 5
 #: Share of the value that is spent on a slack beyond what feasibility needs.
@@ -147,6 +160,13 @@ class _Cuts:
             self.points = np.vstack([self.points, *(p[None, :] for p in new)])
         return len(new)
 
+    def begin(self, carried: "ShapeMultipliers") -> None:
+        """Take the points that carry multipliers in another solution, each once."""
+        weighing = carried.values > _INACTIVE * carried.values.max(initial=0.0)
+        both = np.unique(np.hstack([carried.points, carried.directions])[weighing], axis=0)
+        self.points = both[:, : self.points.shape[1]]
+        self.directions = both[:, self.points.shape[1] :] if self.plan.constraint.hessian else self.directions
+
     def keep(self, which: NDArray[np.intp]) -> None:
         """Keep some of the points."""
         self.points = self.points[which]
@@ -192,6 +212,12 @@ class ShapeMultipliers:
     points: Array
     directions: Array
     values: Array
+
+    def lengths(self, plan: ShapePlan) -> Array:
+        """Return the squared lengths of the directions, one where the shape is not of a Hessian."""
+        if not plan.constraint.hessian:
+            return np.ones(self.values.size)
+        return np.asarray(np.square(self.directions[:, list(plan.constraint.hessian)]).sum(axis=1))
 
     def mix(self, other: "ShapeMultipliers", share: float) -> "ShapeMultipliers":
         """Return those of a mixture."""
@@ -266,12 +292,24 @@ class Shapes:
         self.plans = [ShapePlan.of(constraint) for constraint in constraints]
         self._build = build
 
-    def solve(self, base: Any, solver: str | None, verbose: bool, time_limit: float | None) -> ShapedResult:
-        """Solve the machine ``base`` with its shapes; the parameters have their values."""
+    def solve(
+        self,
+        base: Any,
+        solver: str | None = None,
+        verbose: bool = False,
+        time_limit: float | None = None,
+        width: float = _ENOUGH,
+        start: "ShapedResult | None" = None,
+    ) -> ShapedResult:
+        """Solve the machine ``base`` with its shapes; the parameters have their values.
+
+        ``width`` is the relative width of the bracket at which the rounds end, and ``start`` a solution at other values
+        of the parameters, whose points are the first.
+        """
         holders = [(s, list(s._holders)) for s in base.substrates]
         clock = _Clock(time_limit)
         try:
-            return _Loop(self, base, solver, verbose, clock).run()
+            return _Loop(self, base, solver, verbose, clock, width, start).run()
         finally:
             for s, before in holders:  # those of the points are of no use to others
                 s._holders[:] = before
@@ -292,8 +330,17 @@ class _Clock:
 
 
 class _Loop:
-    def __init__(self, shapes: Shapes, base: Any, solver: str | None, verbose: bool, clock: _Clock) -> None:
-        self.shapes, self.base, self.clock = shapes, base, clock
+    def __init__(
+        self,
+        shapes: Shapes,
+        base: Any,
+        solver: str | None,
+        verbose: bool,
+        clock: _Clock,
+        width: float,
+        start: "ShapedResult | None",
+    ) -> None:
+        self.shapes, self.base, self.clock, self.width = shapes, base, clock, width
         self.solver, self.verbose = solver, verbose
         d = [plan.box.shape[0] for plan in shapes.plans]
         self.cuts = [
@@ -301,7 +348,10 @@ class _Loop:
             for plan, k in zip(shapes.plans, d, strict=True)
         ]
         self.scales = [0.0] * len(d)
-        self.small, self.cells_allowed = _SMALL, _CHEAP
+        if start is not None:
+            for cuts, carried in zip(self.cuts, start.multipliers, strict=True):
+                cuts.begin(carried)
+        self.small, self.cells_allowed = max(min(_SMALL, 10.0 * width), _SMALLEST), _CHEAP
 
     def run(self) -> ShapedResult:
         """Solve, prove and mix; with smaller violations until the bracket is narrow enough, or cells too many."""
@@ -317,9 +367,9 @@ class _Loop:
                 feasible = self._strictly_feasible([v > 0.0 for v in violations])
             latest = self._mix(solved, proofs, feasible)
             found = latest if found is None or latest.is_better(found) else found
-            if found.width <= _ENOUGH or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
+            if found.width <= self.width or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
-            self.cells_allowed = _CHEAP if found.width <= BRACKET else _EXPENSIVE
+            self.cells_allowed = _CHEAP if found.width <= max(BRACKET, 1e2 * self.width) else _EXPENSIVE
             # what the oracle found and the grids did not
             new = sum(
                 self.cuts[k].add([p.point], bound[k])
@@ -359,7 +409,7 @@ class _Loop:
         for cuts, carried in zip(self.cuts, solved.multipliers, strict=True):
             multipliers, old = carried.values, carried.values.size
             if old > 4 * _NEW:
-                inactive = multipliers <= 1e-9 * max(float(multipliers.max(initial=0.0)), 1e-300)
+                inactive = multipliers <= _INACTIVE * max(float(multipliers.max(initial=0.0)), 1e-300)
                 keep = np.ones(cuts.points.shape[0], dtype=bool)
                 keep[:old] = ~inactive
                 cuts.keep(np.flatnonzero(keep))
@@ -528,7 +578,7 @@ class _Loop:
             needed = max(needed, wanted / (wanted + delta))
         rise = other.result.objective - solved.result.objective
         rough = any(group.order < 2 for plan in self.shapes.plans for group in plan.groups)
-        spent = (_SPENT_ROUGH if rough else _SPENT) * abs(solved.result.objective)
+        spent = (_SPENT_ROUGH if rough else min(_SPENT, 0.1 * self.width)) * abs(solved.result.objective)
         spare = spent / rise if rise > 0.0 else needed
         return min(max(needed, min(spare, 0.01)), 1.0)
 
@@ -612,7 +662,7 @@ def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpans
             a = a + term.coefficients
         else:
             further.append(term)
-    merged = _merge(further)
+    merged = merge_terms(further)
     kept = tuple(Further(t.points, t.coefficients, t.part, t.operator) for t in merged)
     f = inner_products(s, Reading(), Reading(s.basis)) @ a if s.basis is not None else s.gram.product(a)
     readings = [(Reading(t.points, t.part, t.operator), t.coefficients) for t in merged]
@@ -642,8 +692,32 @@ def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpans
     )
 
 
-def _merge(terms: list[ExpansionTerm]) -> list[ExpansionTerm]:
-    """Terms of one kind together, the coefficients of equal points added up."""
+def representers(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[ExpansionTerm]:
+    r"""Return :math:`\sum_j \mu_j D_j k`, the function that the multipliers of a shape pull with."""
+    points, values = multipliers.points, multipliers.values
+    if not constraint.hessian:
+        return [
+            ExpansionTerm(points, term.factor * values, term.part, term.operator if term.orders else None)
+            for term in constraint.terms
+        ]
+    found = []
+    for i, a in enumerate(constraint.hessian):
+        for b in constraint.hessian[: i + 1]:
+            weights = (1.0 if a == b else 2.0) * multipliers.directions[:, a] * multipliers.directions[:, b]
+            operator = LinearOperator.derivative({a: 2} if a == b else {a: 1, b: 1})
+            found.append(ExpansionTerm(points, constraint.terms[0].factor * weights * values, None, operator))
+    return found
+
+
+def pull_of_bias(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[float]:
+    """Return what the multipliers of a shape pull at the bias with, one number for each term and point."""
+    if constraint.hessian:
+        return []
+    return [term.factor * float(value) for term in constraint.terms if term.has_bias for value in multipliers.values]
+
+
+def merge_terms(terms: list[ExpansionTerm]) -> list[ExpansionTerm]:
+    """Return terms of one kind together, the coefficients of equal points added up."""
     kinds: dict[Any, list[ExpansionTerm]] = {}
     for term in terms:
         kinds.setdefault((term.part, term.operator), []).append(term)

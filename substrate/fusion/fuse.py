@@ -34,6 +34,7 @@ from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import ParametricQP
 from substrate.fusion.refinement import Refined, refine
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.shaped_fusion import fuse_shaped
 from substrate.fusion.unsaved_proof import CHORDS
 from substrate.fusion.validated_machine import (
     Candidate,
@@ -165,7 +166,6 @@ def fuse(
     if options:
         raise DeclarationError(f"fuse has no options {sorted(options)}")
     if isinstance(machine, Machine):
-        machine.refuse_shapes("fuse")
         if validation is None or cv is not None:
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
@@ -185,6 +185,11 @@ def fuse(
         ends = _given_ends(names, box)
         late = stack.enter_context(late_progress("fuse", limits))
         shown = late if progress is None else _choose_progress(progress)
+        if any(each.shapes is not None for each in (*machines, final)):
+            if len(names) > 1:
+                raise DeclarationError("with a shape that holds everywhere fuse takes one parameter, a weight")
+            range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
+            return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
         first: Fusion | None = None
         refusal = None
         if judged == SQUARED and (several or (box is None and top is None)):
