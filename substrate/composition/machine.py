@@ -248,7 +248,8 @@ class Machine:
         with self.lock:
             assert self._shapes is not None
             self._set(parameters)
-            result = self._shaped = self._shapes.solve(self, width=width, start=start)
+            result = self._shapes.solve(self, width=width, start=start)
+            object.__setattr__(self, "_shaped", result)
             object.__setattr__(result, "_machine", self)
             return result
 

@@ -43,28 +43,20 @@ from substrate.composition.derivative_bounds import (
     smoothness,
 )
 from substrate.composition.everywhere import ShapeConstraint
-from substrate.composition.linear_operators import (
-    VALUE,
-    Functional,
-    LinearOperator,
-    add_lengths,
-    evaluation_points,
-    inner_product_matrix,
+from substrate.composition.expanded_function import (
+    DERIVATIVES,
+    ExpandedFunction,
+    ExpansionTerm,
+    bound_sizes,
+    inner_product_sum,
+    square_rounding,
 )
+from substrate.composition.linear_operators import VALUE, LinearOperator, inner_product_matrix
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.search.best_first import BestFirst, Limits
 
-__all__ = [
-    "BoundShape",
-    "ExpandedFunction",
-    "ExpansionTerm",
-    "Proof",
-    "ShapePlan",
-    "bound_sizes",
-    "inner_product_sum",
-    "square_rounding",
-]
+__all__ = ["BoundShape", "Proof", "ShapePlan"]
 
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
@@ -83,39 +75,8 @@ _ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
 _ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
 _NARROWEST = 1e-11
-#: As in :mod:`substrate.composition.whole_space`: what inner products of derivatives lose, and twice for every order.
-_DERIVATIVES = 8.0
 #: Rounded operations of the bound of a cell.
 _OPERATIONS = 128.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpansionTerm:
-    """Points, the coefficients there, and what they belong to: f, its component ``part``, or an operator on it."""
-
-    points: Array
-    coefficients: Array
-    part: int | None = None
-    operator: Functional | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpandedFunction:
-    """One substrate's function as numbers: its expansion and its bias."""
-
-    substrate: Any
-    terms: tuple[ExpansionTerm, ...]
-    bias: float
-
-    def mix(self, other: "ExpandedFunction", share: float) -> "ExpandedFunction":
-        """Return (1 - share) times this function plus share times the other."""
-        terms = [_scaled(term, 1.0 - share) for term in self.terms] + [_scaled(term, share) for term in other.terms]
-        bias = (1.0 - share) * self.bias + share * other.bias
-        return ExpandedFunction(self.substrate, tuple(terms), bias)
-
-
-def _scaled(term: ExpansionTerm, factor: float) -> ExpansionTerm:
-    return ExpansionTerm(term.points, factor * term.coefficients, term.part, term.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +244,7 @@ class _BoundPiece:
         """What rounding may change in values of D^more in cells."""
         orders = add_orders(self.piece.orders, more)
         length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
-        loss = self.rounding * (1.0 if not orders else _DERIVATIVES * 2.0 ** sum(orders.values()))
+        loss = self.rounding * (1.0 if not orders else DERIVATIVES * 2.0 ** sum(orders.values()))
         share = loss + relative_rounding(self.count + len(self.terms) + 4.0)
         return np.asarray(at_most(abs(self.piece.factor) * share * self.sizes) * length)
 
@@ -304,44 +265,6 @@ def _matrix(kernel: Kernel, points: Array, orders: dict[int, int], term: Expansi
         return np.asarray(kernel(points, term.points))
     left = LinearOperator.derivative(orders)
     return inner_product_matrix(kernel, left, points, term.operator or VALUE, term.points)
-
-
-def bound_sizes(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
-    """Return the sum of the sizes of an expansion, the rounding of its inner products, and how many coefficients."""
-    sizes, rounding, order = 0.0, 0.0, 0
-    for term in terms:
-        at = term.points if term.operator is None else evaluation_points(term.operator, term.points)
-        rounding = max(rounding, float(kernel.rounding(at)))
-        if term.operator is None:
-            lengths = np.sqrt(np.maximum(np.asarray(kernel.diag(term.points)), 0.0))
-        else:
-            lengths = add_lengths(kernel, term.operator, term.points)
-            order = max(order, term.operator.largest_order)
-        sizes += float(np.abs(term.coefficients) @ lengths)
-    derivatives = any(term.operator is not None for term in terms)
-    loss = rounding * (_DERIVATIVES * 2.0 ** max(order, 1) if derivatives else 1.0)
-    return at_most(sizes), loss, sum(term.coefficients.size for term in terms)
-
-
-def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
-    """What rounding may change in a'Ka of an expansion."""
-    sizes, loss, count = bound_sizes(kernel, terms)
-    return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
-
-
-def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
-    """Return a'Ka of an expansion, as it is computed."""
-    square = 0.0
-    for i, left in enumerate(terms):
-        for j, right in enumerate(terms[: i + 1]):
-            if left.operator is None and right.operator is None:
-                G = np.asarray(kernel(left.points, right.points))
-            else:
-                G = inner_product_matrix(
-                    kernel, left.operator or VALUE, left.points, right.operator or VALUE, right.points
-                )
-            square += (1.0 if i == j else 2.0) * float(left.coefficients @ (G @ right.coefficients))
-    return square
 
 
 def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:

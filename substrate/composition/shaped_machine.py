@@ -33,20 +33,21 @@ from substrate.arrays import Array, real_points
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.accuracy import OptimalValue
+from substrate.composition.cut_least_squares import Cut, CutLeastSquares, DualPoint, LeastSquaresValue
 from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.everywhere import ShapeConstraint
+from substrate.composition.expanded_function import (
+    ExpandedFunction,
+    ExpansionTerm,
+    merge_terms,
+    square_rounding,
+)
 from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.shape_oracle import (
-    BoundShape,
-    ExpandedFunction,
-    ExpansionTerm,
-    Proof,
-    ShapePlan,
-    square_rounding,
-)
+from substrate.composition.shape_oracle import BoundShape, Proof, ShapePlan
 from substrate.errors import SolverError
+from substrate.solvers import SolverRecord
 
 __all__ = [
     "BRACKET",
@@ -55,7 +56,7 @@ __all__ = [
     "ShapedResult",
     "Shapes",
     "expanded_function",
-    "merge_terms",
+    "multiply_slacks",
     "pull_of_bias",
     "representers",
 ]
@@ -173,6 +174,11 @@ class _Cuts:
         if self.directions.size:
             self.directions = self.directions[which]
 
+    def unit_multipliers(self) -> "ShapeMultipliers":
+        """The points with multipliers of one."""
+        directions = self.directions if self.directions.size else np.zeros_like(self.points)
+        return ShapeMultipliers(self.points, directions, np.ones(len(self.points)))
+
     def placed(self) -> tuple[Array, Array]:
         """The points and directions that the machine is given."""
         if len(self.points) != 1:
@@ -236,7 +242,7 @@ class _Solved:
     result: Any
     functions: list[ExpandedFunction]
     own: list[Any]
-    optimal: OptimalValue | str
+    optimal: OptimalValue | LeastSquaresValue | str
     multipliers: list["ShapeMultipliers"]
 
 
@@ -351,6 +357,7 @@ class _Loop:
         if start is not None:
             for cuts, carried in zip(self.cuts, start.multipliers, strict=True):
                 cuts.begin(carried)
+        self.direct = CutLeastSquares.of(base) if solver is None else None
         self.small, self.cells_allowed = max(min(_SMALL, 10.0 * width), _SMALLEST), _CHEAP
 
     def run(self) -> ShapedResult:
@@ -427,6 +434,9 @@ class _Loop:
         return bound
 
     def _solve(self, margins: list[float]) -> _Solved:
+        """The machine with constraints at the points, by the multipliers of least squares where it is such a one."""
+        if self.direct is not None:
+            return self._solve_directly(self.direct, margins)
         pairs = zip(self.cuts, margins, strict=True)
         constraints = [cuts.constraint(margin) if cuts.points.size else None for cuts, margin in pairs]
         machine = self.shapes._build([c for c in constraints if c is not None])
@@ -445,6 +455,39 @@ class _Loop:
             optimal=machine.optimal_value(),
             multipliers=multipliers,
         )
+
+    def _solve_directly(self, method: CutLeastSquares, margins: list[float]) -> _Solved:
+        placed = [cuts.unit_multipliers() for cuts in self.cuts]
+        constraints = [cuts.plan.constraint for cuts in self.cuts]
+        cuts_given = [
+            Cut(representers(c, unit), pull_at_ones(c, unit), (c.bound + margin) * unit.lengths(cuts.plan))
+            for cuts, c, unit, margin in zip(self.cuts, constraints, placed, margins, strict=True)
+        ]
+        solution = method.solve(cuts_given)
+        multipliers = [replace(unit, values=mu) for unit, mu in zip(placed, solution.multipliers, strict=True)]
+        pairs = list(zip(constraints, multipliers, strict=True))
+        point = DualPoint.of(
+            method.weights,
+            solution.function,
+            [term for pair in pairs for term in representers(*pair)],
+            [number for pair in pairs for number in pull_of_bias(*pair)],
+        )
+        product = 0.0
+        for cuts, carried, margin in zip(self.cuts, multipliers, margins, strict=True):
+            product += multiply_slacks(cuts.plan, carried, solution.function, margin)
+        value = point.values()[1]
+        expansion = expansion_of(method.substrate, solution.function)
+        result = Result(
+            objective=value,
+            parameters={p.name(): p.value for p in self.base._parameters()},
+            expansions=(expansion,),
+            certificate=method.certificate(solution, value),
+            solver_record=SolverRecord((solution.attempt,)),
+            outputs=self.base.outputs,
+            task=self.base.task,
+        )
+        optimal = LeastSquaresValue(point.lower_value(product), method.y, method.weights)
+        return _Solved(result=result, functions=[solution.function], own=[], optimal=optimal, multipliers=multipliers)
 
     def _own_variables(self) -> list[Any]:
         return list(self.base.own_variables())
@@ -528,7 +571,10 @@ class _Loop:
                 self._mixed_slack(k, functions, proof.lower, delta, share)
                 for k, (proof, delta) in enumerate(zip(proofs, deltas, strict=True))
             ]
-        expansions = tuple(_expansion(e, f) for e, f in zip(solved.result.expansions, functions, strict=True))
+        expansions = tuple(
+            expansion_of(e.substrate, f, len(e.further) + 1)
+            for e, f in zip(solved.result.expansions, functions, strict=True)
+        )
         value = self.base.value_at(expansions, own)
         reports = tuple(
             ShapeReport(
@@ -649,11 +695,12 @@ def _words(box: Array) -> str:
     return " x ".join(f"[{low:g}, {high:g}]" for low, high in box)
 
 
-def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpansion:
-    """The expansion of a mixture, whose terms at the same readings are added up."""
-    s = old.substrate
+def expansion_of(s: Any, function: ExpandedFunction, count: int = 1) -> KernelExpansion:
+    """Return a function as a solution has it, the terms at the same readings added up.
+
+    From term ``count`` on, those at the rows of the first are coefficients of these.
+    """
     first, *terms = function.terms
-    count = len(old.further) + 1
     a = first.coefficients.copy()
     further: list[ExpansionTerm] = []
     for number, term in enumerate(terms, start=1):
@@ -694,7 +741,10 @@ def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpans
 
 def representers(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[ExpansionTerm]:
     r"""Return :math:`\sum_j \mu_j D_j k`, the function that the multipliers of a shape pull with."""
-    points, values = multipliers.points, multipliers.values
+    weighing = multipliers.values != 0.0
+    points, values = multipliers.points[weighing], multipliers.values[weighing]
+    if not values.size:
+        return []
     if not constraint.hessian:
         return [
             ExpansionTerm(points, term.factor * values, term.part, term.operator if term.orders else None)
@@ -703,10 +753,32 @@ def representers(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -
     found = []
     for i, a in enumerate(constraint.hessian):
         for b in constraint.hessian[: i + 1]:
-            weights = (1.0 if a == b else 2.0) * multipliers.directions[:, a] * multipliers.directions[:, b]
+            directions = multipliers.directions[weighing]
+            weights = (1.0 if a == b else 2.0) * directions[:, a] * directions[:, b]
             operator = LinearOperator.derivative({a: 2} if a == b else {a: 1, b: 1})
             found.append(ExpansionTerm(points, constraint.terms[0].factor * weights * values, None, operator))
     return found
+
+
+def pull_at_ones(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> Array:
+    """Return what a shape makes of the constant one at its points."""
+    factors = [term.factor for term in constraint.terms if term.has_bias and not constraint.hessian]
+    return np.full(multipliers.values.size, math.fsum(factors))
+
+
+def multiply_slacks(
+    plan: ShapePlan, carried: "ShapeMultipliers", function: ExpandedFunction, margin: float = 0.0
+) -> float:
+    r"""Return a bound on :math:`\sum_j \mu_j (D_j f(x_j) - c)` of one shape of one substrate."""
+    weighing = carried.values > 0.0
+    points, mu = carried.points[weighing], carried.values[weighing]
+    if not mu.size:
+        return 0.0
+    values, radius = plan.bind([function]).read(points, carried.directions[weighing])
+    levels = (plan.constraint.bound + margin) * carried.lengths(plan)[weighing]
+    slack = values - levels + radius
+    rounding = relative_rounding(mu.size + 16.0) * float(mu @ (np.abs(values) + np.abs(levels) + radius))
+    return float(mu @ slack) + rounding
 
 
 def pull_of_bias(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[float]:
@@ -714,17 +786,3 @@ def pull_of_bias(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -
     if constraint.hessian:
         return []
     return [term.factor * float(value) for term in constraint.terms if term.has_bias for value in multipliers.values]
-
-
-def merge_terms(terms: list[ExpansionTerm]) -> list[ExpansionTerm]:
-    """Return terms of one kind together, the coefficients of equal points added up."""
-    kinds: dict[Any, list[ExpansionTerm]] = {}
-    for term in terms:
-        kinds.setdefault((term.part, term.operator), []).append(term)
-    merged = []
-    for (part, operator), members in kinds.items():
-        points, inverse = np.unique(np.vstack([t.points for t in members]), axis=0, return_inverse=True)
-        coefficients = np.zeros(points.shape[0])
-        np.add.at(coefficients, np.ravel(inverse), np.concatenate([t.coefficients for t in members]))
-        merged.append(ExpansionTerm(points, coefficients, part, operator))
-    return merged

@@ -40,6 +40,7 @@ every term; what it leaves of a sum that is to be zero acts on the difference of
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,115 +48,82 @@ import scipy.linalg
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
-from substrate.composition.reading import Reading, inner_products
-from substrate.composition.shape_oracle import (
-    ExpandedFunction,
+from substrate.composition.cut_least_squares import DualPoint, SquaredWeights
+from substrate.composition.expanded_function import (
     ExpansionTerm,
-    ShapePlan,
-    bound_sizes,
-    inner_product_sum,
-    square_rounding,
+    bound_difference_norm,
+    evaluate_function,
 )
+from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import (
     ShapedResult,
     expanded_function,
-    merge_terms,
+    multiply_slacks,
     pull_of_bias,
     representers,
 )
 from substrate.fusion.validation import ValidationSet
 
-__all__ = ["ShapedKnot", "SquaredWeights", "bound_chord", "multiply_slacks"]
+__all__ = ["ShapedKnot", "bound_chord", "multiply_all"]
 
 #: Parts of the range of t, on each of which the terms of the bound are taken at their worst.
 _PARTS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SquaredWeights:
-    """c, the weight of ||w||^2/2, and g, those of the squared errors, at one value of the parameter."""
-
-    c: float
-    g: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class ShapedKnot:
     """What is known at one value of the parameter: a function that holds everywhere, and multipliers.
 
-    ``residual`` bounds the norm of c w - u, ``unbalanced`` the sum that is to be zero. ``errors`` are those of the
-    validation rows times the roots of their weights, ``beta`` and ``pull`` the numbers of L: the latter is the norm of
-    its function, and ``sum_left`` what the sums differ by.
+    ``errors`` are those of the validation rows times the roots of their weights, ``error_radius`` the norm of their
+    rounding; ``beta`` and ``pull`` are the numbers of L: the latter is the norm of its function, and ``sum_left`` what
+    the sums differ by. ``q_radius`` is what rounding may change in q, added up, ``q_length`` the largest length of a
+    feature there.
     """
 
     theta: float
-    weights: SquaredWeights
     result: ShapedResult
-    function: ExpandedFunction
-    e: Array
-    radius: Array
-    alpha: Array
-    residual: float
-    unbalanced: float
+    point: DualPoint
     errors: Array
     error_radius: float
     beta: Array
     pull: float
     sum_left: float
-    #: What rounding may change in q, added up, times the largest length of a feature there; those of the rows of the fit.
     q_radius: float
-    q_reach: float
-    reach: Array
+    q_length: float
 
     @classmethod
     def of(
-        cls, theta: float, weights: SquaredWeights, result: ShapedResult, plans: Sequence[ShapePlan], rows: ValidationSet
+        cls,
+        theta: float,
+        weights: SquaredWeights,
+        result: ShapedResult,
+        plans: Sequence[ShapePlan],
+        rows: ValidationSet,
     ) -> "ShapedKnot":
         """Return the knot of a solution."""
         function = expanded_function(result.expansions[0])
-        s, c, g = function.substrate, weights.c, weights.g
-        X, y = function.terms[0].points, np.asarray(s.y, dtype=np.float64)
-        f, radius = _values(function, X)
-        e = y - f
-        radius = radius + relative_rounding(2.0) * (np.abs(y) + np.abs(f))
-        constraints = [plan.constraint for plan in plans]
-        pairs = list(zip(constraints, result.multipliers, strict=True))
-        alpha, unbalanced = g * e, 0.0
-        if s.bias:
-            pulls = [number for pair in pairs for number in pull_of_bias(*pair)]
-            alpha = alpha - math.fsum([*alpha, *pulls]) * g / float(g.sum())
-            unbalanced = abs(math.fsum([*alpha, *pulls])) + relative_rounding(2.0) * math.fsum(map(abs, pulls))
-        dual = [ExpansionTerm(X, alpha), *(term for pair in pairs for term in representers(*pair))]
-        residual = _norm_of_difference(s.kernel, [(c, term) for term in function.terms], dual)
-        predicted, predicted_radius = _values(function, rows.X)
+        s, X, Z = function.substrate, function.terms[0].points, np.asarray(rows.X)
+        pairs = [(plan.constraint, carried) for plan, carried in zip(plans, result.multipliers, strict=True)]
+        pulling = [term for pair in pairs for term in representers(*pair)]
+        point = DualPoint.of(weights, function, pulling, [number for pair in pairs for number in pull_of_bias(*pair)])
+        predicted, predicted_radius = evaluate_function(function, Z)
         targets = rows.stacked_targets
         errors = rows.roots * (targets - predicted)
         lost = predicted_radius + relative_rounding(4.0) * (np.abs(targets) + np.abs(predicted))
         q = rows.roots * errors
-        beta = _balance(s, X, rows.X, q, c / g)
-        pull = _norm_of_difference(
-            s.kernel, [(1.0, ExpansionTerm(np.asarray(rows.X), q))], [ExpansionTerm(X, beta)]
-        )
-        sum_left = abs(math.fsum([*q, *(-beta)])) if s.bias else 0.0
+        beta = _balance(s, X, Z, q, weights.c / weights.g)
+        pull = bound_difference_norm(s.kernel, [(1.0, ExpansionTerm(Z, q))], [ExpansionTerm(X, beta)])
         return cls(
             theta=theta,
-            weights=weights,
             result=result,
-            function=function,
-            e=e,
-            radius=radius,
-            alpha=alpha,
-            residual=residual,
-            unbalanced=unbalanced,
+            point=point,
             errors=errors,
             error_radius=at_most(float(np.linalg.norm(rows.roots * lost))),
             beta=beta,
             pull=pull,
-            # the errors behind q are rounded, too
-            sum_left=sum_left + relative_rounding(4.0) * float(np.abs(q).sum()),
-            q_radius=at_most(float(rows.every_weight @ lost)),
-            q_reach=_length(s.kernel, rows.X),
-            reach=np.sqrt(np.maximum(np.asarray(s.kernel.diag(X)), 0.0)),
+            sum_left=abs(math.fsum([*q, *(-beta)])) if s.bias else 0.0,
+            q_radius=at_most(float(rows.every_weight @ lost)) + relative_rounding(4.0) * float(np.abs(q).sum()),
+            q_length=_length(s.kernel, Z),
         )
 
     @property
@@ -166,45 +134,13 @@ class ShapedKnot:
     def dual_norm(self, c: float, g: Array, reach: float) -> float:
         """Return L with these weights; ``reach`` bounds a bias in units of N."""
         square = self.pull**2 / c + float((np.square(self.beta) / g).sum())
-        slope = self.q_radius * (self.q_reach / math.sqrt(c) + reach)
-        return at_most(math.sqrt(square)) + self.sum_left * reach + at_most(slope)
-
-    def left(self, c: float, g: Array) -> float:
-        """Return the root of what the residuals of this end leave in G."""
-        rho = np.abs(self.weights.g * self.e - self.alpha) + self.weights.g * self.radius
-        rho = rho + relative_rounding(4.0) * (np.abs(self.weights.g * self.e) + np.abs(self.alpha))
-        return at_most(math.sqrt(self.residual**2 / (2.0 * c) + 0.5 * float((np.square(rho) / g).sum())))
-
-
-def _values(function: ExpandedFunction, points: Array) -> tuple[Array, Array]:
-    """f at points, and what rounding may change in it."""
-    s = function.substrate
-    total = np.full(points.shape[0], function.bias)
-    for term in function.terms:
-        reading = Reading(term.points, term.part, term.operator)
-        total = total + inner_products(s, Reading(points), reading) @ term.coefficients
-    sizes, loss, count = bound_sizes(s.kernel, function.terms)
-    loss = max(loss, float(s.kernel.rounding(np.asarray(points))))
-    lengths = np.sqrt(np.maximum(np.asarray(s.kernel.diag(points)), 0.0))
-    radius = at_most((loss + relative_rounding(count + 8.0)) * sizes) * lengths
-    return total, radius + relative_rounding(len(function.terms) + 2.0) * (np.abs(total) + abs(function.bias))
+        slope = self.q_radius * (self.q_length / math.sqrt(c) + reach)
+        return at_most(math.sqrt(square)) + at_most(self.sum_left * reach + slope)
 
 
 def _length(kernel: Any, points: Array) -> float:
     """The largest length of a feature."""
     return at_most(math.sqrt(max(float(np.asarray(kernel.diag(points)).max(initial=0.0)), 0.0)))
-
-
-def _norm_of_difference(
-    kernel: Any, first: Sequence[tuple[float, ExpansionTerm]], second: Sequence[ExpansionTerm]
-) -> float:
-    """Bound the norm of a sum of multiples of terms less others."""
-    terms = [ExpansionTerm(t.points, factor * t.coefficients, t.part, t.operator) for factor, t in first]
-    sizes = bound_sizes(kernel, terms)[0] + bound_sizes(kernel, second)[0]
-    every = merge_terms([*terms, *(ExpansionTerm(t.points, -t.coefficients, t.part, t.operator) for t in second)])
-    square = max(inner_product_sum(kernel, every), 0.0) + square_rounding(kernel, every)
-    # products and sums of coefficients are rounded
-    return at_most(math.sqrt(square)) + relative_rounding(8.0) * sizes
 
 
 def _balance(s: Any, X: Array, Z: Array, q: Array, ridge: Array) -> Array:
@@ -222,18 +158,10 @@ def _balance(s: Any, X: Array, Z: Array, q: Array, ridge: Array) -> Array:
     return np.asarray(beta + (math.fsum(q) - math.fsum(beta)) / beta.size)
 
 
-def multiply_slacks(multiplying: ShapedKnot, other: ShapedKnot, plans: Sequence[ShapePlan]) -> float:
+def multiply_all(multiplying: ShapedKnot, other: ShapedKnot, plans: Sequence[ShapePlan]) -> float:
     r"""Bound :math:`\sum_j \mu_j (D_j f(x_j) - d)`, the multipliers of one knot with the function of another."""
-    total = 0.0
-    for plan, carried in zip(plans, multiplying.result.multipliers, strict=True):
-        weighing = carried.values > 0.0
-        points, mu = carried.points[weighing], carried.values[weighing]
-        if not mu.size:
-            continue
-        values, radius = plan.bind([other.function]).read(points, carried.directions[weighing])
-        slack = np.maximum(values - plan.constraint.bound * carried.lengths(plan)[weighing] + radius, 0.0)
-        total += float(mu @ slack) + relative_rounding(mu.size + 8.0) * float(mu @ (np.abs(values) + slack))
-    return at_most(total)
+    pairs = zip(plans, multiplying.result.multipliers, strict=True)
+    return max(math.fsum(multiply_slacks(plan, carried, other.point.function) for plan, carried in pairs), 0.0)
 
 
 def bound_chord(first: ShapedKnot, second: ShapedKnot, crossed: float, own: tuple[float, float]) -> tuple[float, float]:
@@ -242,20 +170,16 @@ def bound_chord(first: ShapedKnot, second: ShapedKnot, crossed: float, own: tupl
     ``own`` are the multipliers of each knot times its own slacks, ``crossed`` both times those of the other. Returns
     the bound, and what it would lose if the cell were as short as can be.
     """
-    c = min(first.weights.c, second.weights.c)
-    g = np.minimum(first.weights.g, second.weights.g)
-    heaviest = int(g.argmax())
-    # |b - b'| <= |f - f'|(x) + |w - w'| |phi(x)|, at the row of the largest weight
-    reach = at_most(1.0 / math.sqrt(g[heaviest]) + first.reach[heaviest] / math.sqrt(c))
-    has_bias = bool(first.function.substrate.bias)
-    reach = reach if has_bias else 0.0
-    left = max(first.left(c, g), second.left(c, g))
-    bend = _bend(first, second, c, g)
+    weights = first.point.weights, second.point.weights
+    c, g = min(each.c for each in weights), np.minimum(weights[0].g, weights[1].g)
+    reach = first.point.reach_of_bias(c, g)
+    left = max(first.point.root_left(c, g), second.point.root_left(c, g))
+    bend = _bend(first.point, second.point, c, g)
     L = first.dual_norm(c, g, reach), second.dual_norm(c, g, reach)
-    shift = 2.0 * max(first.unbalanced, second.unbalanced) * reach
+    shift = 2.0 * max(first.point.unbalanced, second.point.unbalanced) * reach
     lost = max(first.error_radius, second.error_radius)
     best, limit = math.inf, 0.0
-    for low, high in zip(np.linspace(0.0, 1.0, _PARTS + 1)[:-1], np.linspace(0.0, 1.0, _PARTS + 1)[1:], strict=True):
+    for low, high in pairwise(np.linspace(0.0, 1.0, _PARTS + 1)):
         middle = 0.25 if low < 0.5 < high else max(low * (1.0 - low), high * (1.0 - high))
         ends = (1.0 - low) ** 2 * own[0] + high**2 * own[1]
         G = (left + middle * bend) ** 2 + ends + middle * crossed
@@ -267,7 +191,7 @@ def bound_chord(first: ShapedKnot, second: ShapedKnot, crossed: float, own: tupl
     return max(best, 0.0), limit
 
 
-def _bend(first: ShapedKnot, second: ShapedKnot, c: float, g: Array) -> float:
+def _bend(first: DualPoint, second: DualPoint, c: float, g: Array) -> float:
     """The root of G that the product of both differences leaves, times t (1 - t)."""
     rise, change = second.weights.g - first.weights.g, second.e - first.e
     change = np.abs(change) + first.radius + second.radius
@@ -275,7 +199,7 @@ def _bend(first: ShapedKnot, second: ShapedKnot, c: float, g: Array) -> float:
     steeper = abs(second.weights.c - first.weights.c)
     if steeper > 0.0:
         pair = [(1.0, term) for term in second.function.terms], first.function.terms
-        square += (steeper * _norm_of_difference(first.function.substrate.kernel, *pair)) ** 2 / (2.0 * c)
+        square += (steeper * bound_difference_norm(first.function.substrate.kernel, *pair)) ** 2 / (2.0 * c)
     return at_most(math.sqrt(square))
 
 

@@ -10,19 +10,19 @@ are solved to narrower ones.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from substrate.composition import Machine
+from substrate.composition.cut_least_squares import SquaredWeights, read_weights
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import ShapedResult
-from substrate.composition.squares import SquaredRows, collect_squares
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.shaped_chord import ShapedKnot, SquaredWeights, bound_chord, multiply_slacks
+from substrate.fusion.shaped_chord import ShapedKnot, bound_chord, multiply_all
 from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import MARGIN, ValidatedMachine, certify_search, least_error
 from substrate.fusion.validation import ValidationSet
@@ -90,16 +90,9 @@ class _Fold:
         if missing:
             raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {self.name}")
         try:
-            rows = SquaredRows.of(s, objective, values, False)
+            return read_weights(s, objective, values)
         except DeclarationError as error:
             raise DeclarationError(f"{str(error).split(';')[0]}{_ADVICE}") from error
-        plain = len(rows.readings) == 1 and rows.readings[0].points is None and rows.count == rows.ridge.size
-        if not plain or rows.readings[0].operator is not None:
-            raise DeclarationError(f"the objective has squares of something else than the errors{_ADVICE}")
-        fixed = {id(p): cp.Constant(values[p.name()]) for p in objective.parameters()}
-        squares = collect_squares(objective.tree_copy(fixed), s)
-        assert squares is not None
-        return SquaredWeights(2.0 * squares.norm, 2.0 * squares.norm / rows.ridge)
 
     def refuse_other_weights(self, low: float, high: float) -> None:
         """Raise where the weights are not affine in the parameter: squares of it, as in sum_squares(C * e)."""
@@ -120,13 +113,13 @@ class _Fold:
             raise SolverError(f"at {self.name} = {theta:g} no machine was found whose shape holds everywhere: {reason}")
         knot = ShapedKnot.of(theta, self.weights_at(theta), result, self.plans, self.rows)
         self.knots[theta], self.widths[theta] = knot, width
-        self.own[theta] = multiply_slacks(knot, knot, self.plans)
+        self.own[theta] = multiply_all(knot, knot, self.plans)
         return knot
 
     def bound(self, low: float, high: float) -> tuple[float, float]:
         """The bound between two vertices, and what their brackets lose."""
         first, second = self.knots[low], self.knots[high]
-        crossed = multiply_slacks(first, second, self.plans) + multiply_slacks(second, first, self.plans)
+        crossed = multiply_all(first, second, self.plans) + multiply_all(second, first, self.plans)
         return bound_chord(first, second, crossed, (self.own[low], self.own[high]))
 
 
@@ -173,7 +166,7 @@ class _Intervals:
         levels = [float(level) for level in starting_levels(*self.box, False)]
         for theta in levels:
             self._solve(theta)
-        return [self._bounded(low, high) for low, high in zip(levels[:-1], levels[1:], strict=True)]
+        return [self._bounded(low, high) for low, high in pairwise(levels)]
 
     def priority(self, cell: _Interval) -> float:
         """The lowest bound first."""
@@ -255,9 +248,7 @@ def fuse_shaped(
         facts.append(("choice", f"{name} at {value:g}, an end of its range; box= looks further"))
     row = (f"gap of {name}", f"validation error - lower bound over {name} from {low:g} to {high:g}")
     title = f"Fusion over {name}"
-    certificate = certify_search(
-        title, chosen, error, lower, gap, sets, row, _AGREEMENT, facts, len(space.errors)
-    )
+    certificate = certify_search(title, chosen, error, lower, gap, sets, row, _AGREEMENT, facts, len(space.errors))
     thetas = sorted(space.errors)
     path = FusedPath(
         parameter=name,
