@@ -26,6 +26,7 @@ grow in number as :math:`h^{-d}`; more than three columns at once are refused.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -51,9 +52,9 @@ from substrate.composition.expanded_function import (
     inner_product_sum,
     square_rounding,
 )
-from substrate.composition.linear_operators import VALUE, LinearOperator, inner_product_matrix
+from substrate.composition.linear_operators import VALUE, Functional, LinearOperator, inner_product_matrix
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.search.best_first import BestFirst, Limits
 
 __all__ = ["BoundShape", "Proof", "ShapePlan"]
@@ -61,7 +62,7 @@ __all__ = ["BoundShape", "Proof", "ShapePlan"]
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
 #: Cells of one search, and entries of a matrix of kernel values that is made at once.
-_BUDGET, _ENTRIES = 300_000, 4_000_000
+_BUDGET, _ENTRIES, _BLOCK = 300_000, 4_000_000, 200_000
 _ROUGH_BUDGET = {0: 20_000, 1: 60_000}
 #: Cells of a first cover and points of a grid, per column, by the number of columns.
 _COVER = {0: 1, 1: 64, 2: 12, 3: 6}
@@ -69,6 +70,9 @@ _GRID = {0: 1, 1: 257, 2: 33, 3: 13}
 #: Points per column of the finer grids around a minimiser, and how many of these, each that much finer.
 _ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
 _ZOOMS = 4
+#: Parts per column of a cell in which the polynomial of a Hessian is bounded, and the order of its remainder.
+_PARTS = {1: 16, 2: 8, 3: 4}
+_HESSIAN_ORDER = 4
 #: The largest order of the remainder, by the number of columns.
 _ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
 #: The least gap of a search, in units of the rounding of its values.
@@ -200,7 +204,7 @@ def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
 def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: list[_Piece]) -> _Group:
     moving = tuple(c for c in sorted(columns) if box[c, 1] > box[c, 0])
     base = 2 if constraint.hessian else 0
-    largest = 2 if constraint.hessian else _ORDER.get(len(moving), 1)
+    largest = _HESSIAN_ORDER if constraint.hessian else _ORDER.get(len(moving), 1)
     for piece in pieces:
         known = smoothness(piece.summand.kernel, piece.summand.columns) - sum(piece.orders.values()) - base
         largest = int(min(largest, known))
@@ -226,19 +230,31 @@ class _BoundPiece:
             known[key] = _norm_of(kernel, self.terms)
         self.norm, self.sizes, self.rounding = known[key]
         self.count = sum(term.coefficients.size for term in self.terms)
+        self._points: Array | None = None
+        self._table: dict[tuple[tuple[int, int], ...], Array] = {}
 
     def values(self, points: Array, more: dict[int, int]) -> Array:
         """D^more of the piece at points."""
-        orders = add_orders(self.piece.orders, more)
-        total = np.zeros(points.shape[0])
-        step = max(1, _ENTRIES // max(self.count, 1))
+        key = tuple(sorted(more.items()))
+        if self._points is not points or key not in self._table:
+            self.prepare(points, [more])
+        return self._table[key]
+
+    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives at points together, and keep them until other points are asked for."""
+        orders = [add_orders(self.piece.orders, more) for more in every]
+        totals = [np.zeros(points.shape[0]) for _ in every]
+        step = max(1, _BLOCK // max(self.count, 1))
         for start in range(0, points.shape[0], step):
             block = points[start : start + step]
             for term in self.terms:
-                total[start : start + step] += (
-                    _matrix(self.piece.summand.kernel, block, orders, term) @ term.coefficients
-                )
-        return self.piece.factor * total
+                sums = sum_derivatives(self.piece.summand.kernel, block, orders, term)
+                for total, values in zip(totals, sums, strict=True):
+                    total[start : start + step] += values
+        self._points = points
+        self._table = {
+            tuple(sorted(more.items())): self.piece.factor * total for more, total in zip(every, totals, strict=True)
+        }
 
     def radius(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
         """What rounding may change in values of D^more in cells."""
@@ -260,11 +276,49 @@ class _BoundPiece:
         return np.asarray(at_most(abs(self.piece.factor) * self.norm) * change)
 
 
-def _matrix(kernel: Kernel, points: Array, orders: dict[int, int], term: ExpansionTerm) -> Array:
-    if not orders and term.operator is None:
-        return np.asarray(kernel(points, term.points))
-    left = LinearOperator.derivative(orders)
-    return inner_product_matrix(kernel, left, points, term.operator or VALUE, term.points)
+def sum_derivatives(kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm) -> list[Array]:
+    """Return derivatives of a term at points."""
+    right = _plain_orders(term.operator)
+    if right is not None:
+        return _sum_by_columns(kernel, points, every, term, right)
+    return [
+        inner_product_matrix(kernel, LinearOperator.derivative(orders), points, term.operator or VALUE, term.points)
+        @ term.coefficients
+        for orders in every
+    ]
+
+
+def _plain_orders(operator: Functional | None) -> dict[int, int] | None:
+    """The orders of an operator that is one derivative at the point itself; None of any other."""
+    if operator is None:
+        return {}
+    if not isinstance(operator, LinearOperator) or len(operator.terms) != 1:
+        return None
+    only = operator.terms[0]
+    plain = only.at is None and not any(callable(c) or c != 1.0 for c in only.coefficients)
+    return dict(only.orders) if plain else None
+
+
+def _sum_by_columns(
+    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm, right: dict[int, int]
+) -> list[Array]:
+    """Derivatives of a term, of a kernel on some columns by that kernel on them."""
+    factor = 1.0
+    columns = tuple(range(points.shape[1]))
+    while isinstance(kernel, (Scaled, Restricted)):
+        if isinstance(kernel, Scaled):
+            factor, kernel = factor * kernel.factor, kernel.kernel
+        else:
+            columns, kernel = tuple(columns[c] for c in kernel.columns), kernel.kernel
+    zero = np.zeros(points.shape[0])
+    if not set(right) <= set(columns):
+        return [zero for _ in every]
+    place = {c: k for k, c in enumerate(columns)}
+    inside = [{place[c]: n for c, n in left.items() if n} for left in every if set(left) <= set(columns)]
+    X, Z = (np.ascontiguousarray(at[:, list(columns)]) for at in (points, term.points))
+    own = {place[c]: n for c, n in right.items() if n}
+    sums = iter(kernel.derivative_sums(X, Z, inside, own, factor * term.coefficients) if inside else ())
+    return [next(sums) if set(left) <= set(columns) else zero for left in every]
 
 
 def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
@@ -428,6 +482,11 @@ class _Target:
         points[:, list(self.group.moving)] = moving
         return points
 
+    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives at points together."""
+        for piece in self.pieces:
+            piece.prepare(points, every)
+
     def derivative(self, points: Array, more: dict[int, int]) -> Array:
         """A derivative of the function at points."""
         total = np.zeros(points.shape[0])
@@ -458,6 +517,7 @@ class _Target:
         points = self.whole_points(centres)
         low, high = self.whole_points(lower), self.whole_points(upper)
         moving, order = self.group.moving, self.group.order
+        self.prepare(points, [more for degree in range(max(order, 1)) for more in multi_indices(moving, degree)])
         value, radius = self.values(points), self.radius(points, {})
         if order < 1 or not moving:
             change = sum((piece.change(low, high) for piece in self.pieces), np.zeros(points.shape[0]))
@@ -577,44 +637,113 @@ class _HessianTarget(_Target):
         """What rounding may change in the smallest eigenvalues."""
         return self.matrices(points, {})[1]
 
+    def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives of the Hessian at points together."""
+        pairs = [add_orders({c: 1}, {other: 1}) for i, c in enumerate(self.inner) for other in self.inner[: i + 1]]
+        orders = {tuple(add_orders(pair, more).items()) for pair in pairs for more in every}
+        self.prepare(points, [dict(each) for each in sorted(orders)])
+
     def values(self, points: Array) -> Array:
         """The smallest eigenvalues."""
-        return np.asarray(np.linalg.eigvalsh(self.matrices(points, {})[0])[:, 0])
+        self.prepare_matrices(points, [{}])
+        return _smallest_eigenvalue(self.matrices(points, {})[0])
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """By the vertices of the cell for the linear polynomial, and the remainder in the norm of Frobenius."""
+        """By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius."""
         centres = (lower + upper) / 2.0
         half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
         points = self.whole_points(centres)
-        low, high = self.whole_points(lower), self.whole_points(upper)
-        moving, order = self.group.moving, self.group.order
-        H, radius = self.matrices(points, {})
-        value, size = np.linalg.eigvalsh(H)[:, 0], np.sqrt(np.square(H).sum(axis=(1, 2)))
-        least = value
-        loss = radius
-        if order >= 2 and moving:
-            slopes = []
-            for k, c in enumerate(moving):
-                slope, slope_radius = self.matrices(points, {c: 1})
-                slopes.append(slope * half[:, k, None, None])
-                loss = loss + slope_radius * half[:, k]
-                size = size + np.sqrt(np.square(slopes[-1]).sum(axis=(1, 2)))
-            for signs in product((-1.0, 1.0), repeat=len(moving)):
-                vertex = H + sum(sign * slope for sign, slope in zip(signs, slopes, strict=True))
-                least = np.minimum(least, np.linalg.eigvalsh(vertex)[:, 0])
-        square = np.zeros(points.shape[0])
+        moving, order = self.group.moving, max(self.group.order, 1)
+        terms, norms, loss = [], [], np.zeros(points.shape[0])
+        self.prepare_matrices(points, self._polynomial_orders())
+        for more in self._polynomial_orders():
+            matrices, radius = self.matrices(points, more)
+            power = _power(more, moving, half) / at_most(1.0)
+            terms.append(matrices * power[:, None, None])
+            norms.append(np.sqrt(np.square(terms[-1]).sum(axis=(1, 2))))
+            loss = loss + radius * power
+        value = _smallest_eigenvalue(terms[0])
+        least = value if len(terms) == 1 else self._least_of_parts(np.stack(terms, axis=1))
+        remainder = self.remainder_norm(self.whole_points(lower), self.whole_points(upper), half, order)
+        size = np.sum(norms, axis=0)
+        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
+        return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
+
+    def _polynomial_orders(self) -> list[dict[int, int]]:
+        """The orders of the polynomial's terms, the constant first and then those of the first degree."""
+        moving, order = self.group.moving, max(self.group.order, 1)
+        degrees = range(order) if moving else range(1)
+        return [more for degree in degrees for more in multi_indices(moving, degree)]
+
+    def remainder_norm(self, low: Array, high: Array, half: Array, order: int) -> Array:
+        """How far the Hessian can be from its polynomial in cells, in the norm of Frobenius."""
+        square = np.zeros(half.shape[0])
         for i, c in enumerate(self.inner):
             for j, other in enumerate(self.inner[: i + 1]):
-                entry = np.zeros(points.shape[0])
-                for more in multi_indices(moving, order):
+                entry = np.zeros(half.shape[0])
+                for more in multi_indices(self.group.moving, order) if self.group.moving else ():
                     orders = add_orders(add_orders({c: 1}, {other: 1}), more)
                     for piece in self.pieces:
-                        entry += piece.size(orders, low, high) * _power(more, moving, half)
+                        entry += piece.size(orders, low, high) * _power(more, self.group.moving, half)
                 square += (1.0 if i == j else 2.0) * np.square(entry)
-        remainder = at_most(1.0) * np.sqrt(square)
-        total = least - loss - remainder
-        rounding = relative_rounding(_OPERATIONS) * (size + remainder)
-        return total - rounding, value + radius + rounding
+        return np.asarray(at_most(1.0) * np.sqrt(square))
+
+    def _least_of_parts(self, terms: Array) -> Array:
+        r"""The smallest eigenvalue of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
+
+        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so that of the linear part
+        it is smallest at a vertex, and terms of higher degree count by their norms.
+        """
+        moving = self.group.moving
+        orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
+        d = len(moving)
+        parts = _PARTS[d] if len(orders) > d + 1 else 1
+        shifts = _shift_polynomials(tuple(orders), parts)
+        least = np.empty(terms.shape[0])
+        step = max(1, _ENTRIES // (shifts.shape[0] * len(orders) * terms[0, 0].size))
+        for start in range(0, terms.shape[0], step):
+            block = terms[start : start + step]
+            k = block.shape[-1]
+            # cells x parts x terms x entries
+            moved = np.tensordot(block.reshape(block.shape[0], len(orders), k * k), shifts, axes=([1], [2]))
+            moved = np.moveaxis(moved, 1, 3).reshape(block.shape[0], *shifts.shape[:2], k, k)
+            higher = np.sqrt(np.square(moved[:, :, d + 1 :]).sum(axis=(3, 4))).sum(axis=2)
+            lowest = np.full(moved.shape[:2], np.inf)
+            for signs in product((-1.0, 1.0), repeat=d):
+                vertex = moved[:, :, 0] + np.einsum("c,npcij->npij", np.array(signs), moved[:, :, 1 : d + 1])
+                lowest = np.minimum(lowest, _smallest_eigenvalue(vertex))
+            least[start : start + step] = (lowest - higher).min(axis=1)
+        return least
+
+
+def _smallest_eigenvalue(matrices: Array) -> Array:
+    """The smallest eigenvalues of symmetric matrices, those of two columns by their formula."""
+    if matrices.shape[-1] == 1:
+        return np.asarray(matrices[..., 0, 0])
+    if matrices.shape[-1] == 2:
+        a, b, c = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 1]
+        return np.asarray(0.5 * (a + c) - np.hypot(0.5 * (a - c), b))
+    return np.asarray(np.linalg.eigvalsh(matrices)[..., 0])
+
+
+@cache
+def _shift_polynomials(orders: tuple[tuple[int, ...], ...], parts: int) -> Array:
+    """Return the matrices that take coefficients of a polynomial in the cube to those about the centres of its parts.
+
+    The half-widths of the parts are in the coefficients: parts x new terms x old terms.
+    """
+    d = len(orders[0])
+    sides = (2.0 * np.arange(parts) + 1.0) / parts - 1.0
+    shifts = np.zeros((parts**d, len(orders), len(orders)))
+    for number, centre in enumerate(product(sides, repeat=d)):
+        for i, new in enumerate(orders):
+            for j, old in enumerate(orders):
+                if all(a <= b for a, b in zip(new, old, strict=True)):
+                    factor = float(parts) ** -sum(new)
+                    for a, b, at in zip(new, old, centre, strict=True):
+                        factor *= math.comb(b, a) * at ** (b - a)
+                    shifts[number, i, j] = factor
+    return shifts
 
 
 def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:

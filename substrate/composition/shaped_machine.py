@@ -374,7 +374,9 @@ class _Loop:
                 feasible = self._strictly_feasible([v > 0.0 for v in violations])
             latest = self._mix(solved, proofs, feasible)
             found = latest if found is None or latest.is_better(found) else found
-            if found.width <= self.width or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
+            cells = max((p.cells for p in proofs), default=0)
+            accepted = 0.5 * BRACKET if self.width == _ENOUGH and cells > _CHEAP else self.width
+            if found.width <= accepted or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
             self.cells_allowed = _CHEAP if found.width <= max(BRACKET, 1e2 * self.width) else _EXPENSIVE
             # what the oracle found and the grids did not
