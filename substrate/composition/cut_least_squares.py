@@ -88,7 +88,10 @@ def read_weights(substrate: Any, objective: Any, values: Mapping[str, Any]) -> S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Inequalities of one shape: the terms of its representers without multipliers, what 1 has there, and levels."""
+    """Inequalities of one shape: the terms of its representers without multipliers, what 1 has there, and levels.
+
+    The terms are of f, not of one of its components.
+    """
 
     terms: Sequence[ExpansionTerm]
     ones: Array
@@ -281,27 +284,20 @@ class CutLeastSquares:
     def _functionals(self, cut: Cut) -> Array:
         total = np.zeros((cut.levels.size, self.y.size))
         for term in cut.terms:
-            matrix = inner_product_matrix(self._kernel(term), term.operator or VALUE, term.points, VALUE, self.X)
+            matrix = inner_product_matrix(self.substrate.kernel, term.operator or VALUE, term.points, VALUE, self.X)
             total += term.coefficients[:, None] * matrix
         return total
 
-    def _kernel(self, term: ExpansionTerm) -> Any:
-        return self.substrate.kernel if term.part is None else self.substrate.components[term.part]
-
     def _inner_products(self, cuts: Sequence[Cut], m: int) -> Array:
-        G = np.zeros((m, m))
+        G, kernel = np.zeros((m, m)), self.substrate.kernel
         edges = np.cumsum([0, *(cut.levels.size for cut in cuts)])
         for i, first in enumerate(cuts):
             for j, second in enumerate(cuts[: i + 1]):
                 block = np.zeros((first.levels.size, second.levels.size))
                 for left in first.terms:
                     for right in second.terms:
-                        if left.part is not None and right.part is not None and left.part != right.part:
-                            continue
-                        kernel = self._kernel(left if left.part is not None else right)
-                        matrix = inner_product_matrix(
-                            kernel, left.operator or VALUE, left.points, right.operator or VALUE, right.points
-                        )
+                        operators = left.operator or VALUE, right.operator or VALUE
+                        matrix = inner_product_matrix(kernel, operators[0], left.points, operators[1], right.points)
                         block += left.coefficients[:, None] * matrix * right.coefficients[None, :]
                 G[edges[i] : edges[i + 1], edges[j] : edges[j + 1]] = block
                 G[edges[j] : edges[j + 1], edges[i] : edges[i + 1]] = block.T

@@ -357,7 +357,9 @@ class _Loop:
         if start is not None:
             for cuts, carried in zip(self.cuts, start.multipliers, strict=True):
                 cuts.begin(carried)
-        self.direct = CutLeastSquares.of(base) if solver is None else None
+        # representers of components are left to the compiled problem
+        whole = all(term.part is None for plan in shapes.plans for term in plan.constraint.terms)
+        self.direct = CutLeastSquares.of(base) if solver is None and whole else None
         self.small, self.cells_allowed = max(min(_SMALL, 10.0 * width), _SMALLEST), _CHEAP
 
     def run(self) -> ShapedResult:
