@@ -31,7 +31,8 @@ def rising(X, y, weights=None, kernel=None):
 
 
 @pytest.mark.parametrize("ridge", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_no_machine_between_two_knots_validates_better_than_the_chord(ridge):
+@pytest.mark.parametrize("bounded", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_no_machine_between_two_knots_validates_better_than_the_chord(ridge, bounded):
     """At weights between, machines that are solved to a narrow bracket are above the bound, which is not far below."""
     X, y = rows(14)
     Z, z = rows(30, seed=1)
@@ -39,7 +40,9 @@ def test_no_machine_between_two_knots_validates_better_than_the_chord(ridge):
     C = cp.Parameter(nonneg=True, name="C")
     squares, norm = 0.5 * cp.sum_squares(s.e), 0.5 * s.squared_norm
     objective = squares + C * norm if ridge else C * squares + norm
-    machine = Machine(s, minimize=objective, subject_to=[s.gradient(Everywhere(), 0) >= 0.0])
+    everywhere = Everywhere()
+    shape = [s.f(everywhere) >= -0.5, s.f(everywhere) <= 0.8] if bounded else [s.gradient(everywhere, 0) >= 0.0]
+    machine = Machine(s, minimize=objective, subject_to=shape)
     fold = _Fold(machine, "C", check_validation(machine, Z, z))
     ends = [2.0, 2.6]
     for theta in ends:
@@ -71,7 +74,7 @@ def test_the_chord_needs_its_terms():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale, offset", [(1.0, 0.0), (1e6, 1e9)])
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (1e6, 1e9)])
 def test_fusion_over_folds_is_proved(scale, offset):
     """The gap is met, no weight tried afterwards validates better, and a spent budget does not hold."""
     X, y = rows(18)
