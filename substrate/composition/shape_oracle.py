@@ -74,7 +74,9 @@ _ZOOMS = 4
 _PARTS = {1: 16, 2: 8, 3: 4}
 _HESSIAN_ORDER = 4
 #: The largest order of the remainder, by the number of columns.
-_ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
+_ORDER = {0: 1, 1: 4, 2: 4, 3: 4}
+#: The order from which on cells of several columns are bounded by parts.
+_BY_PARTS = 4
 #: The least gap of a search, in units of the rounding of its values.
 _ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
@@ -518,6 +520,8 @@ class _Target:
         low, high = self.whole_points(lower), self.whole_points(upper)
         moving, order = self.group.moving, self.group.order
         self.prepare(points, [more for degree in range(max(order, 1)) for more in multi_indices(moving, degree)])
+        if order >= _BY_PARTS and len(moving) > 1:
+            return self._bounds_of_polynomial(points, lower, upper, half)
         value, radius = self.values(points), self.radius(points, {})
         if order < 1 or not moving:
             change = sum((piece.change(low, high) for piece in self.pieces), np.zeros(points.shape[0]))
@@ -545,6 +549,54 @@ class _Target:
         total -= remainder
         sizes += remainder
         return total - relative_rounding(_OPERATIONS) * sizes, value + radius
+
+    def _polynomial_orders(self) -> list[dict[int, int]]:
+        """The orders of the polynomial's terms, the constant first and then those of the first degree."""
+        moving, order = self.group.moving, max(self.group.order, 1)
+        degrees = range(order) if moving else range(1)
+        return [more for degree in degrees for more in multi_indices(moving, degree)]
+
+    def _least_of_parts(self, terms: Array) -> Array:
+        r"""The smallest value, or eigenvalue, of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
+
+        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so that of the linear part
+        it is smallest at a vertex, and terms of higher degree count by their norms.
+        """
+        moving = self.group.moving
+        orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
+        d = len(moving)
+        parts = _PARTS[d] if len(orders) > d + 1 else 1
+        shifts = _shift_polynomials(tuple(orders), parts)
+        least = np.empty(terms.shape[0])
+        step = max(1, _ENTRIES // (shifts.shape[0] * len(orders) * terms[0, 0].size))
+        for start in range(0, terms.shape[0], step):
+            block = terms[start : start + step]
+            k = block.shape[-1]
+            # cells x parts x terms x entries
+            moved = np.tensordot(block.reshape(block.shape[0], len(orders), k * k), shifts, axes=([1], [2]))
+            moved = np.moveaxis(moved, 1, 3).reshape(block.shape[0], *shifts.shape[:2], k, k)
+            higher = np.sqrt(np.square(moved[:, :, d + 1 :]).sum(axis=(3, 4))).sum(axis=2)
+            lowest = np.full(moved.shape[:2], np.inf)
+            for signs in product((-1.0, 1.0), repeat=d):
+                vertex = moved[:, :, 0] + np.einsum("c,npcij->npij", np.array(signs), moved[:, :, 1 : d + 1])
+                lowest = np.minimum(lowest, _smallest_eigenvalue(vertex))
+            least[start : start + step] = (lowest - higher).min(axis=1)
+        return least
+
+    def _bounds_of_polynomial(self, points: Array, lower: Array, upper: Array, half: Array) -> tuple[Array, Array]:
+        """Bounds in cells of several columns, by parts of each for a polynomial of the third degree."""
+        moving = self.group.moving
+        terms, sizes, loss = [], np.zeros(points.shape[0]), np.zeros(points.shape[0])
+        for more in self._polynomial_orders():
+            power = _power(more, moving, half) / at_most(1.0)
+            values = self.derivative(points, more) * power
+            terms.append(values[:, None, None])
+            sizes += np.abs(values)
+            loss += self.radius(points, more) * power
+        least = self._least_of_parts(np.stack(terms, axis=1))
+        remainder = self.remainder(self.whole_points(lower), self.whole_points(upper), half)
+        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (sizes + remainder)
+        return least - at_most(1.0) * loss - remainder - rounding, terms[0][:, 0, 0] + loss + rounding
 
     def remainder(self, low: Array, high: Array, half: Array) -> Array:
         """How far the function can be from its Taylor polynomial in cells."""
@@ -669,12 +721,6 @@ class _HessianTarget(_Target):
         rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
         return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
 
-    def _polynomial_orders(self) -> list[dict[int, int]]:
-        """The orders of the polynomial's terms, the constant first and then those of the first degree."""
-        moving, order = self.group.moving, max(self.group.order, 1)
-        degrees = range(order) if moving else range(1)
-        return [more for degree in degrees for more in multi_indices(moving, degree)]
-
     def remainder_norm(self, low: Array, high: Array, half: Array, order: int) -> Array:
         """How far the Hessian can be from its polynomial in cells, in the norm of Frobenius."""
         square = np.zeros(half.shape[0])
@@ -687,33 +733,6 @@ class _HessianTarget(_Target):
                         entry += piece.size(orders, low, high) * _power(more, self.group.moving, half)
                 square += (1.0 if i == j else 2.0) * np.square(entry)
         return np.asarray(at_most(1.0) * np.sqrt(square))
-
-    def _least_of_parts(self, terms: Array) -> Array:
-        r"""The smallest eigenvalue of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
-
-        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so that of the linear part
-        it is smallest at a vertex, and terms of higher degree count by their norms.
-        """
-        moving = self.group.moving
-        orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
-        d = len(moving)
-        parts = _PARTS[d] if len(orders) > d + 1 else 1
-        shifts = _shift_polynomials(tuple(orders), parts)
-        least = np.empty(terms.shape[0])
-        step = max(1, _ENTRIES // (shifts.shape[0] * len(orders) * terms[0, 0].size))
-        for start in range(0, terms.shape[0], step):
-            block = terms[start : start + step]
-            k = block.shape[-1]
-            # cells x parts x terms x entries
-            moved = np.tensordot(block.reshape(block.shape[0], len(orders), k * k), shifts, axes=([1], [2]))
-            moved = np.moveaxis(moved, 1, 3).reshape(block.shape[0], *shifts.shape[:2], k, k)
-            higher = np.sqrt(np.square(moved[:, :, d + 1 :]).sum(axis=(3, 4))).sum(axis=2)
-            lowest = np.full(moved.shape[:2], np.inf)
-            for signs in product((-1.0, 1.0), repeat=d):
-                vertex = moved[:, :, 0] + np.einsum("c,npcij->npij", np.array(signs), moved[:, :, 1 : d + 1])
-                lowest = np.minimum(lowest, _smallest_eigenvalue(vertex))
-            least[start : start + step] = (lowest - higher).min(axis=1)
-        return least
 
 
 def _smallest_eigenvalue(matrices: Array) -> Array:
