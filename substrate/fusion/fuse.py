@@ -94,7 +94,10 @@ def fuse(
         (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
         losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
-        are chosen together. With three, the search may spend its budget before the gap is met, and says so.
+        are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
+        with shapes that hold everywhere (:class:`~substrate.Everywhere`) has one parameter, a weight of squared errors
+        or of the norm, and the bound is for the machines of the infinite problem
+        (:mod:`substrate.fusion.shaped_chord`).
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
