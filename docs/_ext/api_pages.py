@@ -72,7 +72,10 @@ def by_family() -> str:
     values = table("substrate.reduced", public("substrate.reduced"))
     values += table("substrate.streaming", public("substrate.streaming"))
     saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
-    return "\n".join(tables) + put_under_heading("Parameters that are values", values, rule="-") + saved
+    words = "Made of a function that builds a machine; imported from ``problems`` like the others.\n\n"
+    own = words + table("problems", sorted(problems.COMPOSED))
+    composed = put_under_heading("Estimators around a machine of your own", own, rule="-")
+    return "\n".join(tables) + composed + put_under_heading("Parameters that are values", values, rule="-") + saved
 
 
 def problem_pages() -> str:

@@ -45,7 +45,7 @@ from substrate.composition.refusals import (
 from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
-from substrate.composition.shaped_machine import Shapes
+from substrate.composition.shaped_machine import ShapedResult, Shapes
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.span import penalises
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
@@ -236,14 +236,23 @@ class Machine:
 
         return Shapes(shapes, build)
 
-    def refuse_shapes(self, what: str) -> None:
-        """Raise where a shape holds everywhere, which the caller would leave out."""
-        if self._shapes is not None:
-            raise DeclarationError(
-                f"{what} follows a machine with finitely many constraints over its parameter, and a shape that holds "
-                "everywhere has other ones at every value; give points in place of everywhere, or choose by folds of "
-                "machines that are solved one by one"
-            )
+    @property
+    def shapes(self) -> Shapes | None:
+        """The shapes that hold everywhere, None where there are none."""
+        return self._shapes
+
+    def solve_with_shapes(self, width: float, start: ShapedResult | None, **parameters: Any) -> ShapedResult:
+        """Solve a machine with shapes until its bracket has this relative width, from the points of another solution.
+
+        Where that width is not reached, the bracket of the result says so.
+        """
+        with self.lock:
+            assert self._shapes is not None
+            self._set(parameters)
+            result = self._shapes.solve(self, width=width, start=start)
+            object.__setattr__(self, "_shaped", result)
+            object.__setattr__(result, "_machine", self)
+            return result
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest solution, or why nothing is."""

@@ -16,10 +16,17 @@ from substrate.archive import Archive, read_archive, write_archive
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate, Row
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import BoxIntegral, Functional, LinearOperator, OperatorTerm
+from substrate.composition.linear_operators import (
+    BoxIntegral,
+    Functional,
+    LinearOperator,
+    MeasureIntegral,
+    OperatorTerm,
+)
+from substrate.composition.measures import Measure
 from substrate.composition.outputs import Outputs
 from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.terms import FittedPart, LinearPart
+from substrate.composition.terms import Column, FittedPart, FittedTerm, LinearPart, One, WeightedTerm, take_ones
 from substrate.encoding import Arrays, bytes_needed, check_kernels, decode, encode
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.gram import Gram
@@ -251,18 +258,29 @@ def _write_expansion(expansion: KernelExpansion, name: str, arrays: Arrays) -> d
             "points": encode(part.points, f"{name}.further{k}.points", arrays),
             "coefficients": encode(part.coefficients, f"{name}.further{k}.coefficients", arrays),
             "part": part.part,
-            "operator": _write_operator(part.operator),
+            "operator": _write_operator(part.operator, f"{name}.further{k}", arrays),
         }
         for k, part in enumerate(expansion.further)
     ]
     return written
 
 
-def _write_operator(operator: Functional | None) -> Any:
+def _write_operator(operator: Functional | None, name: str, arrays: Arrays) -> Any:
     if operator is None:
         return None
     if isinstance(operator, BoxIntegral):
         return "integral"
+    if isinstance(operator, MeasureIntegral):
+        return {
+            "measures": [
+                {
+                    "boxes": encode(measure.boxes, f"{name}.measure{k}.boxes", arrays),
+                    "weights": encode(measure.weights, f"{name}.measure{k}.weights", arrays),
+                }
+                for k, measure in enumerate(operator.measures)
+            ],
+            "radii": encode(np.asarray(operator.radii, dtype=np.float64), f"{name}.radii", arrays),
+        }
     if not isinstance(operator, LinearOperator):
         raise DataError(
             f"a machine with a {type(operator).__name__} in it cannot be saved; integrate over boxes, or keep the "
@@ -283,17 +301,34 @@ def _number(coefficient: Any) -> float:
     return float(coefficient)
 
 
-def _read_operator(written: Any) -> Functional | None:
+def _read_operator(written: Any, columns: int, arrays: Arrays) -> Functional | None:
     if written is None:
         return None
     if written == "integral":
         return BoxIntegral()
+    if isinstance(written, dict):
+        return _read_measures(written, columns, arrays)
     terms = []
     for orders, coefficients in written:
         if not all(type(column) is int and type(order) is int for column, order in orders):
             raise DataError("the orders of a derivative are no whole numbers")
         terms.append(OperatorTerm(tuple((c, o) for c, o in orders), tuple(float(c) for c in coefficients)))
     return LinearOperator(tuple(terms))
+
+
+def _read_measures(written: Any, columns: int, arrays: Arrays) -> MeasureIntegral:
+    measures = []
+    for entry in written["measures"]:
+        boxes, weights = decode(entry["boxes"], arrays), decode(entry["weights"], arrays)
+        if boxes.ndim != 3 or boxes.shape[1:] != (columns, 2) or weights.shape != boxes.shape[:1]:
+            raise DataError(f"a measure has boxes of shape {boxes.shape} and weights of shape {weights.shape}")
+        if boxes.dtype.kind != "f" or weights.dtype.kind != "f" or not np.isfinite(boxes).all():
+            raise DataError("a measure has numbers that are none")
+        measures.append(Measure(boxes, weights))
+    radii = decode(written["radii"], arrays)
+    if radii.shape != (len(measures),) or radii.dtype.kind != "f":
+        raise DataError(f"{len(measures)} measures have radii of shape {radii.shape}")
+    return MeasureIntegral(tuple(measures), radii)
 
 
 def _read_expansion(written: Any, arrays: Arrays) -> KernelExpansion:
@@ -313,7 +348,8 @@ def _read_expansion(written: Any, arrays: Arrays) -> KernelExpansion:
             raise DataError("further coefficients do not belong to their points")
         if part is not None and (type(part) is not int or not 0 <= part < len(substrate.components)):
             raise DataError(f"there is no component {part!r}")
-        further.append(Further(points, coefficients, part, _read_operator(entry["operator"])))
+        operator = _read_operator(entry["operator"], substrate.X.shape[1], arrays)
+        further.append(Further(points, coefficients, part, operator))
     return KernelExpansion(
         substrate=substrate,
         alpha=values["alpha"],
@@ -329,27 +365,67 @@ def _read_expansion(written: Any, arrays: Arrays) -> KernelExpansion:
 def _write_term(term: Any, substrates: list[Substrate], name: str, arrays: Arrays) -> Any:
     if isinstance(term, KernelExpansion):
         return next(k for k, s in enumerate(substrates) if s is term.substrate)
+    if isinstance(term, One):
+        return "one"
+    if isinstance(term, FittedTerm):
+        weighted = term.term
+        if not all(isinstance(multiplier, Column) for multiplier in weighted.multipliers):
+            raise DataError(
+                "an output with a function of X as its factor cannot be saved, since no function is; multiply by "
+                "Column(number)"
+            )
+        return {
+            "factor": float(weighted.factor),
+            "multipliers": [int(column.number) for column in weighted.multipliers if isinstance(column, Column)],
+            "columns": None if weighted.columns is None else [int(c) for c in weighted.columns],
+            "base": _write_term(term.fitted, substrates, name, arrays),
+        }
     if not isinstance(term, FittedPart):
         raise DataError(f"an output with a {type(term).__name__} cannot be saved; predict substrates and linear parts")
-    if term.part.features is not None:
+    if term.part.features is not None and term.part.features is not take_ones:
         raise DataError(
             "a linear part with a function of X as its features cannot be saved, since no function is; give it columns"
         )
+    weights = encode(np.asarray(term.weights), name, arrays)
+    if term.part.features is take_ones:
+        return {"columns": "ones", "weights": weights}
     columns = None if term.part.columns is None else [int(c) for c in np.atleast_1d(np.asarray(term.part.columns))]
-    return {"columns": columns, "weights": encode(np.asarray(term.weights), name, arrays)}
+    return {"columns": columns, "weights": weights}
 
 
-def _read_term(written: Any, expansions: tuple[KernelExpansion, ...], arrays: Arrays) -> KernelExpansion | FittedPart:
+def _read_term(
+    written: Any, expansions: tuple[KernelExpansion, ...], arrays: Arrays
+) -> KernelExpansion | FittedPart | FittedTerm | One:
     if type(written) is int:
         if not 0 <= written < len(expansions):
             raise DataError(f"there is no substrate {written}")
         return expansions[written]
+    if written == "one":
+        return One()
+    if "base" in written:
+        base = written["base"]
+        if isinstance(base, dict) and "base" in base:
+            raise DataError("a weighted term of an output is one of a weighted term")
+        term = WeightedTerm(
+            One(),
+            float(written["factor"]),
+            tuple(Column(number) for number in _whole_numbers(written["multipliers"], "factors")),
+            None if written["columns"] is None else tuple(_whole_numbers(written["columns"], "columns")),
+        )
+        return FittedTerm(term, _read_term(base, expansions, arrays))
     import cvxpy as cp
 
     weights, columns = decode(written["weights"], arrays), written["columns"]
-    if columns is not None and not all(type(column) is int for column in columns):
-        raise DataError("the columns of a linear part are no whole numbers")
-    return FittedPart(LinearPart(cp.Variable(weights.shape), columns), weights)
+    if columns == "ones":
+        return FittedPart(LinearPart(cp.Variable(weights.shape), features=take_ones), weights)
+    chosen = None if columns is None else _whole_numbers(columns, "columns of a linear part")
+    return FittedPart(LinearPart(cp.Variable(weights.shape), chosen), weights)
+
+
+def _whole_numbers(written: Any, called: str) -> list[int]:
+    if not isinstance(written, list) or not all(type(number) is int and number >= 0 for number in written):
+        raise DataError(f"the {called} are no whole numbers")
+    return written
 
 
 Result._writer = staticmethod(save_result)

@@ -377,6 +377,8 @@ class _Sum:
 
 def _collect(term: Any, weight: float, leaf: Any, norm: Any, total: _Sum) -> bool:
     """Add a scalar term to the sum; return whether it was understood."""
+    if weight == 0.0:  # as a loss whose parameter is zero: nothing
+        return True
     if term.is_constant():
         total.constant += weight * float(term.value)
         return True
@@ -427,7 +429,7 @@ def read_row_losses(objective: Any, leaf: Any, norm: Any, ridge: float = 0.0) ->
     """
     total = _Sum(norm=ridge)
     with np.errstate(all="ignore"):
-        if not _collect(objective, 1.0, leaf, norm, total) or not total.terms or not total.norm > 0.0:
+        if not _collect(objective, 1.0, leaf, norm, total) or not total.norm > 0.0:
             return None
         losses = RowLosses.of(leaf.size, total.terms, total.constant)
     return None if losses is None else (total.norm, losses)
@@ -518,6 +520,12 @@ class RowLosses:
             above=np.array(above).T.reshape(shape),
             curvature=curvature,
         )
+
+    @property
+    def is_nothing(self) -> bool:
+        """Return whether no row has a loss, as where the weight of all is zero."""
+        parts = (self.slope, self.square, *(jump for _, jump in self.kinks), *(ramp.rate for ramp in self.ramps))
+        return self.smooth is None and not any(part.any() for part in parts)
 
     @property
     def has_kinks(self) -> bool:

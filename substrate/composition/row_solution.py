@@ -191,7 +191,7 @@ def solve_rows(
         try:
             if start is not None:
                 rows.move(start.a, start.b, start.f - start.b)
-            elif bias:
+            elif bias and not losses.is_nothing:
                 rows.b = _central_value(losses, spread)
             if losses.has_kinks:
                 return _by_multipliers(rows, spread, deadline, start)

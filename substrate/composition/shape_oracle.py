@@ -26,6 +26,7 @@ grow in number as :math:`h^{-d}`; more than three columns at once are refused.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -43,32 +44,25 @@ from substrate.composition.derivative_bounds import (
     smoothness,
 )
 from substrate.composition.everywhere import ShapeConstraint
-from substrate.composition.linear_operators import (
-    VALUE,
-    Functional,
-    LinearOperator,
-    add_lengths,
-    evaluation_points,
-    inner_product_matrix,
+from substrate.composition.expanded_function import (
+    DERIVATIVES,
+    ExpandedFunction,
+    ExpansionTerm,
+    bound_sizes,
+    inner_product_sum,
+    square_rounding,
 )
+from substrate.composition.linear_operators import VALUE, Functional, LinearOperator, inner_product_matrix
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel
+from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.search.best_first import BestFirst, Limits
 
-__all__ = [
-    "BoundShape",
-    "ExpandedFunction",
-    "ExpansionTerm",
-    "Proof",
-    "ShapePlan",
-    "inner_product_sum",
-    "square_rounding",
-]
+__all__ = ["BoundShape", "Proof", "ShapePlan"]
 
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
 #: Cells of one search, and entries of a matrix of kernel values that is made at once.
-_BUDGET, _ENTRIES = 300_000, 4_000_000
+_BUDGET, _ENTRIES, _BLOCK = 300_000, 4_000_000, 200_000
 _ROUGH_BUDGET = {0: 20_000, 1: 60_000}
 #: Cells of a first cover and points of a grid, per column, by the number of columns.
 _COVER = {0: 1, 1: 64, 2: 12, 3: 6}
@@ -76,43 +70,19 @@ _GRID = {0: 1, 1: 257, 2: 33, 3: 13}
 #: Points per column of the finer grids around a minimiser, and how many of these, each that much finer.
 _ZOOM = {0: 1, 1: 9, 2: 5, 3: 5}
 _ZOOMS = 4
+#: Parts per column of a cell in which the polynomial of a Hessian is bounded, and the order of its remainder.
+_PARTS = {1: 16, 2: 8, 3: 4}
+_HESSIAN_ORDER = 4
 #: The largest order of the remainder, by the number of columns.
-_ORDER = {0: 1, 1: 4, 2: 3, 3: 3}
+_ORDER = {0: 1, 1: 4, 2: 4, 3: 4}
+#: The order from which on cells of several columns are bounded by parts.
+_BY_PARTS = 4
+#: The least gap of a search, in units of the rounding of its values.
+_ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
 _NARROWEST = 1e-11
-#: As in :mod:`substrate.composition.whole_space`: what inner products of derivatives lose, and twice for every order.
-_DERIVATIVES = 8.0
 #: Rounded operations of the bound of a cell.
 _OPERATIONS = 128.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpansionTerm:
-    """Points, the coefficients there, and what they belong to: f, its component ``part``, or an operator on it."""
-
-    points: Array
-    coefficients: Array
-    part: int | None = None
-    operator: Functional | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpandedFunction:
-    """One substrate's function as numbers: its expansion and its bias."""
-
-    substrate: Any
-    terms: tuple[ExpansionTerm, ...]
-    bias: float
-
-    def mix(self, other: "ExpandedFunction", share: float) -> "ExpandedFunction":
-        """Return (1 - share) times this function plus share times the other."""
-        terms = [_scaled(term, 1.0 - share) for term in self.terms] + [_scaled(term, share) for term in other.terms]
-        bias = (1.0 - share) * self.bias + share * other.bias
-        return ExpandedFunction(self.substrate, tuple(terms), bias)
-
-
-def _scaled(term: ExpansionTerm, factor: float) -> ExpansionTerm:
-    return ExpansionTerm(term.points, factor * term.coefficients, term.part, term.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +206,7 @@ def _find_groups(constraint: ShapeConstraint, box: Array) -> list[_Group]:
 def _group(constraint: ShapeConstraint, box: Array, columns: set[int], pieces: list[_Piece]) -> _Group:
     moving = tuple(c for c in sorted(columns) if box[c, 1] > box[c, 0])
     base = 2 if constraint.hessian else 0
-    largest = 2 if constraint.hessian else _ORDER.get(len(moving), 1)
+    largest = _HESSIAN_ORDER if constraint.hessian else _ORDER.get(len(moving), 1)
     for piece in pieces:
         known = smoothness(piece.summand.kernel, piece.summand.columns) - sum(piece.orders.values()) - base
         largest = int(min(largest, known))
@@ -262,25 +232,37 @@ class _BoundPiece:
             known[key] = _norm_of(kernel, self.terms)
         self.norm, self.sizes, self.rounding = known[key]
         self.count = sum(term.coefficients.size for term in self.terms)
+        self._points: Array | None = None
+        self._table: dict[tuple[tuple[int, int], ...], Array] = {}
 
     def values(self, points: Array, more: dict[int, int]) -> Array:
         """D^more of the piece at points."""
-        orders = add_orders(self.piece.orders, more)
-        total = np.zeros(points.shape[0])
-        step = max(1, _ENTRIES // max(self.count, 1))
+        key = tuple(sorted(more.items()))
+        if self._points is not points or key not in self._table:
+            self.prepare(points, [more])
+        return self._table[key]
+
+    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives at points together, and keep them until other points are asked for."""
+        orders = [add_orders(self.piece.orders, more) for more in every]
+        totals = [np.zeros(points.shape[0]) for _ in every]
+        step = max(1, _BLOCK // max(self.count, 1))
         for start in range(0, points.shape[0], step):
             block = points[start : start + step]
             for term in self.terms:
-                total[start : start + step] += (
-                    _matrix(self.piece.summand.kernel, block, orders, term) @ term.coefficients
-                )
-        return self.piece.factor * total
+                sums = sum_derivatives(self.piece.summand.kernel, block, orders, term)
+                for total, values in zip(totals, sums, strict=True):
+                    total[start : start + step] += values
+        self._points = points
+        self._table = {
+            tuple(sorted(more.items())): self.piece.factor * total for more, total in zip(every, totals, strict=True)
+        }
 
     def radius(self, more: dict[int, int], lower: Array, upper: Array) -> Array:
         """What rounding may change in values of D^more in cells."""
         orders = add_orders(self.piece.orders, more)
         length = bound_derivative(self.piece.summand.kernel, orders, lower, upper)
-        loss = self.rounding * (1.0 if not orders else _DERIVATIVES * 2.0 ** sum(orders.values()))
+        loss = self.rounding * (1.0 if not orders else DERIVATIVES * 2.0 ** sum(orders.values()))
         share = loss + relative_rounding(self.count + len(self.terms) + 4.0)
         return np.asarray(at_most(abs(self.piece.factor) * share * self.sizes) * length)
 
@@ -296,55 +278,55 @@ class _BoundPiece:
         return np.asarray(at_most(abs(self.piece.factor) * self.norm) * change)
 
 
-def _matrix(kernel: Kernel, points: Array, orders: dict[int, int], term: ExpansionTerm) -> Array:
-    if not orders and term.operator is None:
-        return np.asarray(kernel(points, term.points))
-    left = LinearOperator.derivative(orders)
-    return inner_product_matrix(kernel, left, points, term.operator or VALUE, term.points)
+def sum_derivatives(kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm) -> list[Array]:
+    """Return derivatives of a term at points."""
+    right = _plain_orders(term.operator)
+    if right is not None:
+        return _sum_by_columns(kernel, points, every, term, right)
+    return [
+        inner_product_matrix(kernel, LinearOperator.derivative(orders), points, term.operator or VALUE, term.points)
+        @ term.coefficients
+        for orders in every
+    ]
 
 
-def _sizes_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, int]:
-    """The sum of the sizes of an expansion, the rounding of its inner products, and the number of its coefficients."""
-    sizes, rounding, order = 0.0, 0.0, 0
-    for term in terms:
-        at = term.points if term.operator is None else evaluation_points(term.operator, term.points)
-        rounding = max(rounding, float(kernel.rounding(at)))
-        if term.operator is None:
-            lengths = np.sqrt(np.maximum(np.asarray(kernel.diag(term.points)), 0.0))
+def _plain_orders(operator: Functional | None) -> dict[int, int] | None:
+    """The orders of an operator that is one derivative at the point itself; None of any other."""
+    if operator is None:
+        return {}
+    if not isinstance(operator, LinearOperator) or len(operator.terms) != 1:
+        return None
+    only = operator.terms[0]
+    plain = only.at is None and not any(callable(c) or c != 1.0 for c in only.coefficients)
+    return dict(only.orders) if plain else None
+
+
+def _sum_by_columns(
+    kernel: Kernel, points: Array, every: Sequence[dict[int, int]], term: ExpansionTerm, right: dict[int, int]
+) -> list[Array]:
+    """Derivatives of a term, of a kernel on some columns by that kernel on them."""
+    factor = 1.0
+    columns = tuple(range(points.shape[1]))
+    while isinstance(kernel, (Scaled, Restricted)):
+        if isinstance(kernel, Scaled):
+            factor, kernel = factor * kernel.factor, kernel.kernel
         else:
-            lengths = add_lengths(kernel, term.operator, term.points)
-            order = max(order, term.operator.largest_order)
-        sizes += float(np.abs(term.coefficients) @ lengths)
-    derivatives = any(term.operator is not None for term in terms)
-    loss = rounding * (_DERIVATIVES * 2.0 ** max(order, 1) if derivatives else 1.0)
-    return at_most(sizes), loss, sum(term.coefficients.size for term in terms)
-
-
-def square_rounding(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
-    """What rounding may change in a'Ka of an expansion."""
-    sizes, loss, count = _sizes_of(kernel, terms)
-    return at_most((loss + relative_rounding(2.0 * count + 16.0)) * sizes) * sizes
-
-
-def inner_product_sum(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> float:
-    """Return a'Ka of an expansion, as it is computed."""
-    square = 0.0
-    for i, left in enumerate(terms):
-        for j, right in enumerate(terms[: i + 1]):
-            if left.operator is None and right.operator is None:
-                G = np.asarray(kernel(left.points, right.points))
-            else:
-                G = inner_product_matrix(
-                    kernel, left.operator or VALUE, left.points, right.operator or VALUE, right.points
-                )
-            square += (1.0 if i == j else 2.0) * float(left.coefficients @ (G @ right.coefficients))
-    return square
+            columns, kernel = tuple(columns[c] for c in kernel.columns), kernel.kernel
+    zero = np.zeros(points.shape[0])
+    if not set(right) <= set(columns):
+        return [zero for _ in every]
+    place = {c: k for k, c in enumerate(columns)}
+    inside = [{place[c]: n for c, n in left.items() if n} for left in every if set(left) <= set(columns)]
+    X, Z = (np.ascontiguousarray(at[:, list(columns)]) for at in (points, term.points))
+    own = {place[c]: n for c, n in right.items() if n}
+    sums = iter(kernel.derivative_sums(X, Z, inside, own, factor * term.coefficients) if inside else ())
+    return [next(sums) if set(left) <= set(columns) else zero for left in every]
 
 
 def _norm_of(kernel: Kernel, terms: Sequence[ExpansionTerm]) -> tuple[float, float, float]:
     """The norm of an expansion rounded up, the sum of its sizes, and the rounding of the kernel."""
     square = inner_product_sum(kernel, terms)
-    sizes, loss, _ = _sizes_of(kernel, terms)
+    sizes, loss, _ = bound_sizes(kernel, terms)
     # what the readings of the terms lose is in the rounding of each later value, too
     return at_most(math.sqrt(max(square, 0.0) + square_rounding(kernel, terms))), sizes, loss
 
@@ -458,6 +440,23 @@ class BoundShape:
             total += self.target(k).values(points)
         return total
 
+    def read(self, points: Array, directions: Array) -> tuple[Array, Array]:
+        """Return what is constrained at points, u'Hu along directions where it is a Hessian, and its rounding."""
+        total, radius = np.full(points.shape[0], self.constant), np.full(points.shape[0], self.constant_radius)
+        for k in range(len(self.groups)):
+            target = self.target(k)
+            if isinstance(target, _HessianTarget):
+                H, rounding = target.matrices(points, {})
+                u = directions[:, list(target.inner)]
+                squares = np.square(u).sum(axis=1)
+                total += np.einsum("ji,jik,jk->j", u, H, u)
+                radius += squares * (rounding + relative_rounding(16.0) * np.abs(H).sum(axis=(1, 2)))
+            else:
+                values = target.values(points)
+                total += values
+                radius += target.radius(points, {}) + relative_rounding(4.0) * np.abs(values)
+        return total, radius
+
     def direction(self, point: Array) -> Array:
         """Return the eigenvector of the smallest eigenvalue of the Hessian at a point, over all columns."""
         least, vector = math.inf, np.zeros(point.size)
@@ -485,6 +484,11 @@ class _Target:
         points[:, list(self.group.moving)] = moving
         return points
 
+    def prepare(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives at points together."""
+        for piece in self.pieces:
+            piece.prepare(points, every)
+
     def derivative(self, points: Array, more: dict[int, int]) -> Array:
         """A derivative of the function at points."""
         total = np.zeros(points.shape[0])
@@ -503,6 +507,10 @@ class _Target:
         """The function at points of all columns."""
         return self.derivative(points, {})
 
+    def value_radius(self, points: Array) -> Array:
+        """What rounding may change in these."""
+        return self.radius(points, {})
+
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Lower bounds in cells of the moving columns, and values at their centres, rounded up."""
         centres = (lower + upper) / 2.0
@@ -511,6 +519,9 @@ class _Target:
         points = self.whole_points(centres)
         low, high = self.whole_points(lower), self.whole_points(upper)
         moving, order = self.group.moving, self.group.order
+        self.prepare(points, [more for degree in range(max(order, 1)) for more in multi_indices(moving, degree)])
+        if order >= _BY_PARTS and len(moving) > 1:
+            return self._bounds_of_polynomial(points, lower, upper, half)
         value, radius = self.values(points), self.radius(points, {})
         if order < 1 or not moving:
             change = sum((piece.change(low, high) for piece in self.pieces), np.zeros(points.shape[0]))
@@ -538,6 +549,54 @@ class _Target:
         total -= remainder
         sizes += remainder
         return total - relative_rounding(_OPERATIONS) * sizes, value + radius
+
+    def _polynomial_orders(self) -> list[dict[int, int]]:
+        """The orders of the polynomial's terms, the constant first and then those of the first degree."""
+        moving, order = self.group.moving, max(self.group.order, 1)
+        degrees = range(order) if moving else range(1)
+        return [more for degree in degrees for more in multi_indices(moving, degree)]
+
+    def _least_of_parts(self, terms: Array) -> Array:
+        r"""The smallest value, or eigenvalue, of polynomials in :math:`[-1, 1]^d`, from below, rounding aside.
+
+        Each part of the cube has the polynomial about its centre: the eigenvalue is concave, so that of the linear part
+        it is smallest at a vertex, and terms of higher degree count by their norms.
+        """
+        moving = self.group.moving
+        orders = [tuple(more.get(c, 0) for c in moving) for more in self._polynomial_orders()]
+        d = len(moving)
+        parts = _PARTS[d] if len(orders) > d + 1 else 1
+        shifts = _shift_polynomials(tuple(orders), parts)
+        least = np.empty(terms.shape[0])
+        step = max(1, _ENTRIES // (shifts.shape[0] * len(orders) * terms[0, 0].size))
+        for start in range(0, terms.shape[0], step):
+            block = terms[start : start + step]
+            k = block.shape[-1]
+            # cells x parts x terms x entries
+            moved = np.tensordot(block.reshape(block.shape[0], len(orders), k * k), shifts, axes=([1], [2]))
+            moved = np.moveaxis(moved, 1, 3).reshape(block.shape[0], *shifts.shape[:2], k, k)
+            higher = np.sqrt(np.square(moved[:, :, d + 1 :]).sum(axis=(3, 4))).sum(axis=2)
+            lowest = np.full(moved.shape[:2], np.inf)
+            for signs in product((-1.0, 1.0), repeat=d):
+                vertex = moved[:, :, 0] + np.einsum("c,npcij->npij", np.array(signs), moved[:, :, 1 : d + 1])
+                lowest = np.minimum(lowest, _smallest_eigenvalue(vertex))
+            least[start : start + step] = (lowest - higher).min(axis=1)
+        return least
+
+    def _bounds_of_polynomial(self, points: Array, lower: Array, upper: Array, half: Array) -> tuple[Array, Array]:
+        """Bounds in cells of several columns, by parts of each for a polynomial of the third degree."""
+        moving = self.group.moving
+        terms, sizes, loss = [], np.zeros(points.shape[0]), np.zeros(points.shape[0])
+        for more in self._polynomial_orders():
+            power = _power(more, moving, half) / at_most(1.0)
+            values = self.derivative(points, more) * power
+            terms.append(values[:, None, None])
+            sizes += np.abs(values)
+            loss += self.radius(points, more) * power
+        least = self._least_of_parts(np.stack(terms, axis=1))
+        remainder = self.remainder(self.whole_points(lower), self.whole_points(upper), half)
+        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (sizes + remainder)
+        return least - at_most(1.0) * loss - remainder - rounding, terms[0][:, 0, 0] + loss + rounding
 
     def remainder(self, low: Array, high: Array, half: Array) -> Array:
         """How far the function can be from its Taylor polynomial in cells."""
@@ -626,44 +685,84 @@ class _HessianTarget(_Target):
                 square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
         return H, np.asarray(at_most(1.0) * np.sqrt(square))
 
+    def value_radius(self, points: Array) -> Array:
+        """What rounding may change in the smallest eigenvalues."""
+        return self.matrices(points, {})[1]
+
+    def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives of the Hessian at points together."""
+        pairs = [add_orders({c: 1}, {other: 1}) for i, c in enumerate(self.inner) for other in self.inner[: i + 1]]
+        orders = {tuple(add_orders(pair, more).items()) for pair in pairs for more in every}
+        self.prepare(points, [dict(each) for each in sorted(orders)])
+
     def values(self, points: Array) -> Array:
         """The smallest eigenvalues."""
-        return np.asarray(np.linalg.eigvalsh(self.matrices(points, {})[0])[:, 0])
+        self.prepare_matrices(points, [{}])
+        return _smallest_eigenvalue(self.matrices(points, {})[0])
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """By the vertices of the cell for the linear polynomial, and the remainder in the norm of Frobenius."""
+        """By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius."""
         centres = (lower + upper) / 2.0
         half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
         points = self.whole_points(centres)
-        low, high = self.whole_points(lower), self.whole_points(upper)
-        moving, order = self.group.moving, self.group.order
-        H, radius = self.matrices(points, {})
-        value, size = np.linalg.eigvalsh(H)[:, 0], np.sqrt(np.square(H).sum(axis=(1, 2)))
-        least = value
-        loss = radius
-        if order >= 2 and moving:
-            slopes = []
-            for k, c in enumerate(moving):
-                slope, slope_radius = self.matrices(points, {c: 1})
-                slopes.append(slope * half[:, k, None, None])
-                loss = loss + slope_radius * half[:, k]
-                size = size + np.sqrt(np.square(slopes[-1]).sum(axis=(1, 2)))
-            for signs in product((-1.0, 1.0), repeat=len(moving)):
-                vertex = H + sum(sign * slope for sign, slope in zip(signs, slopes, strict=True))
-                least = np.minimum(least, np.linalg.eigvalsh(vertex)[:, 0])
-        square = np.zeros(points.shape[0])
+        moving, order = self.group.moving, max(self.group.order, 1)
+        terms, norms, loss = [], [], np.zeros(points.shape[0])
+        self.prepare_matrices(points, self._polynomial_orders())
+        for more in self._polynomial_orders():
+            matrices, radius = self.matrices(points, more)
+            power = _power(more, moving, half) / at_most(1.0)
+            terms.append(matrices * power[:, None, None])
+            norms.append(np.sqrt(np.square(terms[-1]).sum(axis=(1, 2))))
+            loss = loss + radius * power
+        value = _smallest_eigenvalue(terms[0])
+        least = value if len(terms) == 1 else self._least_of_parts(np.stack(terms, axis=1))
+        remainder = self.remainder_norm(self.whole_points(lower), self.whole_points(upper), half, order)
+        size = np.sum(norms, axis=0)
+        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
+        return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
+
+    def remainder_norm(self, low: Array, high: Array, half: Array, order: int) -> Array:
+        """How far the Hessian can be from its polynomial in cells, in the norm of Frobenius."""
+        square = np.zeros(half.shape[0])
         for i, c in enumerate(self.inner):
             for j, other in enumerate(self.inner[: i + 1]):
-                entry = np.zeros(points.shape[0])
-                for more in multi_indices(moving, order):
+                entry = np.zeros(half.shape[0])
+                for more in multi_indices(self.group.moving, order) if self.group.moving else ():
                     orders = add_orders(add_orders({c: 1}, {other: 1}), more)
                     for piece in self.pieces:
-                        entry += piece.size(orders, low, high) * _power(more, moving, half)
+                        entry += piece.size(orders, low, high) * _power(more, self.group.moving, half)
                 square += (1.0 if i == j else 2.0) * np.square(entry)
-        remainder = at_most(1.0) * np.sqrt(square)
-        total = least - loss - remainder
-        rounding = relative_rounding(_OPERATIONS) * (size + remainder)
-        return total - rounding, value + radius + rounding
+        return np.asarray(at_most(1.0) * np.sqrt(square))
+
+
+def _smallest_eigenvalue(matrices: Array) -> Array:
+    """The smallest eigenvalues of symmetric matrices, those of two columns by their formula."""
+    if matrices.shape[-1] == 1:
+        return np.asarray(matrices[..., 0, 0])
+    if matrices.shape[-1] == 2:
+        a, b, c = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 1]
+        return np.asarray(0.5 * (a + c) - np.hypot(0.5 * (a - c), b))
+    return np.asarray(np.linalg.eigvalsh(matrices)[..., 0])
+
+
+@cache
+def _shift_polynomials(orders: tuple[tuple[int, ...], ...], parts: int) -> Array:
+    """Return the matrices that take coefficients of a polynomial in the cube to those about the centres of its parts.
+
+    The half-widths of the parts are in the coefficients: parts x new terms x old terms.
+    """
+    d = len(orders[0])
+    sides = (2.0 * np.arange(parts) + 1.0) / parts - 1.0
+    shifts = np.zeros((parts**d, len(orders), len(orders)))
+    for number, centre in enumerate(product(sides, repeat=d)):
+        for i, new in enumerate(orders):
+            for j, old in enumerate(orders):
+                if all(a <= b for a, b in zip(new, old, strict=True)):
+                    factor = float(parts) ** -sum(new)
+                    for a, b, at in zip(new, old, centre, strict=True):
+                        factor *= math.comb(b, a) * at ** (b - a)
+                    shifts[number, i, j] = factor
+    return shifts
 
 
 def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
@@ -725,6 +824,9 @@ class _Cells:
         edges = [np.linspace(low, high, count + 1) for low, high in box]
         lower = _mesh([e[:-1] for e in edges])
         upper = _mesh([e[1:] for e in edges])
+        # no cell is known better than the rounding of its value, however narrow
+        radius = self.shape.value_radius(self.shape.whole_points((lower + upper) / 2.0))
+        self.gap = max(self.gap, _ROUNDING_GAP * float(radius.max(initial=0.0)))
         return [self._batch(lower, upper)]
 
     def priority(self, cell: _Batch) -> float:

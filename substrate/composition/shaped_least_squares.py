@@ -30,16 +30,16 @@ from substrate.certificates import Row
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.certificates.rows import accuracy_row, spread_of
 from substrate.composition.everywhere import Everywhere, ShapeConstraint
-from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import LinearOperator
-from substrate.composition.machine import Machine
-from substrate.composition.shape_oracle import (
+from substrate.composition.expanded_function import (
     ExpandedFunction,
     ExpansionTerm,
-    ShapePlan,
     inner_product_sum,
     square_rounding,
 )
+from substrate.composition.level import Substrate
+from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.machine import Machine
+from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import BRACKET, ShapedResult, expanded_function
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel

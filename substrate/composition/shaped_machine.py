@@ -33,21 +33,33 @@ from substrate.arrays import Array, real_points
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.accuracy import OptimalValue
+from substrate.composition.cut_least_squares import Cut, CutLeastSquares, DualPoint, LeastSquaresValue
 from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.everywhere import ShapeConstraint
-from substrate.composition.reading import Reading, inner_products
-from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.shape_oracle import (
-    BoundShape,
+from substrate.composition.expanded_function import (
     ExpandedFunction,
     ExpansionTerm,
-    Proof,
-    ShapePlan,
+    merge_terms,
     square_rounding,
 )
+from substrate.composition.linear_operators import LinearOperator
+from substrate.composition.reading import Reading, inner_products
+from substrate.composition.result import Further, KernelExpansion, Result
+from substrate.composition.shape_oracle import BoundShape, Proof, ShapePlan
 from substrate.errors import SolverError
+from substrate.solvers import SolverRecord
 
-__all__ = ["BRACKET", "ShapeReport", "ShapedResult", "Shapes", "expanded_function"]
+__all__ = [
+    "BRACKET",
+    "ShapeMultipliers",
+    "ShapeReport",
+    "ShapedResult",
+    "Shapes",
+    "expanded_function",
+    "multiply_slacks",
+    "pull_of_bias",
+    "representers",
+]
 
 #: Rounds of points, and new points of a round for each shape.
 _ROUNDS, _NEW = 30, 24
@@ -55,6 +67,8 @@ _ROUNDS, _NEW = 30, 24
 _ENOUGH, BRACKET = 1e-5, 1e-4
 #: Violations at points, in units of the shape's size, below which none are added.
 _SMALL, _SMALLEST, _ROUGH = 1e-5, 1e-8, 1e-3
+#: Share of the largest multiplier below which one is none.
+_INACTIVE = 1e-9
 #: Margins of a strictly feasible machine, in units of the shape's size, and how often one is made smaller.
 _MARGIN, _SHRINK, _RAISE, _MARGINS = 0.05, 0.2, 4.0, 5
 #: Share of the value that is spent on a slack beyond what feasibility needs.
@@ -147,11 +161,23 @@ class _Cuts:
             self.points = np.vstack([self.points, *(p[None, :] for p in new)])
         return len(new)
 
+    def begin(self, carried: "ShapeMultipliers") -> None:
+        """Take the points that carry multipliers in another solution, each once."""
+        weighing = carried.values > _INACTIVE * carried.values.max(initial=0.0)
+        both = np.unique(np.hstack([carried.points, carried.directions])[weighing], axis=0)
+        self.points = both[:, : self.points.shape[1]]
+        self.directions = both[:, self.points.shape[1] :] if self.plan.constraint.hessian else self.directions
+
     def keep(self, which: NDArray[np.intp]) -> None:
         """Keep some of the points."""
         self.points = self.points[which]
         if self.directions.size:
             self.directions = self.directions[which]
+
+    def unit_multipliers(self) -> "ShapeMultipliers":
+        """The points with multipliers of one."""
+        directions = self.directions if self.directions.size else np.zeros_like(self.points)
+        return ShapeMultipliers(self.points, directions, np.ones(len(self.points)))
 
     def placed(self) -> tuple[Array, Array]:
         """The points and directions that the machine is given."""
@@ -193,6 +219,12 @@ class ShapeMultipliers:
     directions: Array
     values: Array
 
+    def lengths(self, plan: ShapePlan) -> Array:
+        """Return the squared lengths of the directions, one where the shape is not of a Hessian."""
+        if not plan.constraint.hessian:
+            return np.ones(self.values.size)
+        return np.asarray(np.square(self.directions[:, list(plan.constraint.hessian)]).sum(axis=1))
+
     def mix(self, other: "ShapeMultipliers", share: float) -> "ShapeMultipliers":
         """Return those of a mixture."""
         given = [directions for directions in (self.directions, other.directions) if directions.size]
@@ -210,7 +242,7 @@ class _Solved:
     result: Any
     functions: list[ExpandedFunction]
     own: list[Any]
-    optimal: OptimalValue | str
+    optimal: OptimalValue | LeastSquaresValue | str
     multipliers: list["ShapeMultipliers"]
 
 
@@ -266,12 +298,24 @@ class Shapes:
         self.plans = [ShapePlan.of(constraint) for constraint in constraints]
         self._build = build
 
-    def solve(self, base: Any, solver: str | None, verbose: bool, time_limit: float | None) -> ShapedResult:
-        """Solve the machine ``base`` with its shapes; the parameters have their values."""
+    def solve(
+        self,
+        base: Any,
+        solver: str | None = None,
+        verbose: bool = False,
+        time_limit: float | None = None,
+        width: float = _ENOUGH,
+        start: "ShapedResult | None" = None,
+    ) -> ShapedResult:
+        """Solve the machine ``base`` with its shapes; the parameters have their values.
+
+        ``width`` is the relative width of the bracket at which the rounds end, and ``start`` a solution at other values
+        of the parameters, whose points are the first.
+        """
         holders = [(s, list(s._holders)) for s in base.substrates]
         clock = _Clock(time_limit)
         try:
-            return _Loop(self, base, solver, verbose, clock).run()
+            return _Loop(self, base, solver, verbose, clock, width, start).run()
         finally:
             for s, before in holders:  # those of the points are of no use to others
                 s._holders[:] = before
@@ -292,8 +336,17 @@ class _Clock:
 
 
 class _Loop:
-    def __init__(self, shapes: Shapes, base: Any, solver: str | None, verbose: bool, clock: _Clock) -> None:
-        self.shapes, self.base, self.clock = shapes, base, clock
+    def __init__(
+        self,
+        shapes: Shapes,
+        base: Any,
+        solver: str | None,
+        verbose: bool,
+        clock: _Clock,
+        width: float,
+        start: "ShapedResult | None",
+    ) -> None:
+        self.shapes, self.base, self.clock, self.width = shapes, base, clock, width
         self.solver, self.verbose = solver, verbose
         d = [plan.box.shape[0] for plan in shapes.plans]
         self.cuts = [
@@ -301,7 +354,13 @@ class _Loop:
             for plan, k in zip(shapes.plans, d, strict=True)
         ]
         self.scales = [0.0] * len(d)
-        self.small, self.cells_allowed = _SMALL, _CHEAP
+        if start is not None:
+            for cuts, carried in zip(self.cuts, start.multipliers, strict=True):
+                cuts.begin(carried)
+        # representers of components are left to the compiled problem
+        whole = all(term.part is None for plan in shapes.plans for term in plan.constraint.terms)
+        self.direct = CutLeastSquares.of(base) if solver is None and whole else None
+        self.small, self.cells_allowed = max(min(_SMALL, 10.0 * width), _SMALLEST), _CHEAP
 
     def run(self) -> ShapedResult:
         """Solve, prove and mix; with smaller violations until the bracket is narrow enough, or cells too many."""
@@ -317,9 +376,11 @@ class _Loop:
                 feasible = self._strictly_feasible([v > 0.0 for v in violations])
             latest = self._mix(solved, proofs, feasible)
             found = latest if found is None or latest.is_better(found) else found
-            if found.width <= _ENOUGH or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
+            cells = max((p.cells for p in proofs), default=0)
+            accepted = 0.5 * BRACKET if self.width == _ENOUGH and cells > _CHEAP else self.width
+            if found.width <= accepted or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
-            self.cells_allowed = _CHEAP if found.width <= BRACKET else _EXPENSIVE
+            self.cells_allowed = _CHEAP if found.width <= max(BRACKET, 1e2 * self.width) else _EXPENSIVE
             # what the oracle found and the grids did not
             new = sum(
                 self.cuts[k].add([p.point], bound[k])
@@ -359,7 +420,7 @@ class _Loop:
         for cuts, carried in zip(self.cuts, solved.multipliers, strict=True):
             multipliers, old = carried.values, carried.values.size
             if old > 4 * _NEW:
-                inactive = multipliers <= 1e-9 * max(float(multipliers.max(initial=0.0)), 1e-300)
+                inactive = multipliers <= _INACTIVE * max(float(multipliers.max(initial=0.0)), 1e-300)
                 keep = np.ones(cuts.points.shape[0], dtype=bool)
                 keep[:old] = ~inactive
                 cuts.keep(np.flatnonzero(keep))
@@ -377,6 +438,9 @@ class _Loop:
         return bound
 
     def _solve(self, margins: list[float]) -> _Solved:
+        """The machine with constraints at the points, by the multipliers of least squares where it is such a one."""
+        if self.direct is not None:
+            return self._solve_directly(self.direct, margins)
         pairs = zip(self.cuts, margins, strict=True)
         constraints = [cuts.constraint(margin) if cuts.points.size else None for cuts, margin in pairs]
         machine = self.shapes._build([c for c in constraints if c is not None])
@@ -395,6 +459,39 @@ class _Loop:
             optimal=machine.optimal_value(),
             multipliers=multipliers,
         )
+
+    def _solve_directly(self, method: CutLeastSquares, margins: list[float]) -> _Solved:
+        placed = [cuts.unit_multipliers() for cuts in self.cuts]
+        constraints = [cuts.plan.constraint for cuts in self.cuts]
+        cuts_given = [
+            Cut(representers(c, unit), pull_at_ones(c, unit), (c.bound + margin) * unit.lengths(cuts.plan))
+            for cuts, c, unit, margin in zip(self.cuts, constraints, placed, margins, strict=True)
+        ]
+        solution = method.solve(cuts_given)
+        multipliers = [replace(unit, values=mu) for unit, mu in zip(placed, solution.multipliers, strict=True)]
+        pairs = list(zip(constraints, multipliers, strict=True))
+        point = DualPoint.of(
+            method.weights,
+            solution.function,
+            [term for pair in pairs for term in representers(*pair)],
+            [number for pair in pairs for number in pull_of_bias(*pair)],
+        )
+        product = 0.0
+        for cuts, carried, margin in zip(self.cuts, multipliers, margins, strict=True):
+            product += multiply_slacks(cuts.plan, carried, solution.function, margin)
+        value = point.values()[1]
+        expansion = expansion_of(method.substrate, solution.function)
+        result = Result(
+            objective=value,
+            parameters={p.name(): p.value for p in self.base._parameters()},
+            expansions=(expansion,),
+            certificate=method.certificate(solution, value),
+            solver_record=SolverRecord((solution.attempt,)),
+            outputs=self.base.outputs,
+            task=self.base.task,
+        )
+        optimal = LeastSquaresValue(point.lower_value(product), method.y, method.weights)
+        return _Solved(result=result, functions=[solution.function], own=[], optimal=optimal, multipliers=multipliers)
 
     def _own_variables(self) -> list[Any]:
         return list(self.base.own_variables())
@@ -478,7 +575,10 @@ class _Loop:
                 self._mixed_slack(k, functions, proof.lower, delta, share)
                 for k, (proof, delta) in enumerate(zip(proofs, deltas, strict=True))
             ]
-        expansions = tuple(_expansion(e, f) for e, f in zip(solved.result.expansions, functions, strict=True))
+        expansions = tuple(
+            expansion_of(e.substrate, f, len(e.further) + 1)
+            for e, f in zip(solved.result.expansions, functions, strict=True)
+        )
         value = self.base.value_at(expansions, own)
         reports = tuple(
             ShapeReport(
@@ -528,7 +628,7 @@ class _Loop:
             needed = max(needed, wanted / (wanted + delta))
         rise = other.result.objective - solved.result.objective
         rough = any(group.order < 2 for plan in self.shapes.plans for group in plan.groups)
-        spent = (_SPENT_ROUGH if rough else _SPENT) * abs(solved.result.objective)
+        spent = (_SPENT_ROUGH if rough else min(_SPENT, 0.1 * self.width)) * abs(solved.result.objective)
         spare = spent / rise if rise > 0.0 else needed
         return min(max(needed, min(spare, 0.01)), 1.0)
 
@@ -599,11 +699,12 @@ def _words(box: Array) -> str:
     return " x ".join(f"[{low:g}, {high:g}]" for low, high in box)
 
 
-def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpansion:
-    """The expansion of a mixture, whose terms at the same readings are added up."""
-    s = old.substrate
+def expansion_of(s: Any, function: ExpandedFunction, count: int = 1) -> KernelExpansion:
+    """Return a function as a solution has it, the terms at the same readings added up.
+
+    From term ``count`` on, those at the rows of the first are coefficients of these.
+    """
     first, *terms = function.terms
-    count = len(old.further) + 1
     a = first.coefficients.copy()
     further: list[ExpansionTerm] = []
     for number, term in enumerate(terms, start=1):
@@ -612,7 +713,7 @@ def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpans
             a = a + term.coefficients
         else:
             further.append(term)
-    merged = _merge(further)
+    merged = merge_terms(further)
     kept = tuple(Further(t.points, t.coefficients, t.part, t.operator) for t in merged)
     f = inner_products(s, Reading(), Reading(s.basis)) @ a if s.basis is not None else s.gram.product(a)
     readings = [(Reading(t.points, t.part, t.operator), t.coefficients) for t in merged]
@@ -642,15 +743,50 @@ def _expansion(old: KernelExpansion, function: ExpandedFunction) -> KernelExpans
     )
 
 
-def _merge(terms: list[ExpansionTerm]) -> list[ExpansionTerm]:
-    """Terms of one kind together, the coefficients of equal points added up."""
-    kinds: dict[Any, list[ExpansionTerm]] = {}
-    for term in terms:
-        kinds.setdefault((term.part, term.operator), []).append(term)
-    merged = []
-    for (part, operator), members in kinds.items():
-        points, inverse = np.unique(np.vstack([t.points for t in members]), axis=0, return_inverse=True)
-        coefficients = np.zeros(points.shape[0])
-        np.add.at(coefficients, np.ravel(inverse), np.concatenate([t.coefficients for t in members]))
-        merged.append(ExpansionTerm(points, coefficients, part, operator))
-    return merged
+def representers(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[ExpansionTerm]:
+    r"""Return :math:`\sum_j \mu_j D_j k`, the function that the multipliers of a shape pull with."""
+    weighing = multipliers.values != 0.0
+    points, values = multipliers.points[weighing], multipliers.values[weighing]
+    if not values.size:
+        return []
+    if not constraint.hessian:
+        return [
+            ExpansionTerm(points, term.factor * values, term.part, term.operator if term.orders else None)
+            for term in constraint.terms
+        ]
+    found = []
+    for i, a in enumerate(constraint.hessian):
+        for b in constraint.hessian[: i + 1]:
+            directions = multipliers.directions[weighing]
+            weights = (1.0 if a == b else 2.0) * directions[:, a] * directions[:, b]
+            operator = LinearOperator.derivative({a: 2} if a == b else {a: 1, b: 1})
+            found.append(ExpansionTerm(points, constraint.terms[0].factor * weights * values, None, operator))
+    return found
+
+
+def pull_at_ones(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> Array:
+    """Return what a shape makes of the constant one at its points."""
+    factors = [term.factor for term in constraint.terms if term.has_bias and not constraint.hessian]
+    return np.full(multipliers.values.size, math.fsum(factors))
+
+
+def multiply_slacks(
+    plan: ShapePlan, carried: "ShapeMultipliers", function: ExpandedFunction, margin: float = 0.0
+) -> float:
+    r"""Return a bound on :math:`\sum_j \mu_j (D_j f(x_j) - c)` of one shape of one substrate."""
+    weighing = carried.values > 0.0
+    points, mu = carried.points[weighing], carried.values[weighing]
+    if not mu.size:
+        return 0.0
+    values, radius = plan.bind([function]).read(points, carried.directions[weighing])
+    levels = (plan.constraint.bound + margin) * carried.lengths(plan)[weighing]
+    slack = values - levels + radius
+    rounding = relative_rounding(mu.size + 16.0) * float(mu @ (np.abs(values) + np.abs(levels) + radius))
+    return float(mu @ slack) + rounding
+
+
+def pull_of_bias(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[float]:
+    """Return what the multipliers of a shape pull at the bias with, one number for each term and point."""
+    if constraint.hessian:
+        return []
+    return [term.factor * float(value) for term in constraint.terms if term.has_bias for value in multipliers.values]

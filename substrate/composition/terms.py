@@ -29,6 +29,7 @@ __all__ = [
     "TermSum",
     "WeightedTerm",
     "base_of",
+    "take_ones",
     "terms_of",
 ]
 
@@ -160,7 +161,7 @@ def _as_weighted(term: Term) -> WeightedTerm:
     return term if isinstance(term, WeightedTerm) else WeightedTerm(term)
 
 
-def _one_of(X: Any) -> Array:
+def take_ones(X: Any) -> Array:
     """Return ones, the features of a variable that is the same for all rows."""
     return np.ones((X.shape[0], 1))
 
@@ -172,7 +173,7 @@ def _as_term(other: Any) -> Term:
     if isinstance(other, numbers.Real) and not isinstance(other, bool) and np.isfinite(float(other)):
         return WeightedTerm(One(), float(other))
     if isinstance(other, cp.Variable) and other.shape in ((), (1,)):
-        return LinearPart(other, features=_one_of)
+        return LinearPart(other, features=take_ones)
     raise DeclarationError(
         f"an output is made of substrates, linear parts, numbers and variables of one entry, received "
         f"{type(other).__name__}; for a variable w of several entries add LinearPart(w, columns), and for values at "

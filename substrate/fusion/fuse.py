@@ -35,6 +35,7 @@ from substrate.fusion.output_map import weighed_map
 from substrate.fusion.parametric_qp import ParametricQP
 from substrate.fusion.refinement import Refined, refine
 from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.shaped_fusion import fuse_shaped
 from substrate.fusion.simplex_proof import RADIUS
 from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import (
@@ -91,7 +92,10 @@ def fuse(
         (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
         losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
-        are chosen together. With three, the search may spend its budget before the gap is met, and says so.
+        are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
+        with shapes that hold everywhere (:class:`~substrate.Everywhere`) has one parameter, a weight of squared errors
+        or of the norm, and the bound is for the machines of the infinite problem
+        (:mod:`substrate.fusion.shaped_chord`).
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
@@ -163,7 +167,6 @@ def fuse(
     if options:
         raise DeclarationError(f"fuse has no options {sorted(options)}")
     if isinstance(machine, Machine):
-        machine.refuse_shapes("fuse")
         if validation is None or cv is not None:
             raise DeclarationError(
                 "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
@@ -183,6 +186,11 @@ def fuse(
         ends = _given_ends(names, box)
         late = stack.enter_context(late_progress("fuse", limits))
         shown = late if progress is None else _choose_progress(progress)
+        if any(each.shapes is not None for each in (*machines, final)):
+            if len(names) > 1:
+                raise DeclarationError("with a shape that holds everywhere fuse takes one parameter, a weight")
+            range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
+            return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
         first: Fusion | None = None
         refusal = None
         if judged == SQUARED and (several or (box is None and top is None)):

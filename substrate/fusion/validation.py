@@ -219,7 +219,6 @@ def _build_machine(build: Callable[..., Any], X: Any, y: Any, weights: Array | N
     machine = build(X, y) if weights is None else build(X, y, weights)
     if not isinstance(machine, Machine):
         raise DeclarationError(f"the function must return a Machine, received {machine!r}")
-    machine.refuse_shapes("fuse")
     return machine
 
 

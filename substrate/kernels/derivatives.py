@@ -159,6 +159,20 @@ class Derivatives:
             self.refuse_orders(orders)
         return self._derivative(rows, other_points, a, b)
 
+    def derivative_sums(
+        self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
+    ) -> list[Array]:
+        """Return the derivatives of sum_j c_j D_z^right k(x_i, z_j) in x_i, one for each of ``every``, at dense points.
+
+        A kernel whose derivatives have a factor in common computes it once.
+        """
+        kernel: Any = self
+        plain = not right
+        return [
+            np.asarray(kernel(X, Z) if plain and not left else self.derivative(X, Z, left, right)) @ coefficients
+            for left in every
+        ]
+
     def gradient(self, X: Any, Z: Any, column: int) -> Array:
         """Return the derivatives of k(x_i, z_j) in input ``column`` of x_i."""
         left, right = self._check_points(X, Z)

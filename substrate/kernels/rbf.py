@@ -10,6 +10,7 @@ scikit-learn's ``gamma`` is 1/sigma^2. With one width per column,
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from substrate.certificates.rounding import exponential_rounding, relative_round
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import (
+    differences,
     exact_squared_distance,
     metric_distances,
     scaled_squared_distances,
@@ -66,6 +68,54 @@ class RBF(KernelOfDistance):
     def not_smooth(self) -> str:
         """Empty: it has derivatives of all orders."""
         return ""
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        r"""Return the product over the columns, with the polynomials of Hermite and one exponential.
+
+        .. math:: D_x^a D_z^b k = \prod_c (-1)^{a_c} \sigma_c^{-a_c-b_c} H_{a_c+b_c}(t_c) \, e^{-t^T t} , \qquad
+                  t_c = (x_c - z_c)/\sigma_c .
+        """
+        unit = self._unit(X.shape[1])
+        values = np.empty((X.shape[0], Z.shape[0]))
+        metric_distances(X, Z, self.metric, unit, values)
+        np.minimum(values, _FAR, out=values)
+        np.square(values, out=values)
+        np.negative(values, out=values)
+        with np.errstate(under="ignore", over="ignore"):
+            np.exp(values, out=values)
+            for c in sorted({*left, *right}):
+                order, width = left.get(c, 0) + right.get(c, 0), one_of(unit, c)
+                if order:
+                    values *= _hermites(order, np.clip(differences(X, Z, c) / width, -_FAR, _FAR))[order]
+                for _ in range(order):
+                    values /= width
+        return -values if sum(left.values()) % 2 else values
+
+    def derivative_sums(
+        self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
+    ) -> list[Array]:
+        """Return the derivatives of a sum; the exponential and the polynomials of every column are computed once."""
+        unit = self._unit(X.shape[1])
+        values = self._derivative(X, Z, {}, {})
+        values *= coefficients
+        columns = sorted({c for left in (*every, right) for c in left})
+        tables = {}
+        for c in columns:
+            t = np.clip(differences(X, Z, c) / one_of(unit, c), -_FAR, _FAR)
+            tables[c] = _hermites(max(left.get(c, 0) for left in every) + right.get(c, 0), t)
+        partial: dict[tuple[int, ...], Array] = {(): values}
+        sums = []
+        for left in every:
+            key: tuple[int, ...] = ()
+            factor = -1.0 if sum(left.values()) % 2 else 1.0
+            for c in columns:
+                order = left.get(c, 0) + right.get(c, 0)
+                before, key = key, (*key, order)
+                if key not in partial:
+                    partial[key] = partial[before] * tables[c][order] if order else partial[before]
+                factor /= one_of(unit, c) ** order
+            sums.append(factor * partial[key].sum(axis=1))
+        return sums
 
     def _profile(self, r: Array, order: int, power: int) -> Array:
         """Return (-1)^order r^power exp(-r^2)."""
@@ -133,6 +183,14 @@ class RBF(KernelOfDistance):
         """Return the formula above."""
         scale = -1 / number(sigma) ** 2
         return lambda x, z: (exact_squared_distance(x, z) * scale).exp()
+
+
+def _hermites(order: int, t: Array) -> list[Array]:
+    """Return the polynomials of Hermite up to this order."""
+    every = [np.ones_like(t), 2.0 * t]
+    for k in range(1, order):
+        every.append(2.0 * (t * every[-1] - k * every[-2]))
+    return every
 
 
 def _gaussian(sigma: float) -> Profile:

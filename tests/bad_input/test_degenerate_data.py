@@ -82,7 +82,7 @@ def test_degenerate_rows_work(estimator, choice, case):
     spoil, kernel = DEGENERATE[case]
     rows = spoil(X)
     parameters = {"kernel": kernel} if estimator in KERNELED else {}
-    model = seeded(estimator, **parameters, **choice)
+    model = seeded(estimator, **(parameters | choice))
     if "linear_columns" in choice and np.ptp(rows[:, 0]) == 0.0:  # a constant beside the bias has no effect of its own
         with pytest.raises(DataError, match="column"):
             model.fit(rows, y)

@@ -1,7 +1,8 @@
 """Every estimator, and data that differ in the last place: another processor or BLAS rounds no more than that.
 
 What changes are digits that nobody promised. What must not: whether the certificate holds, which rows and components a
-machine uses, which class a point gets, and the outputs to a millionth of their spread.
+machine uses, which class a point gets, and the outputs to a millionth of their spread; or, where the certificate
+promises less, as with a shape that holds everywhere, the fitted values to what both certificates promise.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from every_model import TYPICAL, way_in_words
 from sklearn.base import is_classifier
 
 import problems
+from substrate.certificates import Accuracy
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -37,6 +39,13 @@ def fitted(estimator, choice, X, y):
     return estimator(**{name: value for name, value in choices.items() if name in own} | choice).fit(X, y)
 
 
+def promised_distance(model):
+    """How far the fitted values may be from the optimum by the certificate, where it tolerates more than usual."""
+    row = model.certificate_.rows[0]
+    assert row.name == "accuracy" or not isinstance(row, Accuracy)
+    return row.value if isinstance(row, Accuracy) and row.tolerance > 1e-4 else 0.0
+
+
 def outputs(model, X):
     return model.decision_function(X) if is_classifier(model) else model.predict(X)
 
@@ -44,19 +53,26 @@ def outputs(model, X):
 @pytest.mark.parametrize(("estimator", "choice"), [*((one, {}) for one in ESTIMATORS), *TYPICAL], ids=way_in_words)
 def test_no_verdict_hangs_on_rounding(estimator, choice):
     X, y = data_of(estimator)
-    plain, points = fitted(estimator, choice, X, y), np.random.default_rng(4).normal(size=(20, 3))
+    plain = fitted(estimator, choice, X, y)
+    points = 0.99 * np.clip(np.random.default_rng(4).normal(size=(20, 3)), X.min(axis=0), X.max(axis=0))
     assert plain.certificate_.holds, str(plain.certificate_)
     known = outputs(plain, points)
     for seed in range(2):
         targets = y if is_classifier(plain) else rounded_otherwise(y, seed)
-        other = fitted(estimator, choice, rounded_otherwise(X, seed), targets)
+        rows = rounded_otherwise(X, seed)
+        other = fitted(estimator, choice, rows, targets)
         assert other.certificate_.holds, str(other.certificate_)
         for name in VERDICTS:
             if hasattr(plain, name):
                 np.testing.assert_array_equal(getattr(other, name), getattr(plain, name), err_msg=name)
         if hasattr(plain, "maximal_variation_"):
             np.testing.assert_array_equal(other.maximal_variation_ == 0.0, plain.maximal_variation_ == 0.0)
-        np.testing.assert_allclose(outputs(other, points), known, rtol=0.0, atol=1e-6 * np.ptp(known))
+        promised = [promised_distance(model) for model in (plain, other)]
+        if max(promised) > 0.0:  # both are that near to the same optimum
+            differences = outputs(other, rows) - outputs(plain, X)
+            assert np.sqrt(np.mean(np.square(differences))) <= sum(promised) + 1e-6 * np.ptp(known)
+        else:
+            np.testing.assert_allclose(outputs(other, points), known, rtol=0.0, atol=1e-6 * np.ptp(known))
         if is_classifier(plain):
             np.testing.assert_array_equal(other.predict(points), plain.predict(points))
 

@@ -86,7 +86,7 @@ def test_the_spread_is_that_of_the_users_y(estimator, choice, units):
     given = {"sample_weight": weights} if estimator in WEIGHTED else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # units that a solver cannot cope with; the spread is stated all the same
-        model = make_estimator(estimator, kernel=quick_kernel(estimator), **choice).fit(X, y, **given)
+        model = make_estimator(estimator, **({"kernel": quick_kernel(estimator)} | choice)).fit(X, y, **given)
     check_spreads(model, X, y, weights)
 
 

@@ -4,12 +4,13 @@ In a file of their own because scikit-learn's selection of features, which they 
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
 from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, component_weights
+from problems.estimators.shared.base import Uses
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
 
@@ -61,6 +62,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     _title = "Componentwise LS-SVM regression"
     _model_type = ComponentwiseModel
     _page = "componentwise_ls_svm"
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
     _: KW_ONLY
     relevance: float = 0.05
 

@@ -50,6 +50,7 @@ from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
+from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
@@ -264,7 +265,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
     _model_type = LSSVMModel
     _intervals_type = DenseIntervals
-    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
+    _typical: ClassVar[Uses] = (
+        {"gamma": 10.0},
+        {"solver": "stored_cg"},
+        {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
+    )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = True

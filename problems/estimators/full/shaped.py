@@ -30,14 +30,16 @@ if TYPE_CHECKING:
     from substrate.proof import Proof
 
 __all__ = [
+    "center_and_unit",
     "check_shape",
     "evaluate_further",
     "fit_with_shape",
     "has_shape",
+    "in_units",
     "read_shapes",
     "recall_shaped",
-    "refuse_chosen",
     "refuse_closed_form",
+    "refuse_machine",
 ]
 
 _Estimator = TypeVar("_Estimator")
@@ -50,22 +52,13 @@ def has_shape(model: Any) -> bool:
     return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
 
 
-def refuse_chosen(model: Any) -> None:
-    """Refuse a shape where gamma is chosen by closed forms of the machine without one."""
-    if has_shape(model):
-        raise DeclarationError(
-            f"{type(model).__name__} chooses gamma by the spectrum of the machine without a shape; with monotone, "
-            "convex or bounds choose it by folds: GridSearchCV(LSSVMRegressor(monotone=...), {'gamma': [...]}, cv=5)"
-        )
-
-
 def refuse_closed_form(model: Any, what: str) -> None:
     """Refuse what is a closed form of the machine without a shape."""
     if hasattr(model, "shape_points_"):
         raise DeclarationError(
             f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
             "and call calibrate(X, y), then predict_interval(X, method='split'); for left-out errors use "
-            "cross_val_predict; for gamma use GridSearchCV"
+            "cross_val_predict; for gamma use LSSVMRegressorCV(..., cv=5)"
         )
 
 
@@ -125,19 +118,29 @@ def _ends(bounds: Any) -> tuple[float | None, float | None]:
 
 
 def fit_with_shape(
-    model: _Estimator, X: Any, Y: Array, rows: Any, weights: Array, gammas: tuple[float, ...], kernel: Kernel
+    model: _Estimator,
+    X: Any,
+    Y: Array,
+    rows: Any,
+    weights: Array,
+    gammas: tuple[float, ...],
+    kernel: Kernel,
+    search: Added = ((), ()),
 ) -> _Estimator:
-    """Fit the machine with its shape, and keep its expansion and its certificate."""
+    """Fit the machine with its shape, and keep its expansion and its certificate.
+
+    ``search`` are the rows and facts of the choice of gamma, where it was chosen.
+    """
     from substrate.composition.shaped_least_squares import fit_shaped, read_expansion
 
     estimator: Any = model
-    _refuse(estimator, X, Y, kernel)
+    refuse_machine(estimator, X, Y, kernel)
     X = X.toarray() if is_sparse(X) else np.asarray(X)
     y, gamma, v = np.ascontiguousarray(Y[:, 0]), gammas[0], np.asarray(weights)
     shapes = read_shapes(estimator, X.shape[1])
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    center, unit = _center_and_unit(y)
-    scaled = replace(shapes, bounds=_in_units(shapes.bounds, center, unit))
+    center, unit = center_and_unit(y)
+    scaled = replace(shapes, bounds=in_units(shapes.bounds, center, unit))
     result, constraints = fit_shaped(kernel, X, (y - center) / unit, gamma, v, scaled, box)
     a, b, further = read_expansion(result, constraints)
     a, b = unit * a, unit * b + center
@@ -150,7 +153,7 @@ def fit_with_shape(
     stored = _stored(estimator, X, y, gamma, v, shapes)
     facts = tuple(fact for fact in result.certificate.record if fact[0] in _FACTS)
     facts += (("box of the shapes", " x ".join(f"[{low:g}, {high:g}]" for low, high in box)),)
-    certificate = Certificate(estimator._title, stored.rows(), facts)
+    certificate = Certificate(estimator._title, (*stored.rows(), *search[0]), (*facts, *search[1]))
     del estimator.support_values_  # set last, when nothing can fail any more
     estimator.solver_, estimator.ridge_, estimator.n_iter_ = "cvxpy", ridges_of(gammas, weights), 1
     estimator.certificate_ = certificate
@@ -159,7 +162,8 @@ def fit_with_shape(
     return model
 
 
-def _refuse(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
+def refuse_machine(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
+    """Refuse data and kernels that a machine with a shape does not have."""
     if Y.shape[1] > 1:
         raise DataError(f"a shape is of one output, received {Y.shape[1]}; fit one estimator for each")
     if is_device_array(X):
@@ -175,16 +179,17 @@ def _refuse(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
         raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
 
 
-def _center_and_unit(y: Array) -> tuple[float, float]:
-    """The mean and the spread of the targets: an offset costs no digits in these units."""
+def center_and_unit(y: Array) -> tuple[float, float]:
+    """Return the mean and the spread of the targets: an offset costs no digits in these units."""
     center = float(np.mean(y))
     spread, rounding = spread_of(y - center, np.ones(y.size))
     return center, spread if spread > rounding else max(float(np.abs(y).max()), 1.0)
 
 
-def _in_units(
+def in_units(
     bounds: tuple[float | None, float | None], center: float, unit: float
 ) -> tuple[float | None, float | None]:
+    """Return bounds in these units."""
     lower, upper = (None if end is None else (end - center) / unit for end in bounds)
     return lower, upper
 

@@ -12,7 +12,8 @@ import pytest
 
 from substrate import Everywhere, LinearOperator, Machine, Substrate
 from substrate.composition.derivative_bounds import bound_derivative, bound_difference
-from substrate.composition.shape_oracle import ExpandedFunction, ExpansionTerm, ShapePlan
+from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
+from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import expanded_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial

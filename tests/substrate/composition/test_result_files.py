@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from substrate import LinearOperator, LinearPart, Machine, Result, Substrate, load_result
+from substrate import Column, LinearOperator, LinearPart, Machine, Measure, Result, Substrate, load_result
 from substrate.errors import DataError, DeclarationError, ModelFileWarning
 from substrate.kernels import RBF, Componentwise, Linear
 
@@ -106,6 +106,56 @@ def test_results_and_machines_are_pickled(build):
     for name in again if isinstance(again, dict) else (None,):
         found, expected = (again, result.predict(NEW)) if name is None else (again[name], result.predict(NEW)[name])
         assert_allclose(found, expected, atol=1e-8)
+
+
+def test_measures_and_weighted_outputs_are_saved(tmp_path):
+    """Integrals against measures, multiples, columns of X and variables of the user's own in an output."""
+    path, s, shift = tmp_path / "result.npz", Substrate(RBF(1.0), X, Y), cp.Variable(name="shift")
+    squares = s.squared_norm + cp.sum_squares(s.e)
+    mean = [s.integral(Measure.of_points(X[:3], [0.5, 0.25, 0.25])) == 0.3]
+    for machine in (
+        Machine(s, minimize=squares, subject_to=mean),
+        Machine(s, minimize=squares + cp.square(shift - 1.0), predict=2.0 * s - shift + 3.0),
+        Machine(s, minimize=squares, predict=s * Column(1)),
+    ):
+        result = machine.solve()
+        result.save(path)
+        assert_array_equal(load_result(path).predict(NEW), result.predict(NEW))
+    machine = Machine(s, minimize=squares, predict=s * (lambda rows: rows[:, 0]))
+    with pytest.raises(DataError, match="Column"):
+        machine.solve().save(path)
+
+
+@pytest.mark.parametrize("change", ["boxes", "radii"])
+def test_a_measure_that_does_not_fit_its_machine_is_refused(tmp_path, change):
+    """Boxes of other columns, and radii of another number."""
+    path, s = tmp_path / "result.npz", Substrate(RBF(1.0), X, Y)
+    machine = Machine(
+        s, minimize=s.squared_norm + cp.sum_squares(s.e), subject_to=[s.integral(Measure.of_points(X[:3])) == 0.3]
+    )
+    machine.solve().save(path)
+
+    def spoil(header):
+        text = json.dumps(header)
+        found = json.loads(text)
+        entry = next(e for e in _entries(found) if isinstance(e, dict) and "measures" in e)
+        if change == "radii":
+            entry["radii"] = entry["measures"][0]["boxes"]
+        else:
+            entry["measures"][0]["boxes"] = entry["radii"]
+        header.clear()
+        header.update(found)
+
+    rewritten(path, spoil)
+    with pytest.raises(DataError, match="measure"):
+        load_result(path)
+
+
+def _entries(tree):
+    """All parts of a tree of lists and dicts."""
+    yield tree
+    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _entries(child)
 
 
 def test_functions_are_refused_before_a_file_appears(tmp_path):

@@ -329,3 +329,24 @@ def test_random_machines_hold_and_no_solver_contradicts_them(seed):
     assert np.sqrt(np.mean(difference**2)) <= result.certificate.accuracy + peer.certificate.accuracy
     size = float(np.abs(machine.substrates[0].y).max())
     assert_allclose(result.objective, peer.objective, rtol=1e-4, atol=1e-9 * size)
+
+
+@pytest.mark.parametrize("loss", ["tube", "logistic", "largest", "absolute", "squares"])
+def test_a_weight_of_zero_leaves_the_function_that_is_zero(loss):
+    """Without a loss nothing pulls at f: no warning, and the certificate holds, also after another weight."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    s = Substrate(RBF(1.0), X, np.sin(X[:, 0]))
+    losses = {
+        "tube": cp.sum(cp.pos(cp.abs(s.e) - 0.1)),
+        "logistic": cp.sum(cp.logistic(s.e)),
+        "largest": cp.max(cp.abs(s.e)),
+        "absolute": cp.norm1(s.e),
+        "squares": cp.sum_squares(s.e),
+    }
+    C = cp.Parameter(nonneg=True, name="C")
+    machine = Machine(s, minimize=C * losses[loss] + 0.5 * s.squared_norm)
+    for weight in (0.0, 1.0, 0.0):
+        result = machine.solve(C=weight)
+        assert result.certificate.holds, result.certificate
+        assert (np.abs(result.alpha).max() == 0.0) == (weight == 0.0)
