@@ -49,9 +49,8 @@ def test_no_value_is_below_the_bound(kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_no_value_of_many_problems_is_below_the_bound(kind):
     proved = sum(scan(kind, seed, 60) for seed in range(1, 21))
-    # an interval of biases is optimal at small weights of these losses, and nothing is proved where the solver's one is
-    # not the best of them
-    assert proved >= (8 if kind in (tube, pinball) else 15)
+    # an interval of biases is optimal at some weights of a tube or a pinball loss, and the best of them is found
+    assert proved >= (18 if kind in (tube, pinball) else 15)
 
 
 @pytest.mark.parametrize("seed", first(1, range(6)))
