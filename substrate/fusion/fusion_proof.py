@@ -252,6 +252,8 @@ def collect_proof(
     """Return the numbers behind the bound of a search, or why they cannot be written."""
     if not (math.isfinite(lower) and search.covered):
         return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
+    if lower <= search.floor < error:
+        return UnsavedProof(f"no more is proved than that a loss is not negative: {search.stop}")
     if search.ended_early:
         return UnsavedProof(f"the search ended before its cells had bounds of their own: {search.stop}")
     try:

@@ -25,7 +25,8 @@ def check_fusion(path: str | os.PathLike[str], max_bytes: float | None = None) -
     """Check a saved proof of a fusion in double precision with all rounding; nothing is solved.
 
     The certificate holds where the bound that the file states, and its gap, follow from the numbers in it. Whether
-    these are the numbers of a problem of yours says ``load_proof(path).matches(problem, validation)``.
+    these are the numbers of a problem of yours says ``FusionProof.load(path).matches(problem, validation)``, of
+    proofs by the universal inequality.
     """
     return load_proof(path, max_bytes).check()
 

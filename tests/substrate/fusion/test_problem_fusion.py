@@ -49,9 +49,8 @@ def test_no_value_is_below_the_bound(kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_no_value_of_many_problems_is_below_the_bound(kind):
     proved = sum(scan(kind, seed, 60) for seed in range(1, 21))
-    # an interval of biases is optimal at small weights of these losses, and nothing is proved where the solver's one is
-    # not the best of them
-    assert proved >= (8 if kind in (tube, pinball) else 15)
+    # an interval of biases is optimal at some weights of a tube or a pinball loss, and the best of them is found
+    assert proved >= (18 if kind in (tube, pinball) else 15)
 
 
 @pytest.mark.parametrize("seed", first(1, range(6)))
@@ -109,6 +108,8 @@ def test_a_spent_budget_or_time_is_reported():
         assert not best.certificate.holds
         assert "DOES NOT HOLD" in str(best.certificate).splitlines()[0]
         assert best.lower_bound <= best.validation_error
+        if best.lower_bound <= 0.0:
+            assert "before anything was proved" in best.proof.reason or "not negative" in best.proof.reason
 
 
 def test_an_interrupt_ends_with_the_best_so_far():
