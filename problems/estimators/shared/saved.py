@@ -38,6 +38,7 @@ from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
 from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
+from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
@@ -184,6 +185,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "ridge_": _EACH,
         "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
         "scale_": _NUMBER,
+        "thresholds_": _VECTOR,
         "weights_": _VECTOR,
     },
     "SubstrateRegressor": {"constants_": _VECTOR} | _PRIMAL,
@@ -302,7 +304,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "OverZeta": {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
-    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS},
+    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS, "weighting": word(*ALL_WEIGHTINGS)},
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationModel": {"expansion": word("shared", "decoupled")},
