@@ -110,7 +110,7 @@ def weigh_by_density(
 def _first_below(density: Callable[[Array], Array], start: float, level: float) -> float:
     """Return the first point from ``start`` on at which the density is at the level, or below, by lines on a grid."""
     while start < _FARTHEST:
-        t = start + _STEP * np.arange(_BLOCK + 1)
+        t = start + _STEP * np.arange(_BLOCK + 1, dtype=np.float64)
         p = density(t)
         (below,) = np.nonzero(p <= level)
         if below.size:

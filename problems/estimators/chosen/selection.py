@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import Widths
@@ -235,6 +236,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
 
+    rank_inputs = rank_inputs
+
 
 @dataclass(eq=False, repr=False)
 class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
@@ -269,3 +272,5 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
+
+    rank_inputs = rank_inputs

@@ -9,7 +9,6 @@ factors it again in place.
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -17,8 +16,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.reweighted_fits import reweighted_fits
+from problems.estimators.full.robust_folds import gamma_by_folds
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.full.saddle_machine import LeavesOut, check_ridge, leave_one_out, left_out_importance
+from problems.estimators.full.saddle_machine import (
+    EFFECTIVE_PARAMETERS,
+    LeavesOut,
+    check_ridge,
+    leave_one_out,
+    left_out_importance,
+)
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.encoding import Reweighting
 from problems.estimators.shared.regressor import Regressor
@@ -33,15 +40,14 @@ from substrate.least_squares.error_distribution import (
     NormalityTest,
     density_thresholds,
     measure_normality,
-    weigh_by_density,
 )
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.robust_weights import SCALES, check_choice, robust_scale
+from substrate.least_squares.robust_weights import SCALES, check_choice
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system
+from substrate.least_squares.saddle_system import SaddleSolution
 from substrate.values import Record
 
-__all__ = ["ErrorNormality", "RobustLSSVMRegressor", "reweighted_fits"]
+__all__ = ["ErrorNormality", "RobustLSSVMRegressor"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,46 +56,6 @@ class ErrorNormality(Record):
 
     before: NormalityTest
     after: NormalityTest
-
-
-def reweighted_fits(
-    gram: Gram,
-    y: Array,
-    gamma: float,
-    weights: Array,
-    weighting: str,
-    scale: str,
-    most: int,
-    tolerance: float,
-    answer: Callable[[SaddleSolution, Array], Answer] | None = None,
-) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
-    """Return the plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of
-    all.
-
-    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
-    weights, and refines it where needed: the errors of a fit determine the weights of the next.
-    """
-    v = np.ones(y.size)
-    history: list[Reweighting] = []
-    answers: list[Answer] = []
-    while True:
-        ridge = Regularization(gamma).ridge(weights * v)
-        solved = solve_saddle_system(gram, y, ridge)
-        alpha, bias, change = solved.support_values, float(solved.bias), np.inf
-        if answer is not None:
-            answers.append(answer(solved, weights * v))
-            alpha, bias = np.ascontiguousarray(answers[-1].support_values[:, 0]), float(answers[-1].bias[0])
-        errors = ridge * alpha
-        if history:
-            largest = float(np.abs(alpha).max())
-            change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
-        step = Reweighting(
-            weights=v, support_values=alpha, bias=bias, scale=robust_scale(errors, scale, weights), change=change
-        )
-        history.append(step)
-        if len(history) > most or change <= tolerance:
-            return solved, tuple(history), tuple(answers)
-        v, _ = weigh_by_density(errors, step.scale, weighting, weights)
 
 
 class RobustModel(LeavesOut):
@@ -163,8 +129,8 @@ class RobustLSSVMRegressor(Regressor):
         alpha = gamma v e: the errors are ``ridge_ * support_values_``.
     ridge_ : array of shape (n_support,)
         The diagonal 1/(gamma v) of the system (13), ``sample_weight`` included.
-    bias_, support_, support_vectors_, kernel_
-        As for :class:`~problems.LSSVMRegressor`.
+    bias_, support_, support_vectors_, kernel_, effective_parameters_
+        As for :class:`~problems.LSSVMRegressor`; the last with the weights as they are.
     certificate_ : Certificate
         The report on the last weighted problem.
 
@@ -189,6 +155,8 @@ class RobustLSSVMRegressor(Regressor):
     max_reweightings: int = 1
     weights_tol: float = 1e-4
 
+    effective_parameters_ = EFFECTIVE_PARAMETERS
+    gamma_by_folds = gamma_by_folds
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
 
