@@ -200,6 +200,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "pruning_path_": many(record_of(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
+    "SquaredHingeClassifier": _FEW,
     "ALSSVMClassifier": _EPOCHS,
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
@@ -287,6 +288,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
+    "SquaredHingeClassifier": _CLASSES,
     "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "OverGamma": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
