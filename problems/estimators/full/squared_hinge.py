@@ -92,19 +92,18 @@ class HingeModel(Model):
         model = self.estimator
         biases, gamma = np.atleast_1d(model.bias_), positive(model.gamma, "gamma")
         kernel = model.kernel_
+        # of a precomputed matrix the columns of rows of weight zero are gone, and predict would look for them
+        outputs = np.asarray(X @ coefficients + biases) if kernel.pairwise else np.reshape(self.evaluate(X), Y.shape)
         for part in each_machine(Y, True):
             k, points = part.column, part.points(X, kernel.pairwise)
             gram = definite_gram(kernel, points)
-            used = np.flatnonzero(coefficients[part.rows, k])
-            basis = None if kernel.pairwise else points[used]
-            fitted = expansion_values(kernel, basis, coefficients[part.rows[used], k], float(biases[k]), points, used)
             machine = HingeMachine(
                 y=part.y,
                 gamma=gamma,
                 weights=weights[part.rows],
                 a=coefficients[part.rows, k],
                 b=float(biases[k]),
-                fitted=fitted,
+                fitted=outputs[part.rows, k],
                 diagonal=gram.diagonal,
                 negative=gram.negative,
             )
