@@ -92,8 +92,10 @@ class HingeModel(Model):
         model = self.estimator
         biases, gamma = np.atleast_1d(model.bias_), positive(model.gamma, "gamma")
         kernel = model.kernel_
-        # of a precomputed matrix the columns of rows of weight zero are gone, and predict would look for them
-        outputs = np.asarray(X @ coefficients + biases) if kernel.pairwise else np.reshape(self.evaluate(X), Y.shape)
+        if kernel.pairwise:  # the columns of rows of weight zero are gone, and predict would look for them
+            outputs = expansion_values(kernel, None, coefficients, biases, X)
+        else:
+            outputs = np.reshape(self.evaluate(X), Y.shape)
         for part in each_machine(Y, True):
             k, points = part.column, part.points(X, kernel.pairwise)
             gram = definite_gram(kernel, points)
