@@ -34,6 +34,8 @@ __all__ = ["LOSSES", "FoldedGamma", "gamma_by_folds"]
 LOSSES: tuple[str, ...] = ("mean_absolute", "median_absolute", "squared")
 #: Gammas that are tried unless others are given, for a kernel whose diagonal has mean one.
 _GAMMAS = 10.0 ** np.linspace(-2.0, 6.0, 33)
+#: Criteria of neighbours that differ by less, relative to them, are level: nothing is to be expected beyond an end.
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +141,11 @@ def gamma_by_folds(
     outputs = np.full(n, np.nan)
     outputs[rows] = y_kept - errors[best]
     # an end of a range is no minimum: what is beyond it may be better
+    beside = criteria[min(best + 1, tried.size - 1) if best == 0 else best - 1]
+    is_end = best in (0, tried.size - 1) and criteria[best] < (1.0 - _EQUAL) * beside
     inner = Row(
         name="the best gamma is inside of the list",
-        value=float(best in (0, tried.size - 1) and tried.size > 1),
+        value=float(is_end),
         scale=1.0,
         tolerance=0.5,
         formula="0 inside, 1 at an end",

@@ -36,6 +36,8 @@ __all__ = ["MOST_SYSTEMS", "HingeSolution", "hinge_rows", "solve_squared_hinge"]
 
 #: Largest number of systems solved.
 MOST_SYSTEMS = 100
+#: A share of the way to the minimum of a quadratic that is one, up to rounding.
+_WHOLE_STEP = 1e-12
 
 Mask = NDArray[np.bool_]
 
@@ -60,6 +62,11 @@ class _HingePoint:
     b: float
     products: Array
 
+    def towards(self, other: "_HingePoint", share: float) -> "_HingePoint":
+        """Return the point at a share of the way to another."""
+        a, b, products = other.a - self.a, other.b - self.b, other.products - self.products
+        return _HingePoint(self.a + share * a, self.b + share * b, self.products + share * products)
+
 
 def solve_squared_hinge(gram: Gram, y: Array, ridge: Array, start: Mask | None = None) -> HingeSolution:
     """Solve for labels -1 and +1; ``ridge`` is the diagonal 1/(gamma v), ``start`` a set of rows to begin with.
@@ -68,14 +75,14 @@ def solve_squared_hinge(gram: Gram, y: Array, ridge: Array, start: Mask | None =
     """
     active = np.ones(y.size, dtype=bool) if start is None else start
     point = _on_rows(gram, y, ridge, active, 0.0)
+    slack = _slack(point, y, ridge, active)
     best, least, systems = point, np.inf, 1
     while systems < MOST_SYSTEMS:
-        slack = 1.0 - y * (point.products + point.b)
+        is_first = systems == 1 and np.array_equal(slack > 0.0, active)
         active = slack > 0.0
-        end = _on_rows(gram, y, ridge, active, point.b)
-        systems += 1
-        # the slack of a support row by its coefficient, more accurate than a difference
-        slack = np.where(active, ridge * y * end.a, 1.0 - y * (end.products + end.b))
+        end = point if is_first else _on_rows(gram, y, ridge, active, point.b)
+        systems += int(not is_first)
+        slack = _slack(end, y, ridge, active)
         changed = (slack > 0.0) != active
         noise = roundoff(y.size) * (1.0 + float(np.abs(end.products).max(initial=0.0)) + abs(end.b))
         misfit = float(np.abs(slack[changed]).max(initial=0.0))
@@ -83,10 +90,14 @@ def solve_squared_hinge(gram: Gram, y: Array, ridge: Array, start: Mask | None =
             best, least = end, misfit
         if misfit <= noise:
             return _conclude(gram, y, ridge, end, active & (slack > 0.0), systems, True)
-        moved = _search_line(point, end, y, ridge)
-        if np.array_equal(moved.a, point.a) and moved.b == point.b:
+        share = _search_line(point, end, y, ridge)
+        if share == 0.0:
             break
-        point = moved
+        if abs(share - 1.0) > _WHOLE_STEP:  # at the end of the step the slack is known more accurately
+            point = point.towards(end, share)
+            slack = 1.0 - y * (point.products + point.b)
+        else:
+            point = end
     slack = 1.0 - y * (best.products + best.b)
     return _conclude(gram, y, ridge, best, (slack > 0.0) & (y * best.a > 0.0), systems, False)
 
@@ -116,12 +127,16 @@ def _on_rows(gram: Gram, y: Array, ridge: Array, active: Mask, bias: float) -> _
     return _HingePoint(a, float(solved.bias), gram.product(a))
 
 
-def _search_line(start: _HingePoint, end: _HingePoint, y: Array, ridge: Array) -> _HingePoint:
-    """Return the minimum of the objective on the line through both points."""
+def _slack(point: _HingePoint, y: Array, ridge: Array, active: Mask) -> Array:
+    """Return 1 - y f; of a support row of this LS-SVM by its coefficient, more accurate than a difference."""
+    return np.where(active, ridge * y * point.a, 1.0 - y * (point.products + point.b))
+
+
+def _search_line(start: _HingePoint, end: _HingePoint, y: Array, ridge: Array) -> float:
+    """Return where the objective is smallest on the line through both points: 0 at the first, 1 at the second."""
     a, b, products = end.a - start.a, end.b - start.b, end.products - start.products
     slack, move = 1.0 - y * (start.products + start.b), y * (products + b)
-    share = find_root(slack, move, 1.0 / ridge, (0.0, np.inf), float(start.a @ products), float(a @ products))
-    return _HingePoint(start.a + share * a, start.b + share * b, start.products + share * products)
+    return find_root(slack, move, 1.0 / ridge, (0.0, np.inf), float(start.a @ products), float(a @ products))
 
 
 def hinge_rows(products: Array, diagonal: Array, y: Array, ridge: Array, a: Array, bias: float) -> tuple[Row, ...]:
