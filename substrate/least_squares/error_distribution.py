@@ -22,7 +22,7 @@ their own mean and deviation,
 .. math:: A^2 = \Big( -n - \sum_i \frac{2i - 1}{n} \big[ \log\Phi(z_i) + \log\Phi(-z_{n+1-i}) \big] \Big)
           \Big( 1 + \frac{0.75}{n} + \frac{2.25}{n^2} \Big),
 
-above 0.752 for one Gaussian sample in twenty ([DAgostino1986]_ section 4.8.5). The errors of a weighted fit are taken
+above 0.752 for one Gaussian sample in twenty ([DAgostino1986]_ Table 4.9). The errors of a weighted fit are taken
 as :math:`\sqrt{v_k}\, e_k`, which have one variance where the weights are right.
 """
 

@@ -19,7 +19,7 @@ WEIGHTS = RNG.uniform(0.5, 2.0, 30)
 
 
 def test_it_is_the_sum_over_eigenvalues():
-    """:place [Suykens2002b]_ section 4.1.2: the effective number of parameters"""
+    """:place [Suykens2002b]_ chapter 4: the effective number of parameters"""
     K = RBF(1.0)(X)
     P = np.eye(30) - 1.0 / 30
     values = np.linalg.eigvalsh(P @ K @ P)

@@ -7,7 +7,7 @@ its own, is smallest,
           \min_\gamma F(A_k \setminus \{j\}, \gamma) \Big\},
 
 with F the variance of :mod:`substrate.least_squares.evidence` unless another criterion is named: level 3 of the
-evidence framework, as LS-SVMlab's ``bay_lssvmARD`` has it ([Suykens2002b]_ section 4.1). The gamma of every set is the
+evidence framework, as LS-SVMlab's ``bay_lssvmARD`` has it ([Suykens2002b]_ chapter 4). The gamma of every set is the
 best of its range with a lower bound, so that a removal is proved where it is below the bounds of the others. ``by
 ="widths"`` fits one machine a step, with one width per input by the slopes of the criterion, and removes the input of
 the smallest relevance.

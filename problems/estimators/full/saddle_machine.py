@@ -176,7 +176,7 @@ class LeavesOut(Model):
     def effective_parameters(self) -> Any:
         """Return the trace of the hat matrix, one number or one per machine.
 
-        :place [Suykens2002b]_ section 4.1.2: the effective number of parameters
+        :place [Suykens2002b]_ chapter 4: the effective number of parameters
         """
         refused = "fit the model to fewer rows, or use SparseLSSVM*, whose degrees_of_freedom_ are those of its basis."
         self.check_room(refused)

@@ -124,7 +124,7 @@ def probabilities_for(maps: list[Map], scores: Array, ratios: Array) -> Array:
     .. math:: P'(k \mid x) = \frac{P(k \mid x)\, \pi'_k / \pi_k}{\sum_j P(j \mid x)\, \pi'_j / \pi_j}
 
     ``ratios`` are those of the new prior to the old one: the densities of the inputs in a class do not depend on how
-    frequent it is ([Saerens2002]_ eq. (2.4)). The values of the maps are not moved to the side of the decision, which
+    frequent it is ([Saerens2002]_). The values of the maps are not moved to the side of the decision, which
     is one for the old prior.
 
     :place [Saerens2002]_ new a priori probabilities: probabilities of classes that are more or less frequent
