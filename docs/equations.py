@@ -27,6 +27,9 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Barber2021": (),
     "Nouretdinov2001": (),
     "Platt2000": (),
+    "Saerens2002": (),
+    "SunLoader1994": (),
+    "Suykens2002b": (),
     "Vovk2005": (),
     "Vovk2015": (),
 }

@@ -122,6 +122,12 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "does so with rows that were not fitted.",
     ),
     (
+        "left_out_importance",
+        ("SquaredHingeClassifier",),
+        "It moves every row left out, and the set of support rows may change at each place that a row is moved to: a "
+        "fit for every row and permutation. scikit-learn's `permutation_importance` takes rows that were not fitted.",
+    ),
+    (
         "predict_interval",
         _CLASSIFIERS,
         "A class is no number, so there is nothing between two ends.",

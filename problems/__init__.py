@@ -58,6 +58,7 @@ ESTIMATORS = {
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
+    "SquaredHingeClassifier": "problems.estimators.full.squared_hinge",
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }

@@ -115,9 +115,9 @@ def ground() -> str:
 
 def list_penalized_rooms() -> str:
     """Return the rooms of the penalized machines, one after the other."""
-    rooms = sorted(module.name for module in pkgutil.iter_modules(import_module("substrate.penalized").__path__))
-    files = [room for room in rooms if room not in ("homotopy", "huber", "l1", "variation")]
-    folders = (f"substrate.penalized.{room}" for room in rooms if room not in files)
+    found = sorted(pkgutil.iter_modules(import_module("substrate.penalized").__path__), key=lambda module: module.name)
+    files = [module.name for module in found if not module.ispkg]
+    folders = (f"substrate.penalized.{module.name}" for module in found if module.ispkg)
     return whole("substrate.penalized", files) + "".join(whole(folder, modules(folder)) for folder in folders)
 
 

@@ -54,6 +54,8 @@ class ResidualsDisplay:
         The robust scale, in units of y.
     weighting : str
         The name of the weight function.
+    thresholds : pair of float, default=None
+        c1 and c2 of the weights, of ``weighting="density"``.
 
     Attributes
     ----------
@@ -67,6 +69,7 @@ class ResidualsDisplay:
     weights: Array
     scale: float
     weighting: str
+    thresholds: Any = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
@@ -94,6 +97,7 @@ class ResidualsDisplay:
             weights=weights,
             scale=float(estimator.scale_),
             weighting=estimator.weighting,
+            thresholds=tuple(getattr(estimator, "thresholds_", ())) or None,
         ).plot(ax)
 
     def edges(self) -> Array:
@@ -123,7 +127,9 @@ class ResidualsDisplay:
         r = np.linspace(edges[0], edges[-1], 2001)
         weights.plot(
             r,
-            robust_weights(r, 1.0, self.weighting),
+            robust_weights(r, 1.0, self.weighting)
+            if self.thresholds is None
+            else robust_weights(r, 1.0, "hampel", self.thresholds),
             "-",
             color=ACCENT,
             linewidth=1.6,

@@ -25,6 +25,7 @@ STUDIES: dict[str, Study] = {
         robust.MOTORCYCLE,
         robust.BOSTON,
         robust.PRUNING,
+        robust.BREAKDOWN,
         column_classifiers.PIMA,
         column_classifiers.TIC_TAC_TOE,
         column_classifiers.IONOSPHERE,

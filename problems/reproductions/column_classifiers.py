@@ -108,6 +108,16 @@ class RandomColumns(IPLSSVMClassifier):
         return Selection((np.sort(drawn),), ())
 
 
+class PublishedAdaPinv(AdaPinvClassifier):
+    """Ada-Pinv with the plain Adaline, as published, whose epochs do not end in the time of a study."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit without the warning of unfinished weights: they rank the columns, and the study judges the result."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the plain Adaline ended", ConvergenceWarning)
+            return super().fit(X, y)
+
+
 class UnfinishedALSSVM(ALSSVMClassifier):
     """A-LSSVM with the weights as they are when elimination ends, as published; its certificate does not hold."""
 
@@ -138,7 +148,8 @@ def contenders(s: Setting, seed: int) -> dict[str, Any]:
         "SVM": SVC(C=s.gamma, gamma=sigma_to("scikit-learn SVM", s.sigma)),
         "Pruning": PrunedLSSVMClassifier(**kernel),
         "LS2-SVM": LS2SVMClassifier(**kernel, threshold=s.threshold),
-        "Ada-Pinv": AdaPinvClassifier(**kernel, n_support=s.n_support),
+        "Ada-Pinv": PublishedAdaPinv(**kernel, n_support=s.n_support, accelerated=False, max_epochs=_EPOCHS),
+        "Ada-Pinv, accelerated": AdaPinvClassifier(**kernel, n_support=s.n_support),
         "IP-LSSVM": IPLSSVMClassifier(**kernel, n_support=s.n_support),
         "A-LSSVM": ALSSVMClassifier(**kernel, **adaline),
         "A-LSSVM, weights at its end": UnfinishedALSSVM(**kernel, **adaline),
@@ -151,6 +162,8 @@ def contenders(s: Setting, seed: int) -> dict[str, Any]:
 
 
 _TRAIN = 2.0 / 3.0
+#: Epochs of the plain Adaline: the paper states no number, and a relative residual of 0.001 takes millions.
+_EPOCHS = 20_000
 _COLUMNS = ("training, s", "training accuracy", "test accuracy", "support")
 _TEST, _TIME = "test accuracy", "training, s"
 #: The rules for choosing columns that share their second stage with the control.
@@ -229,13 +242,14 @@ def _accuracy(measured: Measured, method: str, printed: tuple[float, float]) -> 
     mean, deviation = printed
     wide = deviation + measured.deviation(full) + 0.005
     rule = "means within the sum of the deviations, and rounding"
-    observation = measured.summary(full, "deviation")
+    holds = abs(measured.mean(full) - mean) <= wide
+    observation = measured.summary(full, "deviation") + ("" if holds else f"; {measured.place(full, mean)}")
     return Claim(
         says=f"{full}: {mean:.2f} ± {deviation:.2f}",
         kind="level",
         rule=rule,
         seen=observation,
-        holds=abs(measured.mean(full) - mean) <= wide,
+        holds=holds,
     )
 
 
@@ -282,7 +296,8 @@ def _study(name: str, table: int) -> Study:
         paper="Carvalho2006",
         what=f"sparse LS-SVM classifiers on {name.replace('_', '-')} (Table {table})",
         settings=f"sigma = {s.sigma:g} and gamma = C = {s.gamma:g}, which work on these data; not tuned on the splits. "
-        "The Adaline of our Ada-Pinv goes along conjugate directions, which the published one does not.",
+        f"Ada-Pinv is the published one, a plain Adaline, ended after {_EPOCHS} epochs (the paper states no number); "
+        "beside it ours, along conjugate directions.",
         published=_read_published(name),
         seeds=10,
         quick_seeds=1,

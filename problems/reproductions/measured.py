@@ -13,6 +13,8 @@ are made by the functions below, whose rules are the same for all studies:
           \text{level: } q_{1/4} - \tau \le p \le q_{3/4} + \tau
 
 for numbers a and b of n seeds, a printed p and its tolerance :math:`\tau`, a tenth of p unless a study states another.
+Where a level does not hold, the claim says whether p is between the smallest and the largest of the seeds: a paper that
+shows one split shows one draw.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,6 +82,15 @@ class Measured:
         """Return their standard deviation; zero for one value."""
         values = self.of[name]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+    def place(self, name: str, printed: float) -> str:
+        """Return whether a printed number is one that a single split can give, in words."""
+        values = self.of[name]
+        low, high = min(values), max(values)
+        if low <= printed <= high:
+            below = sum(value < printed for value in values)
+            return f"the printed number is one draw of many: {below} of {len(values)} seeds are below it"
+        return f"the printed number is outside of all {len(values)} seeds, {low:.3g} to {high:.3g}"
 
     def wins(self, name: str, against: str) -> int:
         """Return the number of seeds on which one number is below another."""
@@ -159,11 +170,12 @@ def level(measured: Measured, name: str, printed: Printed, tolerance: float | No
     low, high = measured.quartiles(name)
     rule = f"the printed number between our quartiles widened by {wide:.2g}"
     holds = low - wide <= printed.value <= high + wide
+    place = "" if holds else f"; {measured.place(name, printed.value)}"
     return Claim(
         says=f"{name}: {printed.text}",
         kind="level",
         rule=rule,
-        seen=measured.summary(name, "quartiles"),
+        seen=measured.summary(name, "quartiles") + place,
         holds=holds,
         erratum=erratum,
     )

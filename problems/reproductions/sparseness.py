@@ -2,17 +2,23 @@ r"""Sparse LS-SVM substrates beside SVM and LS-SVM ([Pelckmans2005]_ Table 1, pr
 
 Sinc and motorcycle (100 training rows, mean squared error), Ripley (250) and Pima (468; per cent classified). Widths
 and weights are chosen by ten folds for every machine. For sinc the test error is the distance from the true function,
-the only reading under which the printed errors are below the variance of the noise. The paper states that the
-substrates are at least comparable in performance, and sparser.
+the only reading under which the printed errors are below the variance of the noise. Neither the range of the inputs is
+stated, nor whether the 0.1 of N(0, 0.1) is a deviation or a variance: both are scanned, three ranges and both noises,
+and the five numbers of sinc are judged together, under the one reading that most of them agree with. The paper states
+that the substrates are at least comparable in performance, and sparser; and, of Fig. 2 and 3, that the support vectors
+of the SVM concentrate around the margin, while those of the substrate are a more global support.
 
 Rule, for each data set: "comparable" holds where the substrate's error is at most a tenth above the better of the other
 two (its rate, at most two points below) in the median over the seeds; "sparser", where its share of support vectors is
 below that of the SVM on at least three quarters of them; a printed share or error, where it lies between our quartiles
-widened by five points of a share, a tenth of an error or two points of a rate.
+widened by five points of a share, a tenth of an error or two points of a rate. "Around the margin" (Fig. 3) holds where
+the mean size of the SVM's decision value over its support vectors, in units of that over all rows, is below that over
+the support vectors of the substrate on at least three quarters of the seeds; the difference of Fig. 2, where the mean
+absolute error over the support vectors, in units of that over all rows, is larger for the SVM than for the substrate.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC, SVR
@@ -56,9 +62,30 @@ _PUBLISHED = {
 }
 
 
-def _sinc(seed: int) -> tuple[Any, ...]:
-    X, y = sinc(random_state=seed)
-    points = np.linspace(-5.0, 5.0, 500)[:, None]
+class _Reading(NamedTuple):
+    """What the paper leaves open about sinc: inputs from -reach to reach, and the deviation of the noise."""
+
+    reach: float
+    noise: float
+
+    @property
+    def words(self) -> str:
+        return f"inputs from {-self.reach:g} to {self.reach:g}, noise of deviation {self.noise:.3g}"
+
+    def number(self, name: str) -> str:
+        """Return the name of a number of sinc under this reading; that of the first has none."""
+        return name if self == _READINGS[0] else f"{name}; {self.words}"
+
+
+_READINGS = tuple(_Reading(reach, noise) for noise in (0.1, 0.1**0.5) for reach in (5.0, 3.0, 10.0))
+_SINC = tuple(f"sinc {column}" for column in _COLUMNS)
+_NEAR = {name: f"Ripley {name} support, decision value / all rows" for name in (_SVM, _SPARSE)}
+_OFF = {name: f"motorcycle {name} support, absolute error / all rows" for name in (_SVM, _SPARSE)}
+
+
+def _sinc(seed: int, reading: _Reading = _READINGS[0]) -> tuple[Any, ...]:
+    X, y = sinc(noise=reading.noise, domain=(-reading.reach, reading.reach), random_state=seed)
+    points = np.linspace(-reading.reach, reading.reach, 500)[:, None]
     return X, y, points, np.sinc(points[:, 0])
 
 
@@ -108,32 +135,70 @@ def _models(data: str, X: Any, y: Any, splits: Any) -> dict[str, Any]:
 
 
 def _one(seed: int, quick: bool) -> Round:
-    errors = {}
+    numbers: dict[str, float] = {}
     for data, drawn in _DATA.items():
-        X, y, X_test, y_test = drawn(seed)
-        if quick:
-            X, y, *_ = _split(X, y, 60, seed)
-        models = _models(data, X, y, folds(seed, 3 if quick else 10))
-        for name, model in models.items():
-            f = model.predict(X_test)
-            right = 100.0 * np.mean(f == y_test) if data in _CLASSES else np.mean((f - y_test) ** 2)
-            errors[f"{data} {name}"] = float(right)
-        for name in (_SVM, _SPARSE):
-            errors[f"{data} {name} {_SHARE}"] = 100.0 * models[name].support_.size / len(y)
-    return Round({name: errors[name] for name in _PUBLISHED})
+        numbers |= _measure(data, drawn(seed), seed, quick)
+    for reading in _READINGS[1:]:
+        measured = _measure("sinc", _sinc(seed, reading), seed, quick)
+        numbers |= {reading.number(name): measured[name] for name in _SINC}
+    return Round(numbers)
+
+
+def _measure(data: str, rows: tuple[Any, ...], seed: int, quick: bool) -> dict[str, float]:
+    """Return errors and shares of the support, in the order of the table, and where the support lies."""
+    X, y, X_test, y_test = rows
+    if quick:
+        X, y, *_ = _split(X, y, 60, seed)
+    models = _models(data, X, y, folds(seed, 3 if quick else 10))
+    numbers = {}
+    for name, model in models.items():
+        f = model.predict(X_test)
+        right = 100.0 * np.mean(f == y_test) if data in _CLASSES else np.mean((f - y_test) ** 2)
+        numbers[f"{data} {name}"] = float(right)
+    for name in (_SVM, _SPARSE):
+        numbers[f"{data} {name} {_SHARE}"] = 100.0 * models[name].support_.size / len(y)
+    if data == "Ripley":
+        decision = np.abs(models[_SVM].decision_function(X))
+        numbers |= {_NEAR[name]: float(decision[models[name].support_].mean() / decision.mean()) for name in _NEAR}
+    if data == "motorcycle":
+        errors = {name: np.abs(y - models[name].predict(X)) for name in _OFF}
+        numbers |= {_OFF[name]: float(e[models[name].support_].mean() / e.mean()) for name, e in errors.items()}
+    return numbers
 
 
 def _judge(measured: Measured) -> tuple[Claim, ...]:
     claims: list[Claim] = []
+    reading = _best_reading(measured)
     for data in _TABLE:
         claims.append(_comparable(measured, data))
         shares = [f"{data} {name} {_SHARE}" for name in (_SPARSE, _SVM)]
         claims.append(better(measured, shares[0], shares[1], f"{data}: the substrate is sparser than the SVM"))
         for name in (_SVM, _DENSE, _SPARSE):
             full = f"{data} {name}"
-            claims.append(level(measured, full, _PUBLISHED[full], 2.0 if data in _CLASSES else None))
-        claims += [level(measured, share, _PUBLISHED[share], 5.0) for share in shares]
+            claims.append(_printed(measured, full, reading))
+        claims += [_printed(measured, share, reading) for share in shares]
+    margin = "Ripley: the support vectors of the SVM are nearer to the margin (Fig. 3)"
+    claims.append(better(measured, _NEAR[_SVM], _NEAR[_SPARSE], margin))
+    tube = "motorcycle: the support vectors of the SVM are rows of larger error (Fig. 2)"
+    claims.append(better(measured, _OFF[_SPARSE], _OFF[_SVM], tube))
     return tuple(claims)
+
+
+def _printed(measured: Measured, name: str, reading: _Reading) -> Claim:
+    """Claim a printed number; of sinc under the reading given."""
+    tolerance = 5.0 if name.endswith(_SHARE) else 2.0 if name.split()[0] in _CLASSES else None
+    return level(measured, reading.number(name) if name in _SINC else name, _PUBLISHED[name], tolerance)
+
+
+def _best_reading(measured: Measured) -> _Reading:
+    """Return the reading of sinc that most of its five printed numbers agree with, the first of several."""
+    return max(_READINGS, key=lambda reading: sum(_printed(measured, name, reading).holds for name in _SINC))
+
+
+def _notes(measured: Measured) -> tuple[str, ...]:
+    counts = [sum(_printed(measured, name, reading).holds for name in _SINC) for reading in _READINGS]
+    scanned = "; ".join(f"{reading.words}: {count}" for reading, count in zip(_READINGS, counts, strict=True))
+    return (f"Of the five printed numbers of sinc hold, by what is not stated: {scanned}.",)
 
 
 def _comparable(measured: Measured, data: str) -> Claim:
@@ -152,12 +217,16 @@ def _draw(measured: Measured) -> Any:
     figure, axes = axes_for(None, 2, 4, (13.0, 4.6))
     short = {_SVM: "SVM", _DENSE: "LS-SVM", _SPARSE: "substrate"}
     units = {"sinc": "squared error", "motorcycle": "squared error (g²)"}
+    reading = _best_reading(measured)
+    printed = _PUBLISHED | {reading.number(name): _PUBLISHED[name] for name in _SINC}
     for column, data in enumerate(_TABLE):
         names = [f"{data} {name}" for name in short]
-        label = units.get(data, "classified (%)")
-        draw_spread(axes[column], measured, names, _PUBLISHED, f"{data}: {label}", list(short.values()))
         shares = [f"{data} {name} {_SHARE}" for name in (_SVM, _SPARSE)]
-        draw_spread(axes[column + 4], measured, shares, _PUBLISHED, f"{data}: {_SHARE}", ["SVM", "substrate"])
+        if data == "sinc":
+            names, shares = ([reading.number(name) for name in group] for group in (names, shares))
+        label = units.get(data, "classified (%)")
+        draw_spread(axes[column], measured, names, printed, f"{data}: {label}", list(short.values()))
+        draw_spread(axes[column + 4], measured, shares, printed, f"{data}: {_SHARE}", ["SVM", "substrate"])
     legend_above(figure, axes[0])
     return figure
 
@@ -165,14 +234,15 @@ def _draw(measured: Measured) -> Any:
 TABLE_1 = Study(
     name="pelckmans2005-table-1",
     paper="Pelckmans2005",
-    what="sparse LS-SVM substrates beside SVM and LS-SVM (Table 1)",
+    what="sparse LS-SVM substrates beside SVM and LS-SVM (Table 1, Fig. 2-3)",
     settings="sigma with gamma (LS-SVM), zeta (substrate, by its exact path) or C and epsilon (SVM) by ten folds; "
     "ours with a "
-    "lower bound. Splits, and the standard deviation 0.1 of the noise on sinc, are ours.",
+    "lower bound. Splits are ours; range and noise of sinc are scanned (see the notes).",
     published=_PUBLISHED,
     seeds=10,
     quick_seeds=1,
     run_seed=_one,
     judge=_judge,
     draw=_draw,
+    notes=_notes,
 )

@@ -7,12 +7,14 @@ grid, distinguished by shape and line style as well as by shade.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, distinct
@@ -41,6 +43,8 @@ __all__ = [
 
 Spread = Literal["quartiles", "deviation"]
 _Model = TypeVar("_Model")
+#: By how much the range of gamma is extended where the best one may be beyond it.
+_WIDER = 10.0
 
 
 class Outcome(NamedTuple):
@@ -137,14 +141,24 @@ def folds(seed: int, count: int = 10) -> KFold:
 
 def tuned_regressor(X: Array, y: Array, sigmas: Sequence[float], splits: Any) -> LSSVMRegressorCV:
     """Return an LS-SVM whose gamma is the best of all, and whose width is the best of a list, by folds."""
-    kernels = [RBF(sigma) for sigma in sigmas]
-    return require_certificate(LSSVMRegressorCV(kernels=kernels, cv=splits).fit(X, y))
+    return _search_widely(LSSVMRegressorCV(kernels=[RBF(sigma) for sigma in sigmas], cv=splits), X, y)
 
 
 def tuned_classifier(X: Array, y: Any, sigmas: Sequence[float], splits: Any) -> LSSVMClassifierCV:
     """Return the same for classes."""
-    kernels = [RBF(sigma) for sigma in sigmas]
-    return require_certificate(LSSVMClassifierCV(kernels=kernels, cv=splits).fit(X, y))
+    return _search_widely(LSSVMClassifierCV(kernels=[RBF(sigma) for sigma in sigmas], cv=splits), X, y)
+
+
+def _search_widely(model: _Model, X: Array, y: Any) -> _Model:
+    """Return a fitted model; where its criterion may still fall at the end of its range of gamma, in a wider one."""
+    search: Any = model
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*range of gamma", ConvergenceWarning)
+        search.fit(X, y)
+    if [row.name for row in search.certificate_.failures] == ["range of gamma"]:
+        low, high = search.gamma_range_
+        search.set_params(gamma_range=(float(low), _WIDER * float(high))).fit(X, y)
+    return require_certificate(model)
 
 
 def tuned_peer(model: Any, grid: Mapping[str, Sequence[float]], X: Array, y: Any, splits: Any) -> Any:

@@ -116,8 +116,12 @@ def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -
     return estimate if estimate > _ROUNDED * largest() else 0.0
 
 
-def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Array:
+def robust_weights(
+    errors: Array, scale: float, weighting: str = "hampel", thresholds: tuple[float, float] = (_C1, _C2)
+) -> Array:
     """Return one weight in [1e-4, 1] per row; all ones where the scale is zero, since no error is then large or small.
+
+    ``thresholds`` are c1 and c2 of Hampel's weights.
 
     :equation [Suykens2002]_ (14): Hampel's weights
     """
@@ -127,7 +131,8 @@ def robust_weights(errors: Array, scale: float, weighting: str = "hampel") -> Ar
     with np.errstate(over="ignore"):
         r = np.minimum(np.abs(errors) / scale, _ENORMOUS)
     if weighting == "hampel":
-        v = np.clip((_C2 - r) / (_C2 - _C1), 0.0, 1.0)
+        first, last = thresholds
+        v = np.clip((last - r) / (last - first), 0.0, 1.0)
     elif weighting == "huber":
         v = _HUBER / np.maximum(r, _HUBER)
     elif weighting == "logistic":

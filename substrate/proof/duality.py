@@ -18,11 +18,12 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalized.huber.accuracy import HuberMachine, bound_huber
 from substrate.penalized.l1.accuracy import DualPoint, SparseAnswer, bound_l1
+from substrate.penalized.squared_hinge.accuracy import HingeMachine, bound_squared_hinge
 from substrate.proof import Proof, ball, balls, flint, formula_of, precision
 from substrate.proof.least_squares import given_values, points_of, proof_of
 from substrate.proof.reduced import BasisRows, GivenRows
 
-__all__ = ["prove_huber", "prove_reduced_l1", "prove_sparse"]
+__all__ = ["prove_huber", "prove_reduced_l1", "prove_sparse", "prove_squared_hinge"]
 
 _BITS = 160
 #: Correlations on a basis may exceed zeta by more powers of ten than fewer bits resolve.
@@ -121,6 +122,18 @@ def prove_huber(kernel: Kernel, X: Any, machine: HuberMachine, tolerance: Tolera
         return Proof.of(math.inf, tolerance, bits, _NOT_FINITE)
     with precision(bits):
         bound, about = bound_huber(replace(machine, negative=0.0), Balls, _BallKernel(Balls(_kernel_values(kernel, X))))
+        return proof_of(bound.value, tolerance, bits, about)
+
+
+def prove_squared_hinge(
+    kernel: Kernel, X: Any, machine: HingeMachine, tolerance: Tolerance, *, bits: int = _BITS
+) -> Proof:
+    """Return the proof for a 2-norm SVM; a kernel of unknown origin counts as semi-definite."""
+    if not machine.is_sound:
+        return Proof.of(math.inf, tolerance, bits, _NOT_FINITE)
+    with precision(bits):
+        values = _BallKernel(Balls(_kernel_values(kernel, X)))
+        bound, about = bound_squared_hinge(replace(machine, negative=0.0), Balls, values)
         return proof_of(bound.value, tolerance, bits, about)
 
 

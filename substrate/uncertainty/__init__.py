@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
     from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
     from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
     from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
@@ -31,10 +32,12 @@ _MODULES = {
     "MachinesWithoutRows": "own_rows",
     "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
+    "Smoother": "bands",
     "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
     "conformal_region": "conformal",
+    "curve_length": "bands",
     "exact_level": "levels",
     "fit_isotonic": "calibration",
     "fit_sigmoid": "calibration",
@@ -51,6 +54,7 @@ _MODULES = {
     "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
+    "tube_quantile": "bands",
 }
 
 __all__ = [
@@ -60,10 +64,12 @@ __all__ = [
     "MachinesWithoutRows",
     "MergedMap",
     "OwnRows",
+    "Smoother",
     "VennAbers",
     "beside_decision",
     "conformal_hull",
     "conformal_region",
+    "curve_length",
     "exact_level",
     "fit_isotonic",
     "fit_sigmoid",
@@ -80,6 +86,7 @@ __all__ = [
     "primal_influence",
     "split_ends",
     "strangeness",
+    "tube_quantile",
 ]
 
 

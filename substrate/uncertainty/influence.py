@@ -319,12 +319,18 @@ class LeftOutMachines:
                 raise TypeError("predictions are needed where the machines have no bias of their own")
             yield PointBlock(block, f, *self.influence.at(rows, diagonal[block]))
 
-    def changes(self, X: Any, diagonal: Array) -> Array:
+    def lines(self, X: Any) -> Array:
+        """Return the influence of every row on f(x), the derivative in its target, one line per new point."""
+        n = int(X.shape[0])
+        lines: Array = zeros_beside(self.residuals, (n, self.n))
+        none = zeros_beside(self.residuals, n)  # k(x, x) is for p(x) alone
+        for block in blocks_beside(self.residuals, n, self.n):
+            lines[block, :] = self.influence.at(self.influence.represent(X[block, :]), none[block])[0]
+        return lines
+
+    def changes(self, X: Any) -> Array:
         """Return f(x) less f(x) of the machine without row i, one line per new point and one column per row."""
-        changes: Array = zeros_beside(self.residuals, (int(X.shape[0]), self.n))
-        for block in blocks_beside(self.residuals, int(X.shape[0]), self.n):
-            influence, _ = self.influence.at(self.influence.represent(X[block, :]), diagonal[block])
-            changes[block, :] = influence * self.residuals[None, :]
+        changes: Array = self.lines(X) * self.residuals[None, :]
         return changes
 
     def spread(self, X: Any, diagonal: Array) -> Array:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.shaped_gamma import choose_shaped_gamma
 from problems.estimators.chosen.tasks import Task
@@ -247,6 +248,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
     _title = "LS-SVM regression, gamma selected"
 
+    rank_inputs = rank_inputs
+
 
 @dataclass(eq=False, repr=False)
 class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
@@ -281,3 +284,5 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
 
     _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
     _title = "LS-SVM classification, gamma selected"
+
+    rank_inputs = rank_inputs

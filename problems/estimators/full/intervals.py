@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import refuse_closed_form
@@ -10,10 +11,12 @@ from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_ro
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
 from substrate import uncertainty
-from substrate.arrays import Array
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.regularization import Regularization
-from substrate.namespaces import is_device_array, on_device_of, room_on_device, to_numpy
+from substrate.least_squares.robust_weights import check_choice
+from substrate.namespaces import is_device_array, on_device_of, room_on_device, take_rows, to_numpy
 
 __all__ = ["DenseIntervals"]
 
@@ -53,6 +56,72 @@ class DenseIntervals(LeftOutIntervals):
         gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)
         system: LeftOutSystem = model._model.make_system(gram)
         return system
+
+    def band(self, X: Any, coverage: float, simultaneous: bool, bias_corrected: bool, noise: str, rows: Any) -> Array:
+        """Return the ends of a confidence band of the mean, for every output."""
+        model = self.estimator
+        check_choice(noise, ("constant", "varying"), "noise")
+        level = float(uncertainty.exact_level(coverage))
+        check_is_fitted(model)
+        refuse_closed_form(model, "a confidence band")
+        points = model._new_points(X)
+        pairwise = bool(model.kernel_.pairwise)
+        if simultaneous and (pairwise or is_sparse(points)):
+            given = "a precomputed kernel" if pairwise else "a sparse matrix"
+            raise DeclarationError(
+                f"a simultaneous band needs points between the rows of X, which {given} does not give; use dense rows "
+                "and a kernel of substrate.kernels, or simultaneous=False"
+            )
+        alpha, ridge, _ = model._model.to_columns()
+        training = self.training_points(rows)
+        fitted = np.reshape(to_numpy(model._evaluate(points)), (int(points.shape[0]), -1))
+        gammas, ends = self.gammas(alpha.shape[1]), []
+        for k, machine in enumerate(self.machines(rows)):
+
+            def lines(at: Any, machine: Any = machine) -> Array:
+                return np.asarray(to_numpy(machine.lines(at)))
+
+            smoother = uncertainty.Smoother.of(
+                hat=lines(training),
+                errors=ridge[:, k] * alpha[:, k],
+                weights=1.0 / (gammas[k] * ridge[:, k]),
+                left_out=to_numpy(machine.residuals),
+                corrected=bool(bias_corrected),
+            )
+            deviations, freedom = smoother.deviations(noise == "varying")
+            at_points = lines(points)
+            length = self._tube(smoother, deviations, lines, points) if simultaneous else 0.0
+            reach = uncertainty.tube_quantile(level, freedom, length) * np.linalg.norm(
+                smoother.lines(at_points) * deviations, axis=1
+            )
+            center = fitted[:, k] + smoother.shift(at_points)
+            ends.append(np.stack([center - reach, center + reach], axis=-1))
+        return on_device_of(points, ends[0] if model._outputs() == () else np.stack(ends, axis=1))  # type: ignore[no-any-return]
+
+    def _tube(self, smoother: Any, deviations: Array, lines: Any, points: Any) -> float:
+        """Return the length of the curve of unit vectors along the points: sorted, where there is one input."""
+        corners = np.asarray(to_numpy(points))
+        if corners.shape[1] == 1:
+            corners = np.sort(corners, axis=0)
+        largest = float(deviations.max())
+        if largest == 0.0:
+            return 0.0
+
+        def unit_lines(at: Array) -> Array:
+            vectors = smoother.lines(lines(on_device_of(points, at))) * (deviations / largest)
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            return np.asarray(vectors / np.where(lengths > 0.0, lengths, 1.0))
+
+        return uncertainty.curve_length(unit_lines, corners)
+
+    def training_points(self, rows: Any) -> Any:
+        """Return the rows of the fit as new points; of a precomputed kernel those of the matrix given."""
+        model = self.estimator
+        if not model.kernel_.pairwise:
+            return model.support_vectors_
+        model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)  # refuses a matrix of other rows
+        matrix = rows[0] if isinstance(rows, tuple) else rows
+        return take_rows(model._new_points(matrix), model.support_)
 
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""

@@ -19,6 +19,7 @@ from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
+    EFFECTIVE_PARAMETERS,
     SOLVERS,
     LeavesOut,
     check_ridge,
@@ -39,6 +40,7 @@ from problems.estimators.shared.checked_again import GivenFit, StoredFit
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
 from problems.estimators.shared.intervals import (
+    confidence_band,
     influence_of_rows,
     predict_left_out_interval,
     predict_left_out_region,
@@ -82,6 +84,11 @@ class LSSVMModel(LeavesOut):
         """Leave every row out, where the machine is the solution of one linear system."""
         refuse_closed_form(self.estimator, "leave_one_out")
         return super().leave_one_out(X)
+
+    def effective_parameters(self) -> Any:
+        """Return the trace of the hat matrix, where fitted values are linear in the targets."""
+        refuse_closed_form(self.estimator, "effective_parameters_")
+        return super().effective_parameters()
 
     def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> Any:
         """Permute every input of rows that are left out, where that is known."""
@@ -242,6 +249,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
     unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
         1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
+    effective_parameters_ : float or array of shape (n_outputs,)
+        The trace of the hat matrix, 1 for the bias alone; computed when it is asked for.
     n_iter_ : int
         Iterations of conjugate gradients; for a direct method, one and its refinements.
     solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
@@ -283,9 +292,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     convex: Any = None
     bounds: Any = None
 
+    effective_parameters_ = EFFECTIVE_PARAMETERS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     gamma_for = gamma_for
+    confidence_band = confidence_band
     influence_of_rows = influence_of_rows
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
@@ -360,7 +371,7 @@ class LSSVMClassifier(Classifier):
         The bias b.
     calibration_scores_ : CalibrationScores
         Left-out decision values by which the model is calibrated, found when they are first needed.
-    support_, support_vectors_, kernel_, certificate_, ridge_, n_iter_, solver_
+    support_, support_vectors_, kernel_, certificate_, ridge_, effective_parameters_, n_iter_, solver_
         As for :class:`LSSVMRegressor`.
 
     Notes
@@ -385,6 +396,7 @@ class LSSVMClassifier(Classifier):
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     class_weight: Any = None
 
+    effective_parameters_ = EFFECTIVE_PARAMETERS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
 

@@ -9,15 +9,23 @@ factors it again in place.
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.reweighted_fits import reweighted_fits
+from problems.estimators.full.robust_folds import gamma_by_folds
 from problems.estimators.full.saddle_fit import gammas_of
-from problems.estimators.full.saddle_machine import LeavesOut, check_ridge, leave_one_out, left_out_importance
+from problems.estimators.full.saddle_machine import (
+    EFFECTIVE_PARAMETERS,
+    LeavesOut,
+    check_ridge,
+    leave_one_out,
+    left_out_importance,
+)
 from problems.estimators.shared.checked_again import GivenFit
 from problems.estimators.shared.encoding import Reweighting
 from problems.estimators.shared.regressor import Regressor
@@ -27,52 +35,27 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
+from substrate.least_squares.error_distribution import (
+    ALL_WEIGHTINGS,
+    NormalityTest,
+    density_thresholds,
+    measure_normality,
+)
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_scale, robust_weights
+from substrate.least_squares.robust_weights import SCALES, check_choice
 from substrate.least_squares.saddle_certificate import saddle_rows
-from substrate.least_squares.saddle_system import SaddleSolution, solve_saddle_system
+from substrate.least_squares.saddle_system import SaddleSolution
+from substrate.values import Record
 
-__all__ = ["RobustLSSVMRegressor", "reweighted_fits"]
+__all__ = ["ErrorNormality", "RobustLSSVMRegressor"]
 
 
-def reweighted_fits(
-    gram: Gram,
-    y: Array,
-    gamma: float,
-    weights: Array,
-    weighting: str,
-    scale: str,
-    most: int,
-    tolerance: float,
-    answer: Callable[[SaddleSolution, Array], Answer] | None = None,
-) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
-    """Return the plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of
-    all.
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorNormality(Record):
+    """Tests of Gaussian errors: of the plain fit, and of the weighted one."""
 
-    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
-    weights, and refines it where needed: the errors of a fit determine the weights of the next.
-    """
-    v = np.ones(y.size)
-    history: list[Reweighting] = []
-    answers: list[Answer] = []
-    while True:
-        ridge = Regularization(gamma).ridge(weights * v)
-        solved = solve_saddle_system(gram, y, ridge)
-        alpha, bias, change = solved.support_values, float(solved.bias), np.inf
-        if answer is not None:
-            answers.append(answer(solved, weights * v))
-            alpha, bias = np.ascontiguousarray(answers[-1].support_values[:, 0]), float(answers[-1].bias[0])
-        errors = ridge * alpha
-        if history:
-            largest = float(np.abs(alpha).max())
-            change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
-        step = Reweighting(
-            weights=v, support_values=alpha, bias=bias, scale=robust_scale(errors, scale, weights), change=change
-        )
-        history.append(step)
-        if len(history) > most or change <= tolerance:
-            return solved, tuple(history), tuple(answers)
-        v = robust_weights(errors, step.scale, weighting)
+    before: NormalityTest
+    after: NormalityTest
 
 
 class RobustModel(LeavesOut):
@@ -99,6 +82,11 @@ class RobustModel(LeavesOut):
         v = model.weights_
         if v.shape != model.support_values_.shape or v.dtype.kind != "f" or not ((v > 0.0) & (v <= 1.0)).all():
             raise DataError("the robust weights and the support values do not belong together")
+        thresholds = getattr(model, "thresholds_", None)
+        if thresholds is not None and not (
+            thresholds.shape == (2,) and thresholds.dtype.kind == "f" and 0.0 <= thresholds[0] < thresholds[1] < np.inf
+        ):
+            raise DataError("the thresholds of robust weights must be two ascending numbers")
         history = model.history_
         if not all(isinstance(step, Reweighting) for step in history) or not history:
             raise DataError("the history of a robust model must hold one record per fit")
@@ -116,8 +104,10 @@ class RobustLSSVMRegressor(Regressor):
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    weighting : {"hampel", "huber", "logistic", "myriad"}, default="hampel"
-        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`.
+    weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
+        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
+        Hampel's weight with both thresholds from the density of the errors
+        (:mod:`substrate.least_squares.error_distribution`), by every fit anew.
     scale : {"iqr", "mad"}, default="iqr"
         The robust scale of the errors: interquartile range or median absolute deviation.
     max_reweightings : int, default=1
@@ -131,14 +121,16 @@ class RobustLSSVMRegressor(Regressor):
         v, the weights of the last fit, without ``sample_weight``.
     scale_ : float
         The robust scale from which they were computed.
+    thresholds_ : array of shape (2,)
+        c1 and c2 of the weights, in units of ``scale_``; with ``weighting="density"`` alone.
     history_ : tuple of Reweighting
         Each fit, the plain one first: its weights, support values, bias and the scale of its errors.
     support_values_ : array of shape (n_support,)
         alpha = gamma v e: the errors are ``ridge_ * support_values_``.
     ridge_ : array of shape (n_support,)
         The diagonal 1/(gamma v) of the system (13), ``sample_weight`` included.
-    bias_, support_, support_vectors_, kernel_
-        As for :class:`~problems.LSSVMRegressor`.
+    bias_, support_, support_vectors_, kernel_, effective_parameters_
+        As for :class:`~problems.LSSVMRegressor`; the last with the weights as they are.
     certificate_ : Certificate
         The report on the last weighted problem.
 
@@ -154,7 +146,7 @@ class RobustLSSVMRegressor(Regressor):
     """
 
     _model_type = RobustModel
-    _typical = ({"weighting": "huber", "scale": "mad"},)
+    _typical = ({"weighting": "huber", "scale": "mad"}, {"weighting": "density"})
     _page, _title, _location = "weighted_ls_svm", "Weighted LS-SVM", "weighted"
     gamma: Any = 1.0
     _: KW_ONLY
@@ -163,6 +155,8 @@ class RobustLSSVMRegressor(Regressor):
     max_reweightings: int = 1
     weights_tol: float = 1e-4
 
+    effective_parameters_ = EFFECTIVE_PARAMETERS
+    gamma_by_folds = gamma_by_folds
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
 
@@ -175,7 +169,7 @@ class RobustLSSVMRegressor(Regressor):
         (gamma,) = gammas_of(self.gamma, 1)
         most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.weights_tol, "weights_tol")
-        check_choice(self.weighting, WEIGHTINGS, "weighting")
+        check_choice(self.weighting, ALL_WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         X, y, weights = self._check_data(X, y, sample_weight, numeric=True)
         X, y, weights, rows = self._keep_weighted(X, y, weights)
@@ -221,8 +215,41 @@ class RobustLSSVMRegressor(Regressor):
         warn_unless_holds(self.certificate_)
         self._keep_primal(primal)
         self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
+        if self.weighting == "density":
+            errors = Regularization(gamma).ridge(weights * source.weights) * source.support_values
+            self.thresholds_ = np.array(density_thresholds(errors, source.scale, weights))
         self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
         return self
+
+    def measure_normality(self) -> ErrorNormality:
+        r"""Measure how far the errors are from a Gaussian, without weights and under the weights of the last fit.
+
+        Weights make least squares efficient where they make errors Gaussian ([Suykens2002]_ section 5): before, the
+        errors of the plain fit are taken; after, :math:`\sqrt{v_k} e_k` of the last, which have one variance where the
+        weights are right. Weights of rows, where given, are in both.
+
+        Returns
+        -------
+        ErrorNormality
+            ``before`` and ``after``, each with the statistic of Anderson and Darling, its p-value, skewness and
+            kurtosis.
+
+        Examples
+        --------
+        >>> from problems import RobustLSSVMRegressor
+        >>> from substrate.datasets import sinc_outliers
+        >>> from substrate.kernels import RBF
+        >>> model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(*sinc_outliers(random_state=0))
+        >>> tests = model.measure_normality()
+        >>> tests.before.p_value < 1e-6, tests.after.p_value > 0.05
+        (True, True)
+        """
+        check_is_fitted(self)
+        plain, last = self.history_[0], self.history_[-1]
+        # of a fit with weights v the ridge is 1/(gamma v w), and its root times alpha is the root of v w times e
+        root = np.sqrt(self.ridge_)
+        before = root * np.sqrt(last.weights / plain.weights) * plain.support_values
+        return ErrorNormality(measure_normality(before), measure_normality(root * last.support_values))
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
 
 __all__ = [
+    "EFFECTIVE_PARAMETERS",
     "SOLVERS",
     "LeavesOut",
     "check_ridge",
@@ -103,6 +104,27 @@ def left_out_importance(
     return importance
 
 
+def _effective_parameters(self: Any) -> Any:
+    r"""Effective number of parameters, :math:`\operatorname{tr} H` of the fitted values :math:`H y`, bias included.
+
+    With :math:`\lambda_k` the eigenvalues of the centred kernel matrix and weights of one it is
+    :math:`1 + \sum_k \gamma \lambda_k / (1 + \gamma \lambda_k)`, from 1 to the number of distinct rows; one number, or
+    one for each output or machine, computed when it is asked for. With a precomputed kernel it is
+    ``leave_one_out(K).degrees_of_freedom``.
+    """
+    check_is_fitted(self)
+    if self.kernel_.pairwise:
+        raise AttributeError(
+            "effective_parameters_ needs the kernel matrix of the training rows, which the model does not keep; use "
+            "leave_one_out(K).degrees_of_freedom"
+        )
+    return self._model.effective_parameters()
+
+
+#: ``effective_parameters_`` of estimators whose fitted values are linear in their targets.
+EFFECTIVE_PARAMETERS: Any = property(_effective_parameters)
+
+
 class LeavesOut(Model):
     """A machine whose support values solve one saddle system, and which keeps all its rows: it can leave each out.
 
@@ -150,6 +172,19 @@ class LeavesOut(Model):
             misclassification=wrong,
             certificate=certificate,
         )
+
+    def effective_parameters(self) -> Any:
+        """Return the trace of the hat matrix, one number or one per machine.
+
+        :place [Suykens2002b]_ chapter 4: the effective number of parameters
+        """
+        refused = "fit the model to fewer rows, or use SparseLSSVM*, whose degrees_of_freedom_ are those of its basis."
+        self.check_room(refused)
+        alpha, ridge, codes = self.to_columns()
+        system, freedom = self.make_system(self.training_gram(None)), np.empty(alpha.shape[1])
+        for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
+            freedom[columns] = rows.size - d @ system.on(rows, d).diagonal()
+        return float(freedom[0]) if self.estimator.support_values_.ndim == 1 else freedom
 
     def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> "LeftOutImportance":
         """Permute every input of rows that are left out."""

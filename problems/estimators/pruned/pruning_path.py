@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.estimators.full.robust import reweighted_fits
+from problems.estimators.full.reweighted_fits import reweighted_fits
 from problems.estimators.pruned.performance_index import Pruning, Rows, Snapshot
 from problems.estimators.shared.encoding import PruningStep
 from substrate.arrays import Array, check_memory

@@ -29,6 +29,7 @@ __all__ = [
     "fold_scores",
     "leave_groups_out",
     "probabilities",
+    "probabilities_for",
     "probability_maps",
     "probability_pairs",
     "venn_abers",
@@ -75,6 +76,12 @@ class CalibrationScores(Record):
         return 2 if self.scores.ndim == 1 else int(self.scores.shape[1])
 
     @property
+    def class_shares(self) -> Array:
+        """The share of every class in the rows, by weight: the prior that the probabilities of a map have."""
+        totals = np.bincount(self.classes, weights=self.weights / self.weights.max(), minlength=self.n_classes)
+        return np.asarray(totals / totals.sum())
+
+    @property
     def strangeness(self) -> Array:
         """How far the class of each row is behind the best other one."""
         return uncertainty.strangeness(self.scores, self.classes)
@@ -109,6 +116,31 @@ def probabilities(maps: list[Map], scores: Array, decided: Any) -> Array:
         second = maps[0](ahead[:, 1])
         return uncertainty.beside_decision(np.column_stack([1.0 - second, second]), decided)
     return uncertainty.beside_decision(np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)]), decided)
+
+
+def probabilities_for(maps: list[Map], scores: Array, ratios: Array) -> Array:
+    r"""Return the probabilities of the classes where they are more or less frequent than in the rows of the maps.
+
+    .. math:: P'(k \mid x) = \frac{P(k \mid x)\, \pi'_k / \pi_k}{\sum_j P(j \mid x)\, \pi'_j / \pi_j}
+
+    ``ratios`` are those of the new prior to the old one: the densities of the inputs in a class do not depend on how
+    frequent it is ([Saerens2002]_). The values of the maps are not moved to the side of the decision, which
+    is one for the old prior.
+
+    :place [Saerens2002]_ new a priori probabilities: probabilities of classes that are more or less frequent
+    """
+    ahead = uncertainty.margins(scores)
+    if scores.ndim == 1:
+        second = maps[0](ahead[:, 1])
+        values = np.column_stack([1.0 - second, second])
+    else:
+        values = np.column_stack([map_(ahead[:, k]) for k, map_ in enumerate(maps)])
+        totals = values.sum(axis=1, keepdims=True)
+        values = np.where(totals > 0.0, values / np.where(totals > 0.0, totals, 1.0), 1.0 / values.shape[1])
+    weighed = values * (ratios / ratios.max())
+    totals = weighed.sum(axis=1, keepdims=True)
+    # a class that is certain stays so, however rare it is
+    return np.asarray(np.where(totals > 0.0, weighed / np.where(totals > 0.0, totals, 1.0), values))
 
 
 def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) -> Array:

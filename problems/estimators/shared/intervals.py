@@ -23,6 +23,7 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 __all__ = [
     "Intervals",
     "LeftOutIntervals",
+    "confidence_band",
     "diagonal_at",
     "influence_of_rows",
     "predict_left_out_interval",
@@ -136,8 +137,7 @@ class LeftOutIntervals(Intervals):
         """Return what every row of the fit changes at every new row: f less f without it."""
         check_is_fitted(self.estimator)
         points = self.estimator._new_points(X)
-        none = on_device_of(points, np.zeros(int(points.shape[0])))  # k(x, x) is for p(x) alone
-        changes = [machine.changes(points, none) for machine in self.machines(rows)]
+        changes = [machine.changes(points) for machine in self.machines(rows)]
         return changes[0] if self.estimator._outputs() == () else namespace_of(changes[0]).stack(changes, axis=1)
 
     def predict_deviations(self, X: Any) -> tuple[Array, Array]:
@@ -246,6 +246,61 @@ def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:
     """
     changes: Array = self._intervals.changes(X, rows)
     return changes
+
+
+def confidence_band(
+    self: Any,
+    X: Any,
+    coverage: float = 0.9,
+    *,
+    simultaneous: bool = False,
+    bias_corrected: bool = True,
+    noise: str = "constant",
+    rows: Any = None,
+) -> Array:
+    r"""Compute a confidence band of the mean: where the function is that the targets scatter about.
+
+    :meth:`predict_interval` is about a new target, and wider by the noise. The machine is taken as a linear smoother
+    with kernel and gamma fixed in advance, the noise as normal (:mod:`substrate.uncertainty.bands`); a choice of gamma
+    on the same rows is not counted.
+
+    Parameters
+    ----------
+    X : array of shape (n, n_features)
+        New rows.
+    coverage : float, default=0.9
+        Probability that the band holds the mean: at each row, or, where ``simultaneous``, along the whole curve.
+    simultaneous : bool, default=False
+        Whether the band holds everywhere between the rows of X at once, by the tube formula [SunLoader1994]_: over
+        their range where there is one input, and along the straight lines from row to row, in their order, where there
+        are several.
+    bias_corrected : bool, default=True
+        Whether the bias of the smoother is estimated by smoothing once more and subtracted, with the variance of what
+        is then left: the center of the band is not the prediction.
+    noise : {"constant", "varying"}, default="constant"
+        One variance of the noise, over the weights of the rows, or one for each row by its left-out residual.
+    rows
+        With a precomputed kernel, the kernel matrix of the training rows.
+
+    Returns
+    -------
+    array of shape (n, 2) or (n, n_outputs, 2)
+        Lower and upper ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import LSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> model = LSSVMRegressor(RBF(6.6), 2.0).fit(*motorcycle())
+    >>> times = np.linspace(5.0, 50.0, 10)[:, None]
+    >>> band, everywhere = (model.confidence_band(times, simultaneous=s, noise="varying") for s in (False, True))
+    >>> bool((np.diff(everywhere) > np.diff(band)).all())
+    True
+    """
+    band: Array = self._intervals.band(X, coverage, simultaneous, bias_corrected, noise, rows)
+    return band
 
 
 def diagonal_at(kernel: Kernel, points: Any, diagonal: Any, method: str, otherwise: str) -> Array:

@@ -38,6 +38,7 @@ from problems.estimators.shared.calibration_scores import CalibrationScores
 from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
 from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
+from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
@@ -205,6 +206,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "ridge_": _EACH,
         "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
         "scale_": _NUMBER,
+        "thresholds_": _VECTOR,
         "weights_": _VECTOR,
     },
     "SubstrateRegressor": {"constants_": _VECTOR} | _PRIMAL,
@@ -219,6 +221,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "pruning_path_": many(record_of(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
+    "SquaredHingeClassifier": _FEW,
     "ALSSVMClassifier": _EPOCHS,
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
@@ -312,6 +315,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
+    "SquaredHingeClassifier": _CLASSES,
     "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "OverGamma": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
@@ -330,7 +334,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "OverZeta": _REFIT | {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
     "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
-    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS},
+    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS, "weighting": word(*ALL_WEIGHTINGS)},
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationModel": {"expansion": word("shared", "decoupled")},

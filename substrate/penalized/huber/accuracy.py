@@ -35,7 +35,7 @@ the certificate, in balls the proof (:mod:`substrate.proof.duality`).
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,15 +46,15 @@ from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
 from substrate.least_squares.kernel_products import CarefulProducts
 from substrate.penalized.computed_kernel import ComputedKernel
+from substrate.penalized.residual_bound import ABOUT_MEAN, BoundedKernel, bound_by_residual
 
-__all__ = ["ABOUT_MEAN", "HuberMachine", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
+__all__ = ["ABOUT_MEAN", "HuberMachine", "HuberProducts", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
 
 N = TypeVar("N", bound=Enclosed)
 
 Mask = NDArray[np.bool_]
 
 FORMULA = "||w - w*|| <= ||sqrt(gamma v) (e~ - e)|| / 2, times ||phi - mean||, + rounding"
-ABOUT_MEAN = "fitted values about their mean"
 #: Share of its bound within which the support value of a linear row is taken to be at it; the change is included.
 AT_BOUND = 1e-6
 
@@ -87,27 +87,7 @@ class HuberMachine:
         return replace(self, y=y, a=a, fitted=fitted, b=self.b / unit, delta=self.delta / unit)
 
 
-class HuberKernel(Protocol):
-    """K in enclosed numbers."""
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether linear rows are related to those inside one by one, which needs the entries of K."""
-
-    def products(self, x: Any) -> Any:
-        """Return K x."""
-
-    def small_products(self, x: Any) -> Any:
-        """Return K x for small numbers, of which the sizes suffice."""
-
-    def diagonal(self) -> Any:
-        """Return the diagonal of K."""
-
-    def block(self, rows: Any, columns: Any) -> Any:
-        """Return a part of K."""
-
-
-def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) -> tuple[Any, str]:
+def bound_huber(machine: HuberMachine, numbers: type[N], kernel: BoundedKernel) -> tuple[Any, str]:
     """Bound the distance of the fitted values from those of the exact optimum, and say what it is about.
 
     Parameters
@@ -119,8 +99,7 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
     kernel
         K in these numbers.
     """
-    n, v, signs = machine.y.size, machine.weights, np.sign(machine.a)
-    ones, length = np.ones(n), numbers.exact(float(n)).sqrt()
+    v, signs = machine.weights, np.sign(machine.a)
     a, strong = numbers.exact(machine.a), numbers.exact(v) * machine.gamma
     product = kernel.products(a)
     # only what cancels needs more than double precision: y - f, and the errors that belong to the support values
@@ -141,35 +120,10 @@ def bound_huber(machine: HuberMachine, numbers: type[N], kernel: HuberKernel) ->
         r = short.positive_part().select(at_bound, r)
     distance = (machine.fitted - f).bound_norm(v)
 
-    root = (1.0 / (1.0 / pulls - machine.negative) if machine.negative else pulls).sqrt()
-    scaled = r * root
-    rho = scaled.bound_norm(ones) * length
-    change = root * rho
-    # rows that are inside at the optimum too
-    inside = free & (abs(feasible.round()) + change).is_below(limit)
-    anchors = rough.exact(np.where(inside, v, 0.0) if inside.any() else v)
-    c = anchors / anchors.sum()
-    far = _distances(kernel, c)
-    if machine.negative:
-        far = (far + rough.exact(machine.negative).sqrt()) * (rho * 0.5)
-        far = far + (change + (c * change).sum()) * machine.negative
-    else:
-        far = far * (rho * 0.5)
-    if not inside.any():
-        return far.bound_norm(v) * 2.0 + distance, ABOUT_MEAN
-    # in the norm of the weights the errors of the rows inside are at most twice ||r||, and so is their mean
-    sum_of_bounds = rho + scaled.select(inside, 0.0).bound_norm(ones) * length
-    mass = anchors.sum() * machine.gamma
-    bound_of_linear = (far + sum_of_bounds / mass.sqrt()).select(~inside, 0.0)
-    if kernel.has_blocks and machine.negative == 0.0 and not inside.all():
-        (linear,), (tied,) = np.nonzero(~inside), np.nonzero(inside)
-        size, remainder = _relate(kernel, pulls, linear, tied)
-        closer = size * sum_of_bounds + remainder * (rho * 0.5)
-        bound_of_linear = bound_of_linear.take(linear).minimum(closer).place(linear, n)
-    inner, outer = sum_of_bounds / pulls.sum().sqrt(), bound_of_linear.bound_norm(v)
-    total = (inner * inner + outer * outer).bound_root()
-    near = (abs(r) + change / pulls).select(inside, bound_of_linear).bound_norm(v)
-    return total.minimum(near) + distance, "fitted values"
+    def inside(change: Any) -> Mask:
+        return np.asarray(free & (abs(feasible.round()) + change).is_below(limit))
+
+    return bound_by_residual(machine, kernel, pulls, r, distance, inside)
 
 
 def _rows_at_bound(machine: HuberMachine, limit: Array, e: Array) -> Mask:
@@ -180,30 +134,6 @@ def _rows_at_bound(machine: HuberMachine, limit: Array, e: Array) -> Mask:
     if at_bound.all() and math.fsum(signs * machine.weights) != 0.0:
         at_bound[int((np.abs(e) - machine.delta).argmin())] = False
     return np.asarray(at_bound)
-
-
-def _distances(kernel: HuberKernel, c: Any) -> Any:
-    """Bound ||phi(x_i) - sum_j c_j phi(x_j)|| of every row."""
-    product = kernel.products(c.careful()).round()
-    return (kernel.diagonal().round() - product * 2.0 + (c * product).sum()).bound_root()
-
-
-def _relate(kernel: HuberKernel, pulls: Any, linear: Any, tied: Any) -> tuple[Any, Any]:
-    """Bound ||D^1/2 c|| and ||phi(x_i) - sum_j c_j phi(x_j)|| for weights c of each linear row that sum to one."""
-    n, K, across = tied.size, kernel.block(tied, tied), kernel.block(tied, linear)
-    system = np.ones((n + 1, n + 1))
-    system[:n, :n] = K.midpoint + np.diag(16.0 / pulls.midpoint[tied])
-    system[n, n] = 0.0
-    try:
-        solution = np.linalg.solve(system, np.vstack([across.midpoint, np.ones((1, linear.size))]))[:n]
-    except np.linalg.LinAlgError:
-        solution = np.ones((n, linear.size)) / n
-    ones = K.exact(np.ones(n))
-    c = K.exact(solution)
-    c = c + (1.0 - ones @ c) / float(n)
-    squares = kernel.diagonal().round().take(linear) - ones @ (c * across) * 2.0 + ones @ (c * (K @ c))
-    sizes = ones @ ((c * c).T / pulls.take(tied)).T
-    return sizes.bound_root(), squares.bound_root()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,6 @@ here are longer than those of the theorem, so their number is bounded by ``MOST_
 accurate enough by then fails its certificate.
 """
 
-from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +59,7 @@ from substrate.gram import Gram
 from substrate.ingredients.huber_errors import huber_loss, huber_rows
 from substrate.ingredients.zero_sum import zero_sum_row
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
+from substrate.penalized.clipped_slope import find_root
 
 __all__ = ["MOST_SYSTEMS", "HuberSolution", "huber_solution_rows", "solve_huber"]
 
@@ -257,39 +257,15 @@ def _given_linear_rows(
 def _best_bias(point: _HuberPoint, t: Array, ridge: Array, d: float) -> _HuberPoint:
     """Return the same coefficients with the bias of the smallest cost."""
     e = t - point.products - point.b
-    return _HuberPoint(point.a, point.b + _root(e, np.ones(t.size), 1.0 / ridge, d, 0.0, 0.0), point.products)
+    return _HuberPoint(point.a, point.b + find_root(e, np.ones(t.size), 1.0 / ridge, (-d, d), 0.0, 0.0), point.products)
 
 
 def _search_line(start: _HuberPoint, end: _HuberPoint, t: Array, ridge: Array, d: float) -> _HuberPoint:
     """Return the minimum of the objective on the line through both points."""
     a, b, products = end.a - start.a, end.b - start.b, end.products - start.products
     e = t - start.products - start.b
-    share = _root(e, products + b, 1.0 / ridge, d, float(start.a @ products), float(a @ products))
+    share = find_root(e, products + b, 1.0 / ridge, (-d, d), float(start.a @ products), float(a @ products))
     return _HuberPoint(start.a + share * a, start.b + share * b, start.products + share * products)
-
-
-def _root(e: Array, move: Array, pulls: Array, d: float, slope: float, curvature: float) -> float:
-    """Return where slope + curvature s - sum pulls clip(e - s move) move is zero; the middle where it is zero on a
-    stretch.
-
-    It never falls with s, and is linear between the values of s at which a row becomes linear or ceases to be.
-    """
-
-    def value(s: float) -> float:
-        return slope + curvature * s - float(pulls * np.clip(e - s * move, -d, d) @ move)
-
-    moving = move != 0.0
-    knots = np.unique(np.concatenate([(e[moving] - d) / move[moving], (e[moving] + d) / move[moving]]))
-    first = bisect_left(range(knots.size), True, key=lambda k: value(float(knots[k])) >= 0.0)
-    after = bisect_left(range(knots.size), True, key=lambda k: value(float(knots[k])) > 0.0)
-    if first < after:
-        return 0.5 * float(knots[first] + knots[after - 1])
-    if 0 < first < knots.size:
-        lower_knot, upper_knot = float(knots[first - 1]), float(knots[first])
-        low, high = value(lower_knot), value(upper_knot)
-        return lower_knot - low * (upper_knot - lower_knot) / (high - low)
-    end = float(knots[0] if first == 0 else knots[-1])  # beyond all knots only the norm of w is curved
-    return end - value(end) / curvature
 
 
 def huber_solution_rows(

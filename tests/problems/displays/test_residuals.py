@@ -29,6 +29,14 @@ def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
     assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
 
 
+def test_the_weights_of_a_density_have_its_thresholds(plt):
+    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting="density").fit(X, Y)
+    curve, rows = ResidualsDisplay.from_estimator(model, X, Y).axes_[1].lines
+    for line in (curve, rows):
+        expected = robust_weights(line.get_xdata(), 1.0, "hampel", tuple(model.thresholds_))
+        assert_allclose(line.get_ydata(), expected, rtol=1e-6)
+
+
 def test_every_error_is_in_a_bar(plt):
     model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
     display = ResidualsDisplay.from_estimator(model, X, Y)

@@ -52,6 +52,16 @@ def test_a_level_lies_between_widened_quartiles(printed, holds):
     assert level(measured, "a", Printed(str(printed), printed), tolerance=10.0).holds
 
 
+def test_a_level_that_fails_says_whether_one_split_can_give_it():
+    measured = Measured({"a": (1.0, 2.0, 2.0, 2.0, 9.0)}, {})
+    inside, outside = (level(measured, "a", Printed(str(p), p), tolerance=0.1) for p in (8.0, 10.0))
+    assert not inside.holds
+    assert inside.seen.endswith("one draw of many: 4 of 5 seeds are below it")
+    assert not outside.holds
+    assert outside.seen.endswith("outside of all 5 seeds, 1 to 9")
+    assert ";" not in level(measured, "a", Printed("2", 2.0)).seen
+
+
 def test_words_have_no_level():
     with pytest.raises(DeclarationError, match="not a number"):
         level(Measured({"a": (1.0,)}, {}), "a", Printed("better"))

@@ -12,8 +12,9 @@ from substrate.ingredients import huber_loss
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.penalized.clipped_slope import find_root
 from substrate.penalized.huber import active_set
-from substrate.penalized.huber.active_set import MOST_SYSTEMS, _root, huber_solution_rows, solve_huber
+from substrate.penalized.huber.active_set import MOST_SYSTEMS, huber_solution_rows, solve_huber
 
 
 def instance(n=30, seed=0, kernel=None):
@@ -240,5 +241,5 @@ def test_the_root_is_where_the_slope_is_zero(seed):
     rng = np.random.default_rng(seed)
     e, move, pulls = rng.normal(size=9), rng.normal(size=9), rng.uniform(0.5, 2.0, 9)
     slope, curvature, d = rng.normal(), 0.3, 0.4
-    s = _root(e, move, pulls, d, slope, curvature)
+    s = find_root(e, move, pulls, (-d, d), slope, curvature)
     assert_allclose(slope + curvature * s - (pulls * np.clip(e - s * move, -d, d)) @ move, 0.0, atol=1e-12)

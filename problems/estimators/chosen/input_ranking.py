@@ -1,0 +1,224 @@
+r"""The inputs in the order in which a machine can do without them, by backward selection.
+
+From all inputs on, one is removed at a time: the one without which the criterion of the machine, each with a gamma of
+its own, is smallest,
+
+.. math:: A_d = \{1, \dots, d\}, \qquad A_{k-1} = A_k \setminus \Big\{ \operatorname*{arg\,min}_{j \in A_k}
+          \min_\gamma F(A_k \setminus \{j\}, \gamma) \Big\},
+
+with F the variance of :mod:`substrate.least_squares.evidence` unless another criterion is named: level 3 of the
+evidence framework, as LS-SVMlab's ``bay_lssvmARD`` has it ([Suykens2002b]_ chapter 4). The gamma of every set is the
+best of its range with a lower bound, so that a removal is proved where it is below the bounds of the others. ``by
+="widths"`` fits one machine a step, with one width per input by the slopes of the criterion, and removes the input of
+the smallest relevance.
+"""
+
+import warnings
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from substrate.arrays import Array
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.robust_weights import check_choice
+from substrate.values import Record
+
+__all__ = ["InputRanking", "rank_inputs"]
+
+#: Criteria this near to the smallest one are equal up to rounding, and the last input of them goes first.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InputRanking(Record):
+    """The answer of ``rank_inputs``.
+
+    Attributes
+    ----------
+    order : array of shape (n_features,)
+        Numbers of the inputs, from the one that was kept longest to the one that was removed first.
+    criterion, criterion_lower_bound : array of shape (n_features,)
+        Entry k belongs to the machine on the first k + 1 of them, at its best gamma.
+    gamma : array of shape (n_features,)
+        The gammas of these machines.
+    selected : array
+        The inputs of the machine with the smallest criterion, ascending.
+    is_proved : array of bool of shape (n_features,)
+        Whether the set of k + 1 inputs is proved to be the best that the removal of one input from the set before
+        could give; True for that of all inputs, and False where sets were not compared.
+    certificate : Certificate
+        The largest gap between criterion and lower bound along the way.
+    """
+
+    order: NDArray[np.intp]
+    criterion: Array
+    criterion_lower_bound: Array
+    gamma: Array
+    selected: NDArray[np.intp]
+    is_proved: NDArray[np.bool_]
+    certificate: Certificate
+
+
+class _Fitted(NamedTuple):
+    """The machine on some inputs: criterion, lower bound, gamma, and the relevance of its inputs where it is needed."""
+
+    criterion: float
+    bound: float
+    gamma: float
+    relevance: Array
+
+
+def rank_inputs(
+    self: Any, X: Any, y: Any, sample_weight: Any = None, *, criterion: str = "evidence", by: str = "removal"
+) -> InputRanking:
+    """Rank the inputs by backward selection; the model itself is left as it is.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As for :meth:`fit`, with one target.
+    criterion : {"evidence", "loo", "gcv"}, default="evidence"
+        How machines on fewer inputs are judged, in the place of ``cv``.
+    by : {"removal", "widths"}, default="removal"
+        ``"removal"``: every input is removed in turn, d (d + 1) / 2 machines for d inputs. ``"widths"``: the input with
+        the smallest relevance in a machine with one width per input goes, d machines, for kernels with widths; the
+        search of the widths is local.
+
+    Returns
+    -------
+    InputRanking
+        ``order``, the ``selected`` inputs, the criterion of every step with its lower bound, and a certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import LSSVMRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3.0, 3.0, (60, 3))
+    >>> ranking = LSSVMRegressorCV().rank_inputs(X, np.sinc(X[:, 1]) + 0.1 * rng.standard_normal(60))
+    >>> ranking.order[0], ranking.selected
+    (np.int64(1), array([1]))
+    """
+    check_choice(criterion, tuple(OF_SPECTRUM), "criterion")
+    check_choice(by, ("removal", "widths"), "by")
+    _refuse_columns(self, by)
+    machine = clone(self).set_params(cv=criterion)
+    if by == "widths":
+        machine.set_params(search="gradient", widths="each")
+    checked, targets, _ = machine._check_data(X, y, sample_weight, numeric=not machine._labels)
+    if np.ndim(targets) != 1:
+        raise DataError(f"rank_inputs ranks the inputs of one target, received {np.shape(targets)[1]}; rank each")
+    count, inexact = int(checked.shape[1]), []
+
+    def fit(inputs: list[int]) -> _Fitted:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # counted on the certificate
+            fitted = clone(machine).fit(checked[:, inputs], targets, sample_weight=sample_weight)
+        if not fitted.certificate_.holds:
+            inexact.append(tuple(inputs))
+        values = (float(fitted.criterion_), float(fitted.criterion_lower_bound_), float(fitted.gamma_))
+        return _Fitted(*values, np.asarray(fitted.relevance_) if by == "widths" else np.zeros(0))
+
+    inputs = list(range(count))
+    steps, removed, proved = [fit(inputs)], [], [True]
+    while len(inputs) > 1:
+        if by == "widths":
+            relevance = steps[-1].relevance
+            least = _last_smallest(relevance, float(relevance.max()))
+            inputs = inputs[:least] + inputs[least + 1 :]
+            steps.append(fit(inputs))
+            proved.append(False)
+            removed.append(least)
+            continue
+        tried = [fit(inputs[:k] + inputs[k + 1 :]) for k in range(len(inputs))]
+        least = _last_smallest(np.array([one.criterion for one in tried]), 0.0)
+        proved.append(all(tried[least].criterion <= one.bound for k, one in enumerate(tried) if k != least))
+        steps.append(tried[least])
+        removed.append(least)
+        inputs = inputs[:least] + inputs[least + 1 :]
+    return _conclude(self, count, steps, removed, proved, criterion, inexact)
+
+
+def _conclude(
+    model: Any,
+    count: int,
+    steps: list[_Fitted],
+    removed: list[int],
+    proved: list[bool],
+    criterion: str,
+    inexact: list[tuple[int, ...]],
+) -> InputRanking:
+    inputs, order = list(range(count)), []
+    for place in removed:
+        order.append(inputs.pop(place))
+    order = [*inputs, *reversed(order)]
+    values, bounds, gammas = (
+        np.array([getattr(one, name) for one in reversed(steps)]) for name in ("criterion", "bound", "gamma")
+    )
+    best = int(_last_smallest(values[::-1], 0.0))  # of equal ones the fewest inputs
+    selected = np.sort(np.array(order[: count - best], dtype=np.intp))
+    positive = values > 0.0
+    gap = float(np.max(np.where(positive, (values - bounds) / np.where(positive, values, 1.0), 0.0)))
+    rows = (
+        Row(name="gap", value=gap, scale=1.0, tolerance=float(model.gap), formula="(F - bound) / F, the largest"),
+        Row(
+            name="machines whose certificate fails",
+            value=float(len(inexact)),
+            scale=1.0,
+            tolerance=0.5,
+            formula="number of sets of inputs",
+        ),
+    )
+    facts = (
+        ("criterion", f"{criterion}, each set of inputs at its own gamma"),
+        ("removals proved", f"{sum(proved)} of {count}"),
+        ("conditional on", "removals that came before: other sets of as many inputs may be better"),
+    )
+    certificate = Certificate("Inputs by backward selection", rows, facts)
+    warn_unless_holds(certificate, "print the certificate of the ranking")
+    return InputRanking(
+        order=np.array(order, dtype=np.intp),
+        criterion=values,
+        criterion_lower_bound=bounds,
+        gamma=gammas,
+        selected=selected,
+        is_proved=np.array(proved[::-1]),
+        certificate=certificate,
+    )
+
+
+def _last_smallest(values: Array, scale: float) -> int:
+    """Return the last place of the smallest value, up to rounding."""
+    least = float(values.min())
+    return int(np.flatnonzero(values <= least + _EQUAL * max(abs(least), scale))[-1])
+
+
+def _refuse_columns(model: Any, by: str) -> None:
+    """Raise for kernels that name columns, which have other numbers once one is removed."""
+    kernels = model.kernels if model.kernels is not None else (model.kernel,)
+    if isinstance(kernels, str):
+        return
+    for kernel in kernels:
+        if isinstance(kernel, str) and kernel != "precomputed":
+            continue
+        if not isinstance(kernel, Kernel) or kernel.pairwise or _names_columns(kernel):
+            raise DeclarationError(
+                f"rank_inputs removes inputs one by one, and {kernel!r} is bound to some of them, or to rows; use a "
+                "kernel of all inputs, for instance RBF() or RBF(sigma='each')"
+            )
+
+
+def _names_columns(value: Any) -> bool:
+    """Return whether a kernel, or one inside of it, has columns or a width for each of them."""
+    if isinstance(value, (tuple, list)):
+        return any(_names_columns(part) for part in value) or (bool(value) and not isinstance(value[0], Kernel))
+    if not isinstance(value, Kernel) or not is_dataclass(value):
+        return False
+    return any(_names_columns(getattr(value, part.name)) for part in fields(value))

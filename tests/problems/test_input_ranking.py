@@ -1,0 +1,90 @@
+"""Inputs by backward selection: the order of naive refits, bounds of every set, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import LSSVMClassifierCV, LSSVMRegressorCV
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Componentwise
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (50, 4))
+Y = np.sin(2.0 * X[:, 2]) + 0.4 * X[:, 0] + 0.05 * RNG.standard_normal(50)
+
+
+def naive_order(X, y, criterion):
+    """Backward selection by fits on columns, one removal after the other."""
+    inputs, removed, path = list(range(X.shape[1])), [], []
+    path.append(LSSVMRegressorCV(cv=criterion).fit(X, y).criterion_)
+    while len(inputs) > 1:
+        values = {
+            j: LSSVMRegressorCV(cv=criterion).fit(X[:, [k for k in inputs if k != j]], y).criterion_ for j in inputs
+        }
+        worst = min(values, key=values.get)
+        inputs.remove(worst)
+        removed.append(worst)
+        path.append(values[worst])
+    return [*inputs, *removed[::-1]], path[::-1]
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_the_order_is_that_of_refits(criterion):
+    ranking = LSSVMRegressorCV().rank_inputs(X, Y, criterion=criterion)
+    order, path = naive_order(X, Y, criterion)
+    assert_array_equal(ranking.order, order)
+    assert_allclose(ranking.criterion, path, rtol=1e-9)
+    assert_array_equal(ranking.selected, [0, 2])
+    assert (ranking.criterion_lower_bound <= ranking.criterion).all()
+    assert ranking.is_proved.all()
+    assert ranking.certificate.holds, ranking.certificate
+    best = LSSVMRegressorCV(cv=criterion).fit(X[:, [0, 2]], Y)
+    assert_allclose(ranking.gamma[1], best.gamma_, rtol=1e-9)
+
+
+def test_widths_find_the_same_inputs():
+    smooth = np.sin(X[:, 2]) + 0.4 * X[:, 0] ** 2 + 0.1 * np.random.default_rng(1).standard_normal(50)
+    ranking = LSSVMRegressorCV(RBF()).rank_inputs(X, smooth, by="widths")
+    assert set(ranking.order[:2]) == {0, 2}
+    assert not ranking.is_proved[:-1].any()
+
+
+def test_classes_weights_and_a_single_input():
+    labels = np.where(X[:, 2] > 0.2, "up", "down")
+    model = LSSVMClassifierCV()
+    assert model.rank_inputs(X[:, 1:3], labels).order[0] == 1
+    assert not hasattr(model, "support_values_")
+    weights = np.where(np.arange(50) < 40, 1.0, 0.0)
+    kept = LSSVMRegressorCV().rank_inputs(X[:40, :2], Y[:40])
+    assert_allclose(LSSVMRegressorCV().rank_inputs(X[:, :2], Y, weights).criterion, kept.criterion, rtol=1e-9)
+    single = LSSVMRegressorCV().rank_inputs(X[:, :1], Y)
+    assert_array_equal(single.order, [0])
+    assert_array_equal(single.selected, [0])
+
+
+def test_of_equal_inputs_the_last_goes_first():
+    ranking = LSSVMRegressorCV().rank_inputs(np.column_stack([X[:, 2], X[:, 2], X[:, 1]]), Y)
+    assert ranking.order[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "message"),
+    [
+        (LSSVMRegressorCV(RBF(1.0).on(0)), {}, DeclarationError, "is bound to some of them"),
+        (LSSVMRegressorCV(RBF((1.0, 2.0, 1.0, 1.0))), {}, DeclarationError, "is bound to some of them"),
+        (LSSVMRegressorCV(Componentwise(RBF(1.0)) + RBF(1.0).on(1)), {}, DeclarationError, "is bound to some of them"),
+        (LSSVMRegressorCV("precomputed"), {}, DeclarationError, "or to rows"),
+        (LSSVMRegressorCV(), {"criterion": "folds"}, DeclarationError, "criterion must be one of loo, gcv, evidence"),
+        (LSSVMRegressorCV(), {"by": "chance"}, DeclarationError, "by must be one of removal, widths"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(model, options, error, message):
+    with pytest.raises(error, match=message):
+        model.rank_inputs(X, Y, **options)
+
+
+def test_several_targets_are_refused():
+    with pytest.raises(ValueError, match=r"1d array|one target"):
+        LSSVMRegressorCV().rank_inputs(X, np.column_stack([Y, Y]))
+    assert LSSVMRegressorCV(Componentwise(RBF(1.0))).rank_inputs(X[:, :2], Y).order.size == 2
+    assert issubclass(DataError, ValueError)

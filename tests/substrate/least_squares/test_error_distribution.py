@@ -1,0 +1,114 @@
+"""Errors: the sizes from which on they are rare, by their density, and how far they are from a Gaussian."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from substrate.errors import DataError
+from substrate.least_squares.error_distribution import (
+    density_thresholds,
+    measure_normality,
+    weigh_by_density,
+)
+from substrate.least_squares.robust_weights import robust_scale, robust_weights
+
+GAUSSIAN = norm.ppf((np.arange(400) + 0.5) / 400)
+
+
+def naive_density(t, sizes, weights):
+    """The estimate of the density at one point, summed row by row."""
+    shares = weights / weights.sum()
+    h = 0.9 * (1.0 / np.sum(shares**2)) ** -0.2
+    q, pairs = np.sqrt(1.0 + h * h), zip(shares, sizes, strict=True)
+    return sum(v * (norm.pdf((q * t - r) / h) + norm.pdf((q * t + r) / h)) for v, r in pairs) * q / (2 * h)
+
+
+def test_the_quantiles_of_a_gaussian_have_the_usual_thresholds():
+    """:place [Suykens2002]_ section 3, after (15): c1 and c2 by a density estimate"""
+    assert_allclose(density_thresholds(GAUSSIAN, 1.0), (2.5, 3.0), atol=0.1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_density_is_at_the_level_at_the_thresholds_and_above_it_before(weighted):
+    errors = np.random.default_rng(0).standard_t(3, 60)
+    weights = np.random.default_rng(1).integers(1, 4, 60).astype(float) if weighted else None
+    c1, c2 = density_thresholds(errors, 1.0, weights)
+    v = np.ones(60) if weights is None else weights
+    sizes = np.abs(errors)
+    for c, usual, start in ((c1, 2.5, np.median(sizes)), (c2, 3.0, c1)):
+        assert_allclose(naive_density(c, sizes, v), norm.pdf(usual), rtol=1e-3)
+        before = np.linspace(start, c - 0.02, 25)
+        assert all(naive_density(t, sizes, v) > norm.pdf(usual) for t in before)
+
+
+def test_separated_errors_end_the_ramp_and_heavy_tails_move_it_outward():
+    separated = np.concatenate([GAUSSIAN, np.full(80, 30.0)])
+    assert density_thresholds(separated, 1.0)[1] < 3.5
+    tails = np.tan(np.pi * (ndtr(GAUSSIAN) - 0.5))  # Cauchy's law
+    c1, c2 = density_thresholds(tails, robust_scale(tails))
+    assert c1 > 3.0
+    assert c2 > 5.0
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_thresholds_do_not_depend_on_units_or_repeated_rows(unit):
+    errors = np.random.default_rng(2).standard_normal(40)
+    scale = robust_scale(errors)
+    expected = density_thresholds(errors, scale)
+    assert_allclose(density_thresholds(unit * errors, unit * scale), expected, rtol=1e-9)
+    assert_allclose(density_thresholds(errors, scale, np.full(40, 1e-30)), expected, rtol=1e-9)
+    assert density_thresholds(errors, 0.0) == (2.5, 3.0)
+    far = density_thresholds(np.array([-1.0, 1.0, 1e300]), 1.0)
+    assert 0.0 < far[0] < far[1] < np.inf
+
+
+def test_weights_by_the_density_are_hampels_between_its_thresholds():
+    errors = np.concatenate([GAUSSIAN, [8.0, 9.0]])
+    v, thresholds = weigh_by_density(errors, 1.0, "density")
+    assert thresholds == density_thresholds(errors, 1.0)
+    np.testing.assert_array_equal(v, robust_weights(errors, 1.0, "hampel", thresholds))
+    assert v[-1] == v[-2] == 1e-4
+    inside = np.abs(errors) <= thresholds[0]
+    assert (v[inside] == 1.0).all()
+    np.testing.assert_array_equal(weigh_by_density(errors, 1.0, "huber")[0], robust_weights(errors, 1.0, "huber"))
+
+
+def naive_statistic(errors):
+    """The statistic of Anderson and Darling as its sum is printed."""
+    z = np.sort((errors - errors.mean()) / errors.std(ddof=1))
+    n = z.size
+    total = sum((2 * i - 1) * (np.log(ndtr(z[i - 1])) + np.log(ndtr(-z[n - i]))) for i in range(1, n + 1))
+    return (-n - total / n) * (1.0 + 0.75 / n + 2.25 / n**2)
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1e9, 1e11)])
+def test_the_statistic_is_that_of_its_sum_in_any_unit(unit, offset):
+    """:place [Suykens2002]_ section 5, Fig. 2 and 5: the distribution of the errors becomes Gaussian"""
+    errors = np.random.default_rng(3).standard_t(4, 50)
+    tested = measure_normality(unit * errors + offset)
+    assert_allclose(tested.statistic, naive_statistic(errors), rtol=1e-9)
+    assert_allclose(tested.skewness, np.mean(((errors - errors.mean()) / errors.std(ddof=1)) ** 3), rtol=1e-7)
+
+
+def test_the_share_of_larger_statistics_is_that_of_gaussian_samples():
+    samples = np.random.default_rng(4).standard_normal((1500, 60))
+    shares = np.array([measure_normality(sample).p_value for sample in samples])
+    for level in (0.02, 0.05, 0.2, 0.5, 0.8):
+        spread = np.sqrt(level * (1.0 - level) / shares.size)
+        assert abs(np.mean(shares <= level) - level) < 4.0 * spread + 0.01, level
+
+
+def test_an_outlier_is_seen_and_a_hopeless_case_does_not_overflow():
+    assert measure_normality(GAUSSIAN).p_value > 0.9
+    assert measure_normality(np.append(GAUSSIAN, 12.0)).p_value < 1e-4
+    assert 0.0 < measure_normality(np.append(1e-12 * GAUSSIAN, 1e12)).p_value < 1e-20
+
+
+def test_too_few_or_equal_errors_are_refused():
+    with pytest.raises(DataError, match="at least 8 rows, received 7"):
+        measure_normality(np.arange(7.0))
+    for errors in (np.zeros(9), np.full(9, 1e8)):
+        with pytest.raises(DataError, match="all errors are equal"):
+            measure_normality(errors)
