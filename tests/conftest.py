@@ -27,6 +27,7 @@ NUMERICAL = (
     "substrate/penalized/test_l1_active_set.py",
     "substrate/least_squares/test_leave_one_out.py",
     "substrate/penalized/test_maximal_variation.py",
+    "substrate/penalized/test_selected_sets.py",
     "substrate/least_squares/test_pivoted_cholesky.py",
     "substrate/least_squares/test_robust_weights.py",
     "substrate/least_squares/test_saddle_certificate.py",

@@ -230,7 +230,7 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     >>> from substrate.datasets import additive_function
     >>> from substrate.kernels import RBF
     >>> X, y = additive_function(120, 8, random_state=0)
-    >>> model = FusedMaximalVariationRegressor(RBF(1.0), refit=True, random_state=0).fit(X, y)
+    >>> model = FusedMaximalVariationRegressor(RBF(1.0), expansion="decoupled", ridge=0.1, refit="loo").fit(X, y)
     >>> model.get_support(indices=True)
     array([0, 1, 2, 3])
     """
