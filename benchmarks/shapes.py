@@ -90,8 +90,8 @@ def run(quick: bool = False) -> Table:
             "CPU seconds on one thread; the relative width of the bracket of the infinite problem (at most 1e-4); "
             "points that carry constraints, cells of the proofs, and the least slack at 1,000,000 random points of the "
             "box. Second-order cones on points (Aubin-Frankowski and Szabo 2020) hold everywhere too: their bracket is "
-            "how far their value is above the proved lower bound. The bracket of a chosen weight is the gap between its "
-            "validation error and what no weight of the range is below."
+            "how far their value is above the proved lower bound. The bracket of a chosen weight is the gap between "
+            "its validation error and what no weight of the range is below."
         ),
         headings=("case", "rows", "seconds", "at most", "bracket", "points", "cells", "least slack", "met"),
         rows=tuple(rows),
