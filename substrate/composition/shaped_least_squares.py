@@ -198,6 +198,10 @@ class ShapedLeastSquares:
         bound = at_most(math.sqrt(2.0 * excess / (self.gamma * mass))) if math.isfinite(excess) else math.inf
         formula = "sqrt(2 (v - p)/(gamma sum v)), v the value of the machine, p a dual value; with rounding"
         tolerance = math.sqrt(2.0 * BRACKET)
+        # constant targets leave nothing but rounding, which needs no bracket
+        radius = self._rounding()
+        rounding = max(rounding, 4.0 * float(np.sqrt(np.mean(np.square(radius)))) / tolerance)
+        lost = 0.5 * self.gamma * float(self.weights @ np.square(4.0 * radius)) / BRACKET
         rows: list[Row] = [accuracy_row(bound, spread, formula, tolerance=tolerance, rounding=rounding)]
         for constraint in self.shapes.constraints(s, self.box):
             rows.append(self._shape_row(constraint, function))
@@ -205,7 +209,7 @@ class ShapedLeastSquares:
             Row(
                 name=DISTANCE,
                 value=excess if math.isfinite(lower) else math.inf,
-                scale=abs(value),
+                scale=max(abs(value), lost),
                 tolerance=BRACKET,
                 formula=f"v - p: {lower:.8g} <= optimal value <= {value:.8g}",
             )
@@ -246,12 +250,15 @@ class ShapedLeastSquares:
     def bracket(self, s: Substrate) -> tuple[float, float]:
         """The value of the machine rounded up, and a dual value of the infinite problem rounded down."""
         function = self._function(s)
-        e = np.abs(self.y - self.fitted)
-        radius = relative_rounding(16.0) * (np.abs(self.y) + np.abs(self.fitted))
+        e, radius = np.abs(self.y - self.fitted), self._rounding()
         loss = 0.5 * self.gamma * float(self.weights @ np.square(e + radius))
         square = _square(self.kernel, function.terms)
         value = (0.5 * square + loss) * (1.0 + relative_rounding(self.y.size + 16.0))
         return value, self._dual(value)
+
+    def _rounding(self) -> Array:
+        """What rounding may change in the errors."""
+        return np.asarray(relative_rounding(16.0) * (np.abs(self.y) + np.abs(self.fitted)))
 
     def _dual(self, value: float) -> float:
         coefficients, level = self._multipliers()
