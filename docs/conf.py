@@ -4,6 +4,7 @@
 their output out.
 """
 
+import gc
 import sys
 from pathlib import Path
 
@@ -11,6 +12,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]  # this clone, whatever else is installed
 
 import substrate  # noqa: E402
+
+# all pages stay in memory until they are written: a search for garbage among them finds little and takes long
+gc.set_threshold(50_000, 20, 100)
 
 project = "lssvm-substrate"
 author = "The lssvm-substrate developers"
