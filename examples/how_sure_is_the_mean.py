@@ -1,5 +1,5 @@
 """How sure is the mean, and how sure is a new target?
-====================================================
+===================================================
 
 A confidence band holds the function that the targets scatter about, at one place or everywhere at once; a prediction
 interval holds a new target.

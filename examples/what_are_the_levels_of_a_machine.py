@@ -1,5 +1,5 @@
 """What are the levels of a hierarchical machine, and can all of them be chosen together with proof?
-==================================================================================================
+=================================================================================================
 
 Three levels: the parameters of the machine, the weight of its maximal variations above them, and the kernel above both.
 Each level is optimal for what the one above it decides, and the bound at the top covers all of them.
