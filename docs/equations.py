@@ -29,6 +29,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Platt2000": (),
     "Vovk2005": (),
     "Vovk2015": (),
+    "Vovk2018": (),
 }
 
 _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")

@@ -30,10 +30,11 @@ in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the mod
 of kernels; both are computed when they are asked for. A machine that chooses a weight has `gamma_`, `zeta_` or `rho_`,
 `criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated: `"loo"`,
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor, and
-`interval_guarantee` their conditions; `predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)`
-return probabilities and sets of labels of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases
-both on rows that were not used in the fit.
+validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
+`predict_distribution` the whole distribution of a new target, and `interval_guarantee` their conditions;
+`predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)` return probabilities and sets of labels
+of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
+fit.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test compares this page with the classes. A number
 refers to the reason, below, why there is none.

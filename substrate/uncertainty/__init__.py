@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
+    from substrate.uncertainty.studentised import (
+        PredictiveDistribution,
+        pair_groups,
+        predictive_distribution,
+        studentised_ends,
+    )
     from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 
 #: The names, each with its module.
@@ -31,6 +37,7 @@ _MODULES = {
     "MachinesWithoutRows": "own_rows",
     "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
+    "PredictiveDistribution": "studentised",
     "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
@@ -48,9 +55,12 @@ _MODULES = {
     "less_strange_enlarged": "label_sets",
     "margins": "calibration",
     "noise_of_targets": "gaussian",
+    "pair_groups": "studentised",
+    "predictive_distribution": "studentised",
     "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
+    "studentised_ends": "studentised",
 }
 
 __all__ = [
@@ -60,6 +70,7 @@ __all__ = [
     "MachinesWithoutRows",
     "MergedMap",
     "OwnRows",
+    "PredictiveDistribution",
     "VennAbers",
     "beside_decision",
     "conformal_hull",
@@ -77,9 +88,12 @@ __all__ = [
     "less_strange_enlarged",
     "margins",
     "noise_of_targets",
+    "pair_groups",
+    "predictive_distribution",
     "primal_influence",
     "split_ends",
     "strangeness",
+    "studentised_ends",
 ]
 
 

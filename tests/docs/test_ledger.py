@@ -75,6 +75,7 @@ def test_the_papers_have_this_many_equations():
         "Platt2000": 0,
         "Vovk2005": 0,
         "Vovk2015": 0,
+        "Vovk2018": 0,
     }
 
 

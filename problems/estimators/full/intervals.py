@@ -38,7 +38,15 @@ class DenseIntervals(LeftOutIntervals):
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
                 b = float(bias[int(column)]) if expanded else None
-                machines[int(column)] = uncertainty.LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
+                machines[int(column)] = uncertainty.LeftOutMachines(
+                    influence=influence,
+                    support_values=a,
+                    residuals=r,
+                    diagonal=home,
+                    gamma=gammas[int(column)],
+                    bias=b,
+                    ridge=d,
+                )
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def system(self, rows: Any, n: int) -> LeftOutSystem:
@@ -82,6 +90,11 @@ class DenseIntervals(LeftOutIntervals):
             return tuple(float(gamma) for gamma in model._gammas(n_outputs))
         return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(model.unit_ridge_))
 
-    def chosen_on_rows(self) -> tuple[str, ...]:
-        """Return what was chosen or computed from the training rows."""
-        return chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator._model.ridge()))
+    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
+        """Return what was chosen or computed from the training rows; a new row has weight one, or that of all rows."""
+        model = self.estimator
+        ridge = to_numpy(model._model.ridge())
+        unequal = has_unequal_rows(ridge)
+        if method not in ("studentised", "gaussian") and hasattr(model, "unit_ridge_"):
+            unequal = unequal or not np.allclose(ridge, model.unit_ridge_, rtol=1e-12, atol=0.0)
+        return chosen_on_rows(model, unequal=unequal)

@@ -40,6 +40,7 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, class_factors
 from problems.estimators.shared.intervals import (
     influence_of_rows,
+    predict_distribution,
     predict_left_out_interval,
     predict_left_out_region,
 )
@@ -282,6 +283,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     left_out_importance = left_out_importance
     gamma_for = gamma_for
     influence_of_rows = influence_of_rows
+    predict_distribution = predict_distribution
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
 
