@@ -170,6 +170,16 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
+    "StackedModel": {
+        "apparent_criterion_": either(_UNBOUNDED, array(unbounded=True)),
+        "biases_": _EACH,
+        "criterion_": either(_UNBOUNDED, array(unbounded=True)),
+        "gammas_": _EACH,
+        "kernels_": many(kernel(), 1),
+        "primals_": many(either(nothing(), entries({"weights": _MATRIX, "center": _VECTOR, "bias": _VECTOR})), 1),
+        "row_weights_": _VECTOR,
+        "stack_weights_": _EACH,
+    },
     "OverZeta": {  # rows that train, where the support does not tell
         "proved_on_": _BOX,
         "ridge_": _NUMBER,
@@ -294,6 +304,10 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "search": either(nothing(), word("nelder-mead", "gradient", "certified")),
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
+    },
+    "StackedLSSVMRegressor": {
+        "kernels": either(word("families"), _KERNELS["kernels"]),
+        "gamma_range": either(nothing(), _RANGE),
     },
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,

@@ -1,0 +1,77 @@
+r"""The error of a stack of machines at rows that neither its machines nor its weights have seen, without a refit.
+
+Weights u that minimise the left-out errors of the rows have seen the row whose error they combine, and the mean square of
+that combination is too small. With the lower block B of the inverse of the bordered matrix, the left-out residual of row
+j in the machine without row i is exact too, for a kernel and a gamma that are held,
+
+.. math:: r_j^{(-i)} = \frac{\alpha_j - B_{ji} \alpha_i / B_{ii}}{B_{jj} - B_{ij}^2 / B_{ii}} .
+
+So the weights :math:`u^{(-i)}` of all rows but i follow from one small problem
+(:mod:`substrate.least_squares.simplex_weights`) per row, and :math:`\sum_m u^{(-i)}_m r_{im}` is the error of the whole
+stack, weights included, at row i. The entries of B follow from the influence at the rows themselves
+(:mod:`~substrate.uncertainty.influence`), :math:`B_{ji} = -c_j(x_i) / D_{ii}` for :math:`j \ne i`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.errors import DataError
+from substrate.least_squares.simplex_weights import weigh_by_products
+from substrate.namespaces import to_numpy
+from substrate.uncertainty.influence import LeftOutMachines
+
+__all__ = ["nested_stack_errors", "pair_residuals"]
+
+#: Share of B_jj below which what is left of it without row i is rounding: row j is then determined by row i alone.
+_LOST = 1e-11
+#: Numbers that are held at a time, by which rows are gone through in blocks.
+_HELD = 2**24
+
+
+def pair_residuals(machines: LeftOutMachines, X: Any, diagonal: Array, rows: Any) -> Array:
+    """Return the residual of every row without itself and one of ``rows``, one line for each of these.
+
+    X are the rows of the fit and ``diagonal`` their k(x, x). NaN for the row itself, and where row i alone determines
+    what is left of row j.
+    """
+    if machines.ridge is None:
+        raise TypeError("pairs of rows need the diagonal of the system")
+    influence, ridge = machines.influence, to_numpy(machines.ridge)
+    alpha, B = to_numpy(machines.support_values), to_numpy(machines.diagonal)
+    c = to_numpy(influence.at(influence.represent(X[rows, :]), diagonal[rows])[0])
+    below = -c / ridge[rows][:, None]
+    share = below / B[rows][:, None]
+    left = B[None, :] - below * share
+    is_known = left > _LOST * B[None, :]
+    is_known[np.arange(len(rows)), rows] = False
+    residuals = (alpha[None, :] - share * alpha[rows][:, None]) / np.where(is_known, left, 1.0)
+    return np.asarray(np.where(is_known, residuals, np.nan))
+
+
+def nested_stack_errors(
+    members: Sequence[LeftOutMachines], X: Any, diagonals: Sequence[Array], weights: Array, rows: Any
+) -> Array:
+    """Return the error at each of ``rows`` of the stack whose machines and weights have not seen it.
+
+    ``weights`` are those of the rows of the fit X, ``diagonals`` k(x, x) of each member. There have to be three rows:
+    of two, none is left when both are out.
+    """
+    n, M = int(members[0].n), len(members)
+    if n < 3:
+        raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
+    left_out = np.column_stack([to_numpy(machines.residuals) for machines in members])
+    errors, step = np.empty(len(rows)), max(1, _HELD // (n * M))
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        pairs = np.stack(
+            [pair_residuals(machines, X, own, some) for machines, own in zip(members, diagonals, strict=True)], axis=2
+        )
+        is_known = np.isfinite(pairs).all(axis=2)
+        size = float(np.abs(left_out).max()) or 1.0
+        scaled = np.where(is_known[:, :, None], pairs, 0.0) / size * np.sqrt(weights / weights.max())[None, :, None]
+        u = weigh_by_products(np.swapaxes(scaled, 1, 2) @ scaled)
+        errors[first : first + step] = np.einsum("im,im->i", u, left_out[some])
+    return errors
