@@ -7,16 +7,16 @@ With the left-out errors :math:`R = y 1^T - P` of M machines, one column each, a
           \|z\|_v^2 = \frac{\sum_i v_i z_i^2}{\sum_i v_i} ,
 
 the distance of the origin from the convex hull of the columns of R ([Wolfe1976]_). For every :math:`t > 0` the same u
-minimises :math:`t^2 \|R u\|_v^2 + (t - 1)^2`, so that :math:`x = t u` solves a problem of non-negative least squares in M
-numbers, whose active sets end after finitely many steps ([Lawson1995]_ chapter 23).
+minimises :math:`t^2 \|R u\|_v^2 + (t - 1)^2`, so that :math:`x = t u` solves a problem of non-negative least squares in
+M numbers, whose active sets end after finitely many steps ([Lawson1995]_ chapter 23).
 
 Whatever u is, and however it was found, a vector r separates the hull from the origin: all its points z have
 :math:`\langle z, r \rangle_v \ge \min_m \langle R_m, r \rangle_v`, and therefore
 
 .. math:: \min_u \| R u \|_v \; \ge \; \frac{\min_m \langle R_m, r \rangle_v}{\| r \|_v} .
 
-At r = R u, u optimal, that is an equality. The bound holds for the rounded r as it is; what rounding of the products may
-have added is taken off.
+At r = R u, u optimal, that is an equality. The bound holds for the rounded r as it is; what rounding of the products
+may have added is taken off.
 """
 
 from dataclasses import dataclass

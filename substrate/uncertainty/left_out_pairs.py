@@ -1,8 +1,8 @@
 r"""The error of a stack of machines at rows that neither its machines nor its weights have seen, without a refit.
 
-Weights u that minimise the left-out errors of the rows have seen the row whose error they combine, and the mean square of
-that combination is too small. With the lower block B of the inverse of the bordered matrix, the left-out residual of row
-j in the machine without row i is exact too, for a kernel and a gamma that are held,
+Weights u that minimise the left-out errors of the rows have seen the row whose error they combine, and the mean square
+of that combination is too small. With the lower block B of the inverse of the bordered matrix, the left-out residual of
+row j in the machine without row i is exact too, for a kernel and a gamma that are held,
 
 .. math:: r_j^{(-i)} = \frac{\alpha_j - B_{ji} \alpha_i / B_{ii}}{B_{jj} - B_{ij}^2 / B_{ii}} .
 

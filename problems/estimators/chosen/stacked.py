@@ -433,9 +433,7 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
         """Set all attributes of the stack but the support values, which mark it as fitted."""
         best = members[int(np.argmax(u[:, 0]))]
         self.kernels_ = [member.kernel_ for member in members]
-        gammas = np.array(
-            [np.broadcast_to(np.asarray(member.gamma, dtype=np.float64), u.shape[1]) for member in members]
-        )
+        gammas = np.array([np.broadcast_to(np.asarray(member.gamma, dtype=float), u.shape[1]) for member in members])
         biases = np.array([np.atleast_1d(member.bias_) for member in members])
         self.gammas_, self.stack_weights_, self.biases_ = (
             (np.ascontiguousarray(values[:, 0]) if one_output else values) for values in (gammas, u, biases)
@@ -483,14 +481,13 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
             for line, kernel in zip(u, self.kernels_, strict=True)
             if (line > 0.0).any()
         ]
-        errors = np.sqrt(np.atleast_1d(self.criterion_)), np.sqrt(np.atleast_1d(self.apparent_criterion_))
-        said = " ".join(f"{value:.4g}" for value in errors[0])
+        honest, seen = (
+            " ".join(f"{value:.4g}" for value in np.sqrt(np.atleast_1d(criterion)))
+            for criterion in (self.criterion_, self.apparent_criterion_)
+        )
         return (
             ("stack", f"of {u.shape[0]} machines: {'; '.join(parts)}"),
-            (
-                "left-out error",
-                f"{said}, root mean square (seen by the weights: {' '.join(f'{v:.4g}' for v in errors[1])})",
-            ),
+            ("left-out error", f"{honest}, root mean square ({seen} where the weights have seen the row)"),
             ("conditional on", "scaling of the columns, kernels and gammas, chosen with all rows"),
         )
 
