@@ -108,6 +108,17 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
     ),
     (
+        "leave_one_out",
+        ("StackedLSSVMRegressor",),
+        "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
+        "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
+    ),
+    (
+        "left_out_importance",
+        ("StackedLSSVMRegressor",),
+        "Without a row every machine and its weight are others; `relevance_` is the weighted mean of the machines'.",
+    ),
+    (
         "left_out_importance",
         (*_COLUMNS[1:], *_L1, *_VARIATION, "FusedLeastSquaresRegressor", "RobustSparseLSSVMRegressor"),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "

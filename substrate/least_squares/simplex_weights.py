@@ -64,7 +64,7 @@ def weigh_machines(errors: Array, weights: Array) -> Array:
     scaled, _ = _scale(errors, weights)
     if not scaled.any():
         return np.full(errors.shape[1], 1.0 / errors.shape[1])
-    return _on_simplex(np.linalg.qr(scaled, mode="r"))
+    return _on_simplex(np.asarray(np.linalg.qr(scaled, mode="r")))
 
 
 def weigh_by_products(products: Array) -> Array:

@@ -69,7 +69,7 @@ def nested_stack_errors(
         pairs = np.stack(
             [pair_residuals(machines, X, own, some) for machines, own in zip(members, diagonals, strict=True)], axis=2
         )
-        is_known = np.isfinite(pairs).all(axis=2)
+        is_known = np.asarray(np.isfinite(pairs).all(axis=2))
         size = float(np.abs(left_out).max()) or 1.0
         scaled = np.where(is_known[:, :, None], pairs, 0.0) / size * np.sqrt(weights / weights.max())[None, :, None]
         u = weigh_by_products(np.swapaxes(scaled, 1, 2) @ scaled)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from problems.estimators.chosen import families
+from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
@@ -32,7 +33,7 @@ from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, is_sparse, positive, whole_number
+from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
@@ -60,11 +61,12 @@ class StackedModel(Model):
 
     def _member(self, number: int) -> LSSVMRegressor:
         model = self.estimator
+        kernel = model.kernel_ if number == self.largest() else model.kernels_[number]
         gammas = np.atleast_1d(model.gammas_[number])
-        member = LSSVMRegressor(model.kernels_[number], gamma=[float(gamma) for gamma in gammas], tol=model.tol)
+        member = LSSVMRegressor(kernel, gamma=[float(gamma) for gamma in gammas], tol=model.tol)
         if gammas.size == 1:
             member.gamma = float(gammas[0])
-        member.n_features_in_, member.kernel_ = model.n_features_in_, model.kernels_[number]
+        member.n_features_in_, member.kernel_ = model.n_features_in_, kernel
         member.support_, member.support_vectors_ = model.support_, model.support_vectors_
         member.ridge_ = ridges_of(tuple(float(gamma) for gamma in gammas), model.row_weights_)
         member.unit_ridge_ = 1.0 / (member.gamma if gammas.size == 1 else gammas)
@@ -85,6 +87,10 @@ class StackedModel(Model):
         """Return the weights of the members, one column per output."""
         u = self.estimator.stack_weights_
         return np.asarray(u[:, None] if u.ndim == 1 else u)
+
+    def largest(self) -> int:
+        """Return the number of the member with the largest weight in the first output, whose kernel is ``kernel_``."""
+        return int(np.argmax(self.weights()[:, 0]))
 
     def evaluate(self, X: Any) -> Array:
         """Return the weighted mean of what the members predict, at rows that were checked."""
@@ -108,7 +114,7 @@ class StackedModel(Model):
         fitted = np.reshape(self.evaluate(points), targets.shape)
         stacks = [
             StoredStack(
-                members=tuple(outputs[k] for outputs in machines),
+                members=tuple(cast(StoredSaddle, outputs[k]) for outputs in machines),
                 u=u[:, k],
                 y=targets[:, k],
                 weights=weights,
@@ -144,6 +150,8 @@ class StackedModel(Model):
             raise DataError("the weights of a stack must not be negative, and sum to one")
         if not ((model.gammas_ > 0.0).all() and (model.row_weights_ > 0.0).all() and len(model.primals_) == M):
             raise DataError("a stack needs positive gammas and weights of rows, and as many machines as kernels")
+        if model.kernels_[self.largest()] != model.kernel_:
+            raise DataError("the kernel of a stack must be that of its machine with the largest weight")
         super().check_loaded()
         for member in self.members():
             member._model.check_loaded()
@@ -262,12 +270,13 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        The kernel of all machines where ``kernels`` is None; otherwise ``kernels`` are used.
+        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    kernels : list of kernels or "families", default="families"
-        The machines, each at its own best gamma: of the families of :class:`LSSVMRegressorCV` the best of each, with
-        one width for all inputs and with one for each; of a list all of them.
+    kernels : list of kernels or "families", default=None
+        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
+        after a search the best of each family, with one width for all inputs and with one for each.
+        ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
     cv : {"loo", "evidence", "both"}, default="both"
         What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
         machines. Weights are always by leave-one-out.
@@ -275,8 +284,8 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
         As for :class:`LSSVMRegressorCV`.
     gap : float, default=1e-4
         As for :class:`LSSVMRegressorCV`, of every machine.
-    search : {"auto", "gradient"} or None, default="auto"
-        As for :class:`LSSVMRegressorCV`; ``"auto"`` is ``"gradient"`` for families and dense rows, and None otherwise.
+    search : {"gradient"} or None, default=None
+        As for :class:`LSSVMRegressorCV`, where the shared width and one for each input are both searched.
     max_evaluations, n_jobs, verbose
         As for :class:`LSSVMRegressorCV`.
 
@@ -310,7 +319,7 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
     >>> from problems import StackedLSSVMRegressor
     >>> from substrate.datasets import motorcycle
     >>> X, y = motorcycle()
-    >>> model = StackedLSSVMRegressor(cv="loo").fit(X, y)
+    >>> model = StackedLSSVMRegressor(kernels="families", cv="loo").fit(X, y)
     >>> bool(model.certificate_.holds), bool(abs(model.stack_weights_.sum() - 1.0) < 1e-12)
     (True, True)
     """
@@ -320,14 +329,16 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
     _takes_matrix = False
     _: KW_ONLY
-    kernels: Any = "families"
+    kernels: Any = None
     cv: Literal["loo", "evidence", "both"] = "both"
     gamma_range: Any = None
     gap: float = GAP
-    search: Literal["auto", "gradient"] | None = "auto"
+    search: Literal["gradient"] | None = None
     max_evaluations: int | None = None
     n_jobs: int | None = None
     verbose: int = 0
+
+    recommended = RECOMMENDED
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere."""
@@ -371,8 +382,8 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
         if self.cv not in ("loo", "evidence", "both"):
             raise DeclarationError(f"cv must be 'loo', 'evidence' or 'both', received {self.cv!r}")
-        if self.search not in ("auto", "gradient", None):
-            raise DeclarationError(f"search must be 'auto', 'gradient' or None, received {self.search!r}")
+        if self.search not in ("gradient", None):
+            raise DeclarationError(f"search must be None or 'gradient', received {self.search!r}")
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
         if self.max_evaluations is not None:
@@ -381,10 +392,9 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
 
     def _fit_members(self, X: Any, y: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
         """Return the machines of all searches, fitted, and which of them were dropped as not determined."""
-        by_slopes = families.is_families(self.kernels) and not is_sparse(X)
-        search = ("gradient" if by_slopes else None) if self.search == "auto" else self.search
         given = {name: getattr(self, name) for name in ("kernels", "gamma_range", "gap", "max_evaluations", "n_jobs")}
         chosen: dict[Any, None] = {}
+        by_family = families.is_families(self.kernels) or self.search is not None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for criterion in ("loo", "evidence") if self.cv == "both" else (self.cv,):
@@ -392,12 +402,12 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
                     self.kernel,
                     tol=self.tol,
                     cv=criterion,
-                    search=search,
-                    widths="each" if search else None,
+                    search=self.search,
+                    widths="each" if self.search else None,
                     verbose=self.verbose,
                     **given,
                 ).fit(X, y, sample_weight=weights)
-                chosen |= dict.fromkeys(best_of_families(searched.cv_results_, families.is_families(self.kernels)))
+                chosen |= dict.fromkeys(best_of_families(searched.cv_results_, by_family))
             fitted = [
                 LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=self.tol).fit(
                     X, y, sample_weight=weights
@@ -452,7 +462,7 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
 
     def _report(self, members: list[LSSVMRegressor], errors: Array, Y: Array, facts: Facts) -> Certificate:
         """Return the certificate: the accuracy of every output, the worst rows of members, the gap of the weights."""
-        u, rows = np.reshape(self.stack_weights_, (len(members), -1)), []
+        u, rows = np.reshape(self.stack_weights_, (len(members), -1)), list[Accuracy]()
         used = [int(m) for m in np.flatnonzero((u > 0.0).any(axis=1))]
         fitted = np.stack([np.reshape(members[m].predict(self.support_vectors_), Y.shape) for m in used], axis=2)
         outputs = average(fitted, u[used])
