@@ -109,13 +109,13 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "leave_one_out",
-        ("StackedLSSVMRegressor",),
+        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
         "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
         "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
     ),
     (
         "left_out_importance",
-        ("StackedLSSVMRegressor",),
+        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
         "Without a row every machine and its weight are others; `relevance_` is the weighted mean of the machines'.",
     ),
     (

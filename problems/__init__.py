@@ -57,6 +57,7 @@ ESTIMATORS = {
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
+    "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",
     "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",

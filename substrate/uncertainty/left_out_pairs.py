@@ -31,17 +31,26 @@ _LOST = 1e-11
 _HELD = 2**24
 
 
-def pair_residuals(machines: LeftOutMachines, X: Any, diagonal: Array, rows: Any) -> Array:
-    """Return the residual of every row without itself and one of ``rows``, one line for each of these.
+def pair_residuals(outputs: Sequence[LeftOutMachines], X: Any, diagonal: Array, rows: Any) -> Array:
+    """Return the residual of every row without itself and one of ``rows``: a line for each of these, then one for every
+    row, and a column for each output.
 
     X are the rows of the fit and ``diagonal`` their k(x, x). NaN for the row itself, and where row i alone determines
-    what is left of row j.
+    what is left of row j. Outputs of one gamma share their influence.
     """
+    changes: dict[int, Array] = {}
+    for machines in outputs:
+        influence = machines.influence
+        if id(influence) not in changes:
+            changes[id(influence)] = to_numpy(influence.at(influence.represent(X[rows, :]), diagonal[rows])[0])
+    return np.stack([_pairs(machines, changes[id(machines.influence)], rows) for machines in outputs], axis=2)
+
+
+def _pairs(machines: LeftOutMachines, c: Array, rows: Any) -> Array:
     if machines.ridge is None:
         raise TypeError("pairs of rows need the diagonal of the system")
-    influence, ridge = machines.influence, to_numpy(machines.ridge)
+    ridge = to_numpy(machines.ridge)
     alpha, B = to_numpy(machines.support_values), to_numpy(machines.diagonal)
-    c = to_numpy(influence.at(influence.represent(X[rows, :]), diagonal[rows])[0])
     below = -c / ridge[rows][:, None]
     share = below / B[rows][:, None]
     left = B[None, :] - below * share
@@ -52,26 +61,40 @@ def pair_residuals(machines: LeftOutMachines, X: Any, diagonal: Array, rows: Any
 
 
 def nested_stack_errors(
-    members: Sequence[LeftOutMachines], X: Any, diagonals: Sequence[Array], weights: Array, rows: Any
+    members: Sequence[Sequence[LeftOutMachines]],
+    X: Any,
+    diagonals: Sequence[Array],
+    weights: Array,
+    rows: Any,
+    pooled: bool = False,
 ) -> Array:
-    """Return the error at each of ``rows`` of the stack whose machines and weights have not seen it.
+    """Return the error at each of ``rows`` of the stack whose machines and weights have not seen it, by outputs.
 
-    ``weights`` are those of the rows of the fit X, ``diagonals`` k(x, x) of each member. There have to be three rows:
-    of two, none is left when both are out.
+    ``members`` have one machine for each output. ``weights`` are those of the rows of the fit X, ``diagonals`` k(x, x)
+    of each member; where ``pooled``, all outputs have the same weights of members. There have to be three rows: of two,
+    none is left when both are out.
     """
-    n, M = int(members[0].n), len(members)
+    n, M, n_outputs = int(members[0][0].n), len(members), len(members[0])
     if n < 3:
         raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
-    left_out = np.column_stack([to_numpy(machines.residuals) for machines in members])
-    errors, step = np.empty(len(rows)), max(1, _HELD // (n * M))
+    left_out = np.stack(
+        [np.column_stack([to_numpy(machines.residuals) for machines in outputs]) for outputs in members], axis=2
+    )
+    sizes = np.abs(left_out).max(axis=(0, 2))
+    sizes = np.where(sizes > 0.0, sizes, 1.0) if not pooled else np.full(n_outputs, float(sizes.max()) or 1.0)
+    errors, step = np.empty((len(rows), n_outputs)), max(1, _HELD // (n * M * n_outputs))
     for first in range(0, len(rows), step):
         some = rows[first : first + step]
         pairs = np.stack(
-            [pair_residuals(machines, X, own, some) for machines, own in zip(members, diagonals, strict=True)], axis=2
+            [pair_residuals(outputs, X, own, some) for outputs, own in zip(members, diagonals, strict=True)], axis=3
         )
-        is_known = np.asarray(np.isfinite(pairs).all(axis=2))
-        size = float(np.abs(left_out).max()) or 1.0
-        scaled = np.where(is_known[:, :, None], pairs, 0.0) / size * np.sqrt(weights / weights.max())[None, :, None]
-        u = weigh_by_products(np.swapaxes(scaled, 1, 2) @ scaled)
-        errors[first : first + step] = np.einsum("im,im->i", u, left_out[some])
+        is_known = np.asarray(np.isfinite(pairs).all(axis=3))[..., None]
+        scaled = np.where(is_known, pairs, 0.0) / sizes[None, None, :, None]
+        scaled *= np.sqrt(weights / weights.max())[None, :, None, None]
+        products = np.einsum("ijkm,ijkl->kiml", scaled, scaled, optimize=True)
+        if pooled:
+            u = np.broadcast_to(weigh_by_products(products.sum(axis=0)), (n_outputs, len(some), M))
+        else:
+            u = np.stack([weigh_by_products(of_output) for of_output in products])
+        errors[first : first + step] = np.einsum("kim,ikm->ik", u, left_out[some])
     return errors

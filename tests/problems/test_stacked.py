@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
+from problems import (
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    StackedLSSVMClassifier,
+    StackedLSSVMRegressor,
+    load,
+)
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.least_squares.simplex_weights import weigh_machines
@@ -19,7 +26,7 @@ KERNELS = [RBF(1.0), Laplacian(2.0), Linear(), Matern(0.5, nu=1.5)]
 
 
 def stack(**parameters):
-    return StackedLSSVMRegressor(**{"kernels": KERNELS, "cv": "loo"} | parameters)
+    return StackedLSSVMRegressor(**{"kernels": KERNELS, "criteria": "loo"} | parameters)
 
 
 def members(model, rows, targets, weights):
@@ -61,7 +68,7 @@ def test_members_are_the_best_of_every_family_by_both_criteria():
     assert any(isinstance(getattr(kernel, "sigma", None), tuple) for kernel in model.kernels_)
     found = LSSVMRegressorCV.recommended(max_evaluations=8, widths="each").fit(X, Y)
     assert found.kernel_ in model.kernels_, "the winner of the search is among them"
-    alone = StackedLSSVMRegressor.recommended(max_evaluations=8, cv="loo").fit(X, Y)
+    alone = StackedLSSVMRegressor.recommended(max_evaluations=8, criteria="loo").fit(X, Y)
     assert set(alone.kernels_) < set(model.kernels_)
     assert model.apparent_criterion_ <= alone.apparent_criterion_ * (1.0 + 1e-9) <= found.criterion_ * (1.0 + 1e-6)
     assert_allclose(model.relevance_.sum(), 1.0)
@@ -120,7 +127,7 @@ def test_a_changed_number_is_noticed():
     assert [row.name for row in checked.failures] == ["gap of the weights"]
     model.stack_weights_ = kept
     used = int(np.argmax(kept))
-    model.support_values_[0, used] += 1e-3
+    model.support_values_[0, 0, used] += 1e-3
     assert "accuracy" in [row.name for row in model.certify(X, Y).failures]
 
 
@@ -167,7 +174,7 @@ def test_constants_and_few_rows():
 
 def test_wrong_parameters_are_refused_before_any_work():
     for parameters, message in (
-        ({"cv": "gcv"}, "cv must be 'loo', 'evidence' or 'both', received 'gcv'"),
+        ({"criteria": "gcv"}, "criteria must be 'loo', 'evidence' or 'both', received 'gcv'"),
         ({"search": "certified"}, "search must be None or 'gradient'"),
         ({"kernels": "all"}, "kernels must be a list of kernels, at least one, or 'families'"),
         ({"kernels": None, "kernel": "precomputed"}, "a stack computes kernels of the inputs"),
@@ -181,3 +188,46 @@ def test_wrong_parameters_are_refused_before_any_work():
         stack().fit(X, Y).predict_interval(NEW, method="studentised")
     with pytest.raises(DataError, match="has no calibration rows"):
         stack().fit(X, Y).predict_interval(NEW)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_have_one_weight_for_all_codes(n_classes, tmp_path):
+    """The weights minimise the squares of all codes together; probabilities agree with decisions; a file has it all."""
+    points = RNG.normal(size=(30, 2))
+    labels = np.array(list("abc"))[np.digitize(points[:, 0] + 0.5 * points[:, 1] ** 2, [0.2, 1.2][: n_classes - 1])]
+    weights = RNG.uniform(0.5, 2.0, size=30)
+    model = StackedLSSVMClassifier(kernels=KERNELS, criteria="loo").fit(points, labels, sample_weight=weights)
+    assert model.certificate_.holds
+    codes = model.code_book_[np.searchsorted(model.classes_, labels)]
+    errors = np.stack(
+        [
+            np.reshape(
+                LSSVMRegressor(kernel, gamma=float(np.ravel(gamma)[0]))
+                .fit(points, codes[:, 0] if n_classes == 2 else codes, sample_weight=weights)
+                .leave_one_out()
+                .residuals,
+                codes.shape,
+            )
+            for kernel, gamma in zip(model.kernels_, model.gammas_, strict=True)
+        ],
+        axis=2,
+    )
+    u = weigh_machines(errors.reshape(-1, 4), np.repeat(weights, codes.shape[1]))
+    assert_allclose(np.reshape(model.stack_weights_, (4, -1)), np.repeat(u[:, None], codes.shape[1], axis=1), atol=1e-7)
+    assert model.criterion_ > model.apparent_criterion_
+    assert set(model.predict(points)) <= set("abc")
+    probabilities = model.predict_proba(points)
+    assert_array_equal(model.classes_[np.argmax(probabilities, axis=1)], model.predict(points))
+    assert model.certify(points, labels, sample_weight=weights).holds
+    model.save(tmp_path / "stack.npz")
+    again = load(tmp_path / "stack.npz")
+    assert_array_equal(again.decision_function(points), model.decision_function(points))
+    assert_array_equal(again.predict_proba(points), probabilities)
+    found = LSSVMClassifierCV(kernels=KERNELS).fit(points, labels, sample_weight=weights)
+    assert model.apparent_criterion_ <= found.criterion_ * (1.0 + 1e-9)
+    if n_classes > 2:
+        model.stack_weights_[:, 0] = 0.25
+        with pytest.raises(DataError, match="must be the same in all columns"):
+            model.certify(points, labels, sample_weight=weights)
+    with pytest.raises(DeclarationError, match="coding 'one_vs_one' has other rows in every machine"):
+        StackedLSSVMClassifier(coding="one_vs_one").fit(points, labels)

@@ -20,18 +20,22 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-from sklearn.base import MultiOutputMixin
+from sklearn.base import MultiOutputMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.over_gamma import RECOMMENDED
-from problems.estimators.chosen.selection import LSSVMRegressorCV
-from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.base import Uses
-from problems.estimators.shared.checked_again import Added, Facts, StoredFit, StoredSaddle, recall_saddle
+from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.model import Model
+from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
@@ -46,7 +50,7 @@ from substrate.uncertainty.left_out_pairs import nested_stack_errors
 if TYPE_CHECKING:
     from substrate.proof import Proof
 
-__all__ = ["StackedLSSVMRegressor", "StackedModel"]
+__all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
@@ -75,7 +79,8 @@ class StackedModel(Model):
             member.primal_weights_, member.primal_center_ = primal["weights"], primal["center"]
             member.primal_bias_ = primal["bias"]
         member.bias_ = model.biases_[number] if self.outputs() else float(model.biases_[number])
-        member.support_values_ = np.ascontiguousarray(model.support_values_[..., number])
+        alpha = np.ascontiguousarray(model.support_values_[..., number])
+        member.support_values_ = alpha if self.outputs() else alpha[:, 0]
         return member
 
     def outputs(self) -> tuple[int, ...]:
@@ -102,13 +107,20 @@ class StackedModel(Model):
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
-        members, u = self.members(), self.weights()
-        machines, tolerance, targets = [], self.estimator._tolerance(), np.empty(0)
+        members, u, model = self.members(), self.weights(), self.estimator
+        labels = bool(model._labels)
+        checked = clone(model)._check_data(X, y, sample_weight, numeric=not labels, **model._rules_of_data)
+        if checked[0].shape[1] != model.n_features_in_:
+            raise DataError(f"X has {checked[0].shape[1]} features, this model was fitted to {model.n_features_in_}")
+        points, y, weights, _ = model._weighted(*checked)
+        targets = model._codes_again(y) if labels else Numbers().codes(y)
+        if targets.shape[1] != u.shape[1]:
+            raise DataError(f"the model has {u.shape[1]} outputs, these data have {targets.shape[1]}")
+        machines, tolerance = [], model._tolerance()
         for member in members:
-            given = member._model.recall_data(X, y, sample_weight)
-            if given.Y.shape[1] != u.shape[1]:
-                raise DataError(f"the model has {u.shape[1]} outputs, these data have {given.Y.shape[1]}")
-            targets, weights, points = given.Y, given.weights, given.X
+            given = GivenFit(
+                X=points, Y=targets, weights=weights, gammas=member._gammas(u.shape[1]), tolerance=tolerance
+            )
             with recall_saddle(member, given) as stored:
                 machines.append(list(stored.machines))
         fitted = np.reshape(self.evaluate(points), targets.shape)
@@ -126,7 +138,7 @@ class StackedModel(Model):
 
         def add() -> Added:
             errors = left_out_errors(members)
-            return (weights_row(errors, weights, u, targets),), ()
+            return (weights_row(errors, weights, u, targets, labels),), ()
 
         return nullcontext(StoredFit(stacks, add))
 
@@ -138,7 +150,7 @@ class StackedModel(Model):
             "stack_weights_": (M, *shape),
             "gammas_": (M, *shape),
             "biases_": (M, *shape),
-            "support_values_": (model.support_.size, *shape, M),
+            "support_values_": (model.support_.size, *(shape or (1,)), M),
             "row_weights_": (model.support_.size,),
         }
         for name, expected in shapes.items():
@@ -217,7 +229,7 @@ def missing_of(fitted: Array, values: Array, u: Array, weights: Array) -> float:
 
 def _weighted_sum(radii: Sequence[float], u: Array, missing: float) -> float:
     total = math.fsum(float(weight) * radius for weight, radius in zip(u, radii, strict=True)) + missing
-    return math.nextafter(total * (1.0 + relative_rounding(len(radii) + 4)), math.inf)
+    return math.nextafter(total * (1.0 + relative_rounding(len(radii) + 4)), math.inf) if total > 0.0 else total
 
 
 def stack_accuracy(
@@ -254,8 +266,23 @@ def left_out_errors(members: Sequence[LSSVMRegressor]) -> Array:
     )
 
 
-def weights_row(errors: Array, weights: Array, u: Array, targets: Array) -> Row:
-    """Return the gap of the weights, of the output that comes closest to failing."""
+def weigh_members(errors: Array, weights: Array, pooled: bool) -> Array:
+    """Return the weights of the members, one column per output, all the same where outputs are ``pooled``."""
+    n, n_outputs, M = errors.shape
+    if not pooled:
+        return np.column_stack([weigh_machines(errors[:, k], weights) for k in range(n_outputs)])
+    u = weigh_machines(np.reshape(errors, (n * n_outputs, M)), np.repeat(weights, n_outputs))
+    return np.repeat(u[:, None], n_outputs, axis=1)
+
+
+def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled: bool) -> Row:
+    """Return the gap of the weights, of the output that comes closest to failing, or of all outputs together."""
+    if pooled:
+        n, n_outputs, M = errors.shape
+        if (u != u[:, :1]).any():
+            raise DataError("the weights of a stack of classes must be the same in all columns")
+        joined = np.reshape(errors, (n * n_outputs, M))
+        return bound_stack(joined, np.repeat(weights, n_outputs), u[:, 0], float(np.abs(targets).max())).row
     rows = [
         bound_stack(errors[:, k], weights, u[:, k], float(np.abs(targets[:, k]).max(initial=0.0))).row
         for k in range(u.shape[1])
@@ -264,73 +291,21 @@ def weights_row(errors: Array, weights: Array, u: Array, targets: Array) -> Row:
 
 
 @dataclass(eq=False, repr=False)
-class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
-    """A weighted mean of LS-SVMs of several kernels, by exact leave-one-out ([Wolpert1992]_, [Breiman1996]_).
+class StackChoice:
+    """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
 
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    kernels : list of kernels or "families", default=None
-        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
-        after a search the best of each family, with one width for all inputs and with one for each.
-        ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
-    cv : {"loo", "evidence", "both"}, default="both"
-        What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
-        machines. Weights are always by leave-one-out.
-    gamma_range : pair of float, default=None
-        As for :class:`LSSVMRegressorCV`.
-    gap : float, default=1e-4
-        As for :class:`LSSVMRegressorCV`, of every machine.
-    search : {"gradient"} or None, default=None
-        As for :class:`LSSVMRegressorCV`, where the shared width and one for each input are both searched.
-    max_evaluations, n_jobs, verbose
-        As for :class:`LSSVMRegressorCV`.
-
-    Attributes
-    ----------
-    kernels_ : list of Kernel
-        The kernels of the machines.
-    gammas_, stack_weights_, biases_ : array of shape (n_machines,) or (n_machines, n_outputs)
-        Their gammas, their weights u in the stack, and their biases.
-    support_values_ : array of shape (n_support, n_machines) or (n_support, n_outputs, n_machines)
-        Their support values.
-    primals_ : list
-        Primal weights of those machines that support values cannot represent, None for the others.
-    row_weights_ : array of shape (n_support,)
-        The weights of the rows.
-    criterion_ : float or array of shape (n_outputs,)
-        Mean square error of the stack at rows that neither its machines nor its weights have seen, at given kernels and
-        gammas; beyond 1000 rows that of 1000 of them. Infinite for two rows.
-    apparent_criterion_ : float or array of shape (n_outputs,)
-        Mean square of y - P u, which the weights minimise, and which is too small.
-    kernel_ : Kernel
-        The kernel of the machine with the largest weight (in the first output).
-    bias_ : float or array of shape (n_outputs,)
-        The weighted mean of the biases.
-    support_, support_vectors_, certificate_
-        As for :class:`LSSVMRegressor`. The certificate bounds the distance from exact machines with these weights, and
-        the gap of the weights.
-
-    Examples
-    --------
-    >>> from problems import StackedLSSVMRegressor
-    >>> from substrate.datasets import motorcycle
-    >>> X, y = motorcycle()
-    >>> model = StackedLSSVMRegressor(kernels="families", cv="loo").fit(X, y)
-    >>> bool(model.certificate_.holds), bool(abs(model.stack_weights_.sum() - 1.0) < 1e-12)
-    (True, True)
+    It comes before the task; :class:`StackedLSSVMRegressor` documents the parameters.
     """
 
-    _model_type = StackedModel
-    _typical: ClassVar[Uses] = ({"cv": "loo"},)
-    _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
-    _takes_matrix = False
+    _model_type: ClassVar[Any] = StackedModel
+    #: The estimator that searches, and what else it and its rows are told.
+    _search_type: ClassVar[Any]
+    _rules_of_data: ClassVar[dict[str, Any]] = {}
+    _takes_matrix: ClassVar[bool] = False
+    _typical: ClassVar[Uses] = ({"criteria": "loo"},)
     _: KW_ONLY
     kernels: Any = None
-    cv: Literal["loo", "evidence", "both"] = "both"
+    criteria: Literal["loo", "evidence", "both"] = "both"
     gamma_range: Any = None
     gap: float = GAP
     search: Literal["gradient"] | None = None
@@ -342,46 +317,49 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere."""
-        self._begin_fit()
+        model: Any = self
+        pooled = bool(model._labels)
+        model._begin_fit()
         self._check_rules()
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-        X, y, weights, rows = self._keep_weighted(X, y, weights)
-        Y = y[:, None] if y.ndim == 1 else y
-        members, dropped = self._fit_members(X, y, weights)
+        model._check_coding()
+        X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, **self._rules_of_data)
+        X, y, weights, rows = model._weighted(X, y, weights)
+        coded = model._encode(y)
+        Y = coded.codes(y)
+        one_output = Y.shape[1] == 1
+        members, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
         errors = left_out_errors(members)
-        u = np.column_stack([weigh_machines(errors[:, k], weights) for k in range(Y.shape[1])])
+        u = weigh_members(errors, weights, pooled)
         honest, facts = self._nested_criterion(members, X, weights)
         apparent = _mean_squares(np.einsum("ikm,mk->ik", errors, u), weights)
-        self._keep_stack(members, u, rows, X, weights, y.ndim == 1)
+        model._keep_classes(coded, Y)
+        self._keep_stack(members, u, rows, X, weights, one_output)
         self.criterion_, self.apparent_criterion_ = (
-            (float(value[0]) if y.ndim == 1 else value) for value in (honest, apparent)
+            (float(value.mean()) if pooled or one_output else value) for value in (honest, apparent)
         )
         certificate = self._report(members, errors, Y, (*dropped, *facts, *self._facts(u)))
         warn_unless_holds(certificate)
         self.certificate_ = certificate
-        self.support_values_ = np.stack([np.asarray(member.support_values_) for member in members], axis=-1)
+        self.support_values_ = np.stack([np.reshape(member.support_values_, Y.shape) for member in members], axis=-1)
         return self
-
-    def predict(self, X: Any) -> Any:
-        """Predict the weighted mean of the machines, sum_m u_m f_m(x)."""
-        return self._expansion(X)
 
     @property
     def relevance_(self) -> Array:
         """The relevance of every input, that of every machine by its weight (of several outputs their mean)."""
-        if not self.__sklearn_is_fitted__():
-            return super().relevance_  # which says so
-        u = self._model.weights().mean(axis=1)
-        members = self._model.members()
+        model: Any = self
+        check_is_fitted(model)
+        u = model._model.weights().mean(axis=1)
+        members = model._model.members()
         return np.asarray(sum(u[m] * members[m].relevance_ for m in np.flatnonzero(u > 0.0)))
 
     def _check_rules(self) -> None:
         """Refuse parameters before any work."""
         families.check_kernels(self.kernels, False)
-        if self.kernels is None and self._own_kernel().pairwise:
+        model: Any = self
+        if self.kernels is None and model._own_kernel().pairwise:
             raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
-        if self.cv not in ("loo", "evidence", "both"):
-            raise DeclarationError(f"cv must be 'loo', 'evidence' or 'both', received {self.cv!r}")
+        if self.criteria not in ("loo", "evidence", "both"):
+            raise DeclarationError(f"criteria must be 'loo', 'evidence' or 'both', received {self.criteria!r}")
         if self.search not in ("gradient", None):
             raise DeclarationError(f"search must be None or 'gradient', received {self.search!r}")
         if self.gamma_range is not None:
@@ -390,17 +368,19 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
             whole_number(self.max_evaluations, "max_evaluations", 1)
         positive(self.gap, "gap")
 
-    def _fit_members(self, X: Any, y: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
-        """Return the machines of all searches, fitted, and which of them were dropped as not determined."""
+    def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
+        """Return the machines of all searches, fitted to targets or codes, and which were dropped as not determined."""
+        model: Any = self
         given = {name: getattr(self, name) for name in ("kernels", "gamma_range", "gap", "max_evaluations", "n_jobs")}
+        given |= {"coding": model.coding, "calibration": None} if model._labels else {}
         chosen: dict[Any, None] = {}
         by_family = families.is_families(self.kernels) or self.search is not None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            for criterion in ("loo", "evidence") if self.cv == "both" else (self.cv,):
-                searched = LSSVMRegressorCV(
-                    self.kernel,
-                    tol=self.tol,
+            for criterion in ("loo", "evidence") if self.criteria == "both" else (self.criteria,):
+                searched = self._search_type(
+                    model.kernel,
+                    tol=model.tol,
                     cv=criterion,
                     search=self.search,
                     widths="each" if self.search else None,
@@ -409,8 +389,8 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
                 ).fit(X, y, sample_weight=weights)
                 chosen |= dict.fromkeys(best_of_families(searched.cv_results_, by_family))
             fitted = [
-                LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=self.tol).fit(
-                    X, y, sample_weight=weights
+                LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
+                    X, targets, sample_weight=weights
                 )
                 for kernel, gamma in chosen
             ]
@@ -429,13 +409,11 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
             return np.full(len(each[0]), np.inf), ()
         rows = np.arange(n) if n <= _MOST_ROWS else np.linspace(0, n - 1, _MOST_ROWS).astype(np.intp)
         diagonals = [np.asarray(member.kernel_.diag(X)) for member in members]
-        errors = [
-            nested_stack_errors([machines[k] for machines in each], X, diagonals, weights, rows)
-            for k in range(len(each[0]))
-        ]
+        model: Any = self
+        errors = nested_stack_errors(each, X, diagonals, weights, rows, pooled=bool(model._labels))
         said = "" if rows.size == n else f", {rows.size} of {n} rows"
         fact = ("criterion of the stack", f"every row left out of machines and weights, their kernels held{said}")
-        return _mean_squares(np.column_stack(errors), weights[rows]), (fact,)
+        return _mean_squares(errors, weights[rows]), (fact,)
 
     def _keep_stack(
         self, members: list[LSSVMRegressor], u: Array, rows: Any, X: Any, weights: Array, one_output: bool
@@ -462,6 +440,7 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
 
     def _report(self, members: list[LSSVMRegressor], errors: Array, Y: Array, facts: Facts) -> Certificate:
         """Return the certificate: the accuracy of every output, the worst rows of members, the gap of the weights."""
+        model: Any = self
         u, rows = np.reshape(self.stack_weights_, (len(members), -1)), list[Accuracy]()
         used = [int(m) for m in np.flatnonzero((u > 0.0).any(axis=1))]
         fitted = np.stack([np.reshape(members[m].predict(self.support_vectors_), Y.shape) for m in used], axis=2)
@@ -470,16 +449,16 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
         for k in range(Y.shape[1]):
             answers = [tuple(row.each[k] for row in report.rows if isinstance(row, Accuracy)) for report in reports]
             missing = missing_of(outputs[:, k], fitted[:, k], u[used, k], self.row_weights_)
-            tolerance = Tolerance.of(np.ascontiguousarray(Y[:, k]), self.row_weights_, self._tolerance())
+            tolerance = Tolerance.of(np.ascontiguousarray(Y[:, k]), self.row_weights_, model._tolerance())
             rows += stack_accuracy(answers, u[used, k], tolerance, missing)
         accuracy = (accuracy_of_outputs(rows),) if len(rows) == Y.shape[1] else ()
         unbounded = [fact for report in reports for fact in report.record if fact[0] == NO_BOUND]
         return Certificate(
-            self._title,
+            model._title,
             (
                 *accuracy,
                 *worst_of_members([report.rows for report in reports]),
-                weights_row(errors, self.row_weights_, u, Y),
+                weights_row(errors, self.row_weights_, u, Y, bool(model._labels)),
             ),
             (*dict.fromkeys(unbounded), *facts),
         )
@@ -501,10 +480,129 @@ class StackedLSSVMRegressor(MultiOutputMixin, Regressor):
             ("conditional on", "scaling of the columns, kernels and gammas, chosen with all rows"),
         )
 
+
+@dataclass(eq=False, repr=False)
+class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):  # type: ignore[misc]
+    """A weighted mean of LS-SVMs of several kernels, by exact leave-one-out ([Wolpert1992]_, [Breiman1996]_).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    kernels : list of kernels or "families", default=None
+        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
+        after a search the best of each family, with one width for all inputs and with one for each.
+        ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
+    criteria : {"loo", "evidence", "both"}, default="both"
+        What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
+        machines. Weights are always by leave-one-out.
+    gamma_range : pair of float, default=None
+        As for :class:`LSSVMRegressorCV`.
+    gap : float, default=1e-4
+        As for :class:`LSSVMRegressorCV`, of every machine.
+    search : {"gradient"} or None, default=None
+        As for :class:`LSSVMRegressorCV`, where the shared width and one for each input are both searched.
+    max_evaluations, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        The kernels of the machines.
+    gammas_, stack_weights_, biases_ : array of shape (n_machines,) or (n_machines, n_outputs)
+        Their gammas, their weights u in the stack, and their biases.
+    support_values_ : array of shape (n_support, n_outputs, n_machines)
+        Their support values, with one output too.
+    primals_ : list
+        Primal weights of those machines that support values cannot represent, None for the others.
+    row_weights_ : array of shape (n_support,)
+        The weights of the rows.
+    criterion_ : float or array of shape (n_outputs,)
+        Mean square error of the stack at rows that neither its machines nor its weights have seen, at given kernels and
+        gammas; beyond 1000 rows that of 1000 of them. Infinite for two rows.
+    apparent_criterion_ : float or array of shape (n_outputs,)
+        Mean square of y - P u, which the weights minimise, and which is too small.
+    kernel_ : Kernel
+        The kernel of the machine with the largest weight (in the first output).
+    bias_ : float or array of shape (n_outputs,)
+        The weighted mean of the biases.
+    support_, support_vectors_, certificate_
+        As for :class:`LSSVMRegressor`. The certificate bounds the distance from exact machines with these weights, and
+        the gap of the weights.
+
+    Examples
+    --------
+    >>> from problems import StackedLSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> X, y = motorcycle()
+    >>> model = StackedLSSVMRegressor(kernels="families", criteria="loo").fit(X, y)
+    >>> bool(model.certificate_.holds), bool(abs(model.stack_weights_.sum() - 1.0) < 1e-12)
+    (True, True)
+    """
+
+    _search_type = LSSVMRegressorCV
+    _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
+    _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+class StackCalibration(Calibration):
+    """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
+
+    def fold_machine(self, X: Any) -> Any:
+        """Return the stack of the same kernels, each at the gamma that leave-one-out prefers."""
+        kernels = list(dict.fromkeys(self.estimator.kernels_))
+        return super().fold_machine(X).set_params(kernels=kernels, search=None, criteria="loo")
+
+
+@dataclass(eq=False, repr=False)
+class StackedLSSVMClassifier(StackChoice, Classifier):  # type: ignore[misc]
+    """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
+
+    The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
+    the coding together: of probabilities :math:`(1 + f)/2`, times four.
+
+    Parameters
+    ----------
+    kernel, tol, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+        As for :class:`StackedLSSVMRegressor`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on the same rows.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
+        weights are chosen anew.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
+
+    Attributes
+    ----------
+    classes_, code_book_
+        As for :class:`LSSVMClassifier`.
+    kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
+        As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
+        the code book are the same.
+    criterion_, apparent_criterion_ : float
+        As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
+    kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
+        As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
+    """
+
+    _search_type = LSSVMClassifierCV
+    _calibration_type = StackCalibration
+    _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
+    _regressed = True
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    class_weight: Any = None
+
+    _weighted = LSSVMClassifier._weighted
 
 
 def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:

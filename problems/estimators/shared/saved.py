@@ -179,6 +179,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "primals_": many(either(nothing(), entries({"weights": _MATRIX, "center": _VECTOR, "bias": _VECTOR})), 1),
         "row_weights_": _VECTOR,
         "stack_weights_": _EACH,
+        "support_codes_": None,  # its classifiers are regressions on the codes
     },
     "OverZeta": {  # rows that train, where the support does not tell
         "proved_on_": _BOX,
@@ -305,7 +306,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
-    "StackedLSSVMRegressor": {
+    "StackedLSSVMClassifier": _CLASSES,
+    "StackChoice": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
         "gamma_range": either(nothing(), _RANGE),
     },

@@ -56,7 +56,7 @@ def by_solver(errors, weights):
 @pytest.mark.parametrize("number", range(len(KERNELS)))
 def test_pairs_are_those_of_explicit_refits(number):
     kernel, gamma = KERNELS[number]
-    found = pair_residuals(machines(kernel, gamma), X, kernel.diag(X), np.arange(N))
+    found = pair_residuals([machines(kernel, gamma)], X, kernel.diag(X), np.arange(N))[:, :, 0]
     for i in range(N):
         rest = np.flatnonzero(np.arange(N) != i)
         np.testing.assert_allclose(found[i, rest], left_out(kernel, gamma, rest), atol=1e-9)
@@ -65,15 +65,18 @@ def test_pairs_are_those_of_explicit_refits(number):
 
 def test_the_error_of_a_stack_is_that_of_whole_refits():
     """For every row: machines without it, their left-out errors, the weights of those by a solver, the row's error."""
-    members = [machines(*pair) for pair in KERNELS]
-    found = nested_stack_errors(members, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.arange(N))
+    members = [[machines(*pair)] for pair in KERNELS]
+    found = nested_stack_errors(members, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.arange(N))[:, 0]
     for i in (0, 4, 10):
         rest = np.flatnonzero(np.arange(N) != i)
         u, _ = by_solver(np.column_stack([left_out(*pair, rest) for pair in KERNELS]), V[rest])
         at = [solve(kernel, 1.0 / (gamma * V[rest]), X[rest], Y[rest], X[[i]])[0][0] for kernel, gamma in KERNELS]
         np.testing.assert_allclose(found[i], Y[i] - np.dot(u, at), atol=2e-5)
     few = nested_stack_errors(members, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.array([4, 10]))
-    np.testing.assert_allclose(few, found[[4, 10]], atol=1e-9)
+    np.testing.assert_allclose(few[:, 0], found[[4, 10]], atol=1e-9)
+    twice = [pair * 2 for pair in members]
+    pooled = nested_stack_errors(twice, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.arange(N), pooled=True)
+    np.testing.assert_allclose(pooled, np.column_stack([found, found]), atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9, 1e-160])
@@ -113,7 +116,7 @@ def test_errors_that_vanish_tie_or_repeat():
     u = weigh_machines(RNG.normal(size=(9, 3)), weights)
     assert np.isfinite(u).all()
     with pytest.raises(DataError, match="needs three rows"):
-        nested_stack_errors([_Two()], X[:2], [np.ones(2)], np.ones(2), np.arange(2))
+        nested_stack_errors([[_Two()]], X[:2], [np.ones(2)], np.ones(2), np.arange(2))
 
 
 class _Two:
