@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         kernel_influence,
         primal_influence,
     )
-    from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+    from substrate.uncertainty.jackknife import cv_plus, jackknife_minmax, jackknife_plus
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
@@ -42,6 +42,7 @@ _MODULES = {
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
     "conformal_region": "conformal",
+    "cv_plus": "jackknife",
     "exact_level": "levels",
     "fit_isotonic": "calibration",
     "fit_sigmoid": "calibration",
@@ -75,6 +76,7 @@ __all__ = [
     "beside_decision",
     "conformal_hull",
     "conformal_region",
+    "cv_plus",
     "exact_level",
     "fit_isotonic",
     "fit_sigmoid",

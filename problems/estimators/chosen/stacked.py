@@ -29,11 +29,21 @@ from problems.estimators.chosen import families
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.nested import (
+    N_FOLDS,
+    check_nested,
+    check_stored,
+    keep_nested,
+    nested_ends,
+    nested_guarantee,
+)
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
+from problems.estimators.shared.guarantees import Guarantee, guarantee_of, has_unequal_rows
+from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -290,6 +300,41 @@ def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled:
     return max(rows, key=lambda row: row.relative / row.tolerance)
 
 
+class StackIntervals(Intervals):
+    """Intervals of a stack: by rows that it has not seen, or by folds of the whole choice."""
+
+    methods: ClassVar[tuple[str, ...]] = ("conformal", "nested", "split")
+
+    def ends(self, X: Any, coverage: float, method: str) -> Array:
+        """Return the ends of intervals; machines without folds are made at the first call."""
+        self.check(coverage, method)
+        if method != "nested":
+            return self.split_ends(X, coverage)
+        model = self.estimator
+        points = model._new_points(X)
+        if not hasattr(model, "nested_machines_"):
+            member = model._model.members()[0]  # whose system gives the targets back
+            alpha, ridge, _ = member._model.to_columns()
+            targets = np.reshape(member._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
+            targets = targets if model._outputs() else targets[:, 0]
+            keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
+        return nested_ends(model, points, coverage)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee."""
+        guarantee = super().guarantee(coverage, method)
+        if method != "nested":
+            return guarantee
+        outputs = int(np.prod(self.estimator._outputs() or (1,)))
+        other = guarantee_of("nested", coverage, outputs, False, ())
+        return nested_guarantee(other, self.estimator, has_unequal_rows(self.estimator.row_weights_))
+
+    def check_loaded(self) -> None:
+        """Refuse what no fit leaves."""
+        super().check_loaded()
+        check_stored(self.estimator)
+
+
 @dataclass(eq=False, repr=False)
 class StackChoice:
     """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
@@ -315,12 +360,18 @@ class StackChoice:
 
     recommended = RECOMMENDED
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, nested: int | None = None) -> Self:
+        """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere.
+
+        ``nested`` is a number of folds: all of that is repeated without each of them, for
+        ``predict_interval(method="nested")`` of a regressor.
+        """
         model: Any = self
         pooled = bool(model._labels)
         model._begin_fit()
         self._check_rules()
+        if nested is not None:
+            check_nested(model, nested)
         model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, **self._rules_of_data)
         X, y, weights, rows = model._weighted(X, y, weights)
@@ -337,6 +388,8 @@ class StackChoice:
         self.criterion_, self.apparent_criterion_ = (
             (float(value.mean()) if pooled or one_output else value) for value in (honest, apparent)
         )
+        if nested is not None:
+            keep_nested(model, X, y, weights, nested)
         certificate = self._report(members, errors, Y, (*dropped, *facts, *self._facts(u)))
         warn_unless_holds(certificate)
         self.certificate_ = certificate
@@ -482,7 +535,7 @@ class StackChoice:
 
 
 @dataclass(eq=False, repr=False)
-class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):  # type: ignore[misc]
+class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     """A weighted mean of LS-SVMs of several kernels, by exact leave-one-out ([Wolpert1992]_, [Breiman1996]_).
 
     Parameters
@@ -543,8 +596,28 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):  # type: 
     """
 
     _search_type = LSSVMRegressorCV
+    _intervals_type = StackIntervals
     _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+        """Lower and upper ends that hold a new target with probability ``coverage``.
+
+        Parameters
+        ----------
+        X, coverage
+            As for :meth:`LSSVMRegressor.predict_interval`.
+        method : {"conformal", "nested", "split"}, default="conformal"
+            ``"conformal"`` and ``"split"`` are by the rows given to :meth:`calibrate`; ``"nested"`` by folds of the
+            whole choice, made by ``fit(nested=10)`` or at the first call.
+
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_outputs, 2)
+            Infinite where there are too few rows for the coverage.
+        """
+        ends: Array = self._intervals.ends(X, coverage, method)
+        return ends
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -562,7 +635,7 @@ class StackCalibration(Calibration):
 
 
 @dataclass(eq=False, repr=False)
-class StackedLSSVMClassifier(StackChoice, Classifier):  # type: ignore[misc]
+class StackedLSSVMClassifier(StackChoice, Classifier):
     """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
 
     The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
@@ -602,7 +675,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):  # type: ignore[misc]
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     class_weight: Any = None
 
-    _weighted = LSSVMClassifier._weighted
+    _weighted = cast(Any, LSSVMClassifier._weighted)
 
 
 def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:

@@ -1,16 +1,25 @@
 """Prediction intervals of machines that keep all their rows: the inverse of the saddle system, or of its features."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from problems.estimators.full.nested import (
+    N_FOLDS,
+    check_nested,
+    check_stored,
+    keep_nested,
+    nested_ends,
+    nested_guarantee,
+)
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import refuse_closed_form
-from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
+from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
 from substrate import uncertainty
 from substrate.arrays import Array
+from substrate.errors import DeclarationError
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import is_device_array, on_device_of, room_on_device, to_numpy
@@ -20,6 +29,42 @@ __all__ = ["DenseIntervals"]
 
 class DenseIntervals(LeftOutIntervals):
     """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
+
+    methods: ClassVar[tuple[str, ...]] = (*LeftOutIntervals.methods[:-1], "nested", "split")
+
+    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
+        """Return the ends of intervals by any method; machines without folds are made at the first call."""
+        if method != "nested":
+            return super().ends(X, coverage, method, rows, diagonal, groups)
+        self.check(coverage, method)
+        if groups is not None:
+            raise DeclarationError("groups are those of method='studentised', received method='nested'")
+        model = self.estimator
+        points = model._new_points(X)
+        if not hasattr(model, "nested_machines_"):
+            check_nested(model, N_FOLDS)
+            alpha, ridge, _ = model._model.to_columns()
+            targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
+            weights = 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
+            weights = np.ones(alpha.shape[0]) if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else weights
+            self.nest(model.support_vectors_, targets if model._outputs() else targets[:, 0], weights, N_FOLDS)
+        return nested_ends(model, points, coverage)
+
+    def nest(self, X: Any, y: Array, weights: Array, n_folds: int) -> None:
+        """Make the machines without folds, and keep them."""
+        keep_nested(self.estimator, X, y, weights, n_folds)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee, and what breaks it; nested scores count all that was chosen."""
+        guarantee = super().guarantee(coverage, method)
+        if method != "nested":
+            return guarantee
+        return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator._model.ridge()))
+
+    def check_loaded(self) -> None:
+        """Refuse what no fit leaves."""
+        super().check_loaded()
+        check_stored(self.estimator)
 
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Return all machines without one row, for every output."""

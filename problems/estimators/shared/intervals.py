@@ -88,7 +88,14 @@ class Intervals:
 class LeftOutIntervals(Intervals):
     """Intervals from leaving every training row out: all of them exact, without a refit."""
 
-    methods = ("conformal", "studentised", "jackknife+", "jackknife-minmax", "gaussian", "split")
+    methods: ClassVar[tuple[str, ...]] = (
+        "conformal",
+        "studentised",
+        "jackknife+",
+        "jackknife-minmax",
+        "gaussian",
+        "split",
+    )
 
     @abstractmethod
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
@@ -235,12 +242,13 @@ def predict_left_out_interval(
         New rows.
     coverage : float, default=0.9
         Share of new targets to be covered, above 0 and below 1, for every output on its own.
-    method : {"conformal", "studentised", "jackknife+", "jackknife-minmax", "gaussian", "split"}, default="conformal"
+    method : str, default="conformal"
         ``"conformal"``: the hull of the exact full conformal set, by left-out residuals. ``"studentised"``: the exact
         set by residuals over their deviation, one interval, wider where rows are sparse. ``"jackknife+"`` and
         ``"jackknife-minmax"``: those of [Barber2021]_. ``"gaussian"``: error bars of the Gaussian process of this
-        machine. ``"split"``: by the rows given to :meth:`calibrate`. :meth:`interval_guarantee` states what each
-        of them guarantees for this model.
+        machine. ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds of the whole fit, search
+        included, which are made by ``fit(nested=10)`` of a search or at the first call. ``"split"``: by the rows given
+        to :meth:`calibrate`. :meth:`interval_guarantee` states what each of them guarantees for this model.
     rows : tuple of arrays, array, or source of rows, default=None
         The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
         does not keep them; with a precomputed kernel the kernel matrix of the training rows.
