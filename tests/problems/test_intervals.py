@@ -108,7 +108,7 @@ def test_conformal_ends_are_where_refits_change_their_verdict(name):
     machine, weights = MACHINES[name]
     model = fitted(machine, X, Y, weights)
     regions = model.predict_region(NEW[:1], 0.8, **rows_of(model, weights))
-    hulls = model.predict_interval(NEW[:1], 0.8, **rows_of(model, weights))
+    hulls = model.predict_interval(NEW[:1], 0.8, "conformal", **rows_of(model, weights))
     for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
         assert_array_equal(hull, [region[0, 0], region[-1, 1]])
         for end, outward in ((region[0, 0], -1.0), (region[-1, 1], 1.0)):
@@ -129,7 +129,9 @@ def test_several_outputs_have_an_axis_of_their_own():
             alone = LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, both[:, k]).predict_interval(NEW, method=method)
             assert_allclose(ends[:, k], alone, atol=1e-10)
     regions = model.predict_region(NEW)
-    assert_allclose(regions[0][1][0, 0], model.predict_interval(NEW)[0, 1, 0], atol=1e-12)
+    assert_allclose(regions[0][1][0, 0], model.predict_interval(NEW, method="conformal")[0, 1, 0], atol=1e-12)
+    assert model.interval_guarantee().holds
+    assert_array_equal(model.predict_interval(NEW), model.predict_interval(NEW, method="studentised"))
     assert model.predict(NEW, return_std=True)[1].shape == (6, 2)
     split = model.calibrate(NEW, np.zeros((6, 2))).predict_interval(NEW, 0.5, "split")
     assert_allclose(split.mean(axis=2), model.predict(NEW))
@@ -391,7 +393,7 @@ def test_units_and_offsets_go_through():
 
 def test_a_pruned_and_a_robust_machine_have_no_interval_of_rows_left_out():
     for kind in (PrunedLSSVMRegressor, RobustLSSVMRegressor, HuberLSSVMRegressor):
-        with pytest.raises(DeclarationError, match=r"method must be one of conformal, split, received 'jackknife\+'"):
+        with pytest.raises(DeclarationError, match=r"one of auto, conformal, split, received 'jackknife\+'"):
             kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.9, "jackknife+")
 
 

@@ -96,6 +96,10 @@ def test_outputs_have_an_axis_of_their_own():
 
 
 def test_the_guarantee_counts_the_choice():
+    """The level is that of the theorem, and nothing that was chosen breaks it.
+
+    :place [Barber2021]_ theorem 4: the coverage of CV+
+    """
     model = LSSVMRegressorCV(kernels=[RBF(), Laplacian()]).fit(X, Y, nested=4)
     guarantee = model.interval_guarantee(0.9, "nested")
     assert guarantee.holds

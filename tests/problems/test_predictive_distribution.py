@@ -112,13 +112,13 @@ def test_what_is_guaranteed_and_what_is_refused():
     assert not unequal.interval_guarantee(0.9, "studentised").holds
     assert not LSSVMRegressorCV(RBF(1.0)).fit(X, Y).interval_guarantee(0.9, "studentised").holds
     with pytest.raises(DeclarationError, match="groups are those of method='studentised', received method='conformal'"):
-        fixed.predict_interval(X, groups=(GROUPS, GROUPS))
+        fixed.predict_interval(X, method="conformal", groups=(GROUPS, GROUPS))
     for wrong in (GROUPS, (GROUPS,), "ab"):
         with pytest.raises(DataError, match="groups must be a pair"):
             fixed.predict_distribution(X, groups=wrong)
     with pytest.raises(DataError, match="expected 15 labels of the training rows"):
         fixed.predict_distribution(X, groups=(GROUPS[1:], GROUPS))
-    with pytest.raises(DeclarationError, match="method must be one of conformal, split, received 'studentised'"):
+    with pytest.raises(DeclarationError, match="one of auto, conformal, split, received 'studentised'"):
         RobustLSSVMRegressor(RBF(1.0)).fit(X, Y).predict_interval(X, 0.9, "studentised")
     shaped = LSSVMRegressor(RBF(1.0), bounds=(-3.0, None)).fit(X[:8], Y[:8])
     with pytest.raises(DeclarationError, match="closed form of the machine without a shape"):

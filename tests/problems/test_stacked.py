@@ -184,7 +184,7 @@ def test_wrong_parameters_are_refused_before_any_work():
     ):
         with pytest.raises((DeclarationError, DataError), match=message):
             stack(**parameters).fit(X, Y)
-    with pytest.raises(DeclarationError, match="method must be one of conformal, nested, split"):
+    with pytest.raises(DeclarationError, match="method must be one of auto, conformal, nested, split"):
         stack().fit(X, Y).predict_interval(NEW, method="studentised")
     with pytest.raises(DataError, match="has no calibration rows"):
         stack().fit(X, Y).predict_interval(NEW)

@@ -303,12 +303,16 @@ def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled:
 class StackIntervals(Intervals):
     """Intervals of a stack: by rows that it has not seen, or by folds of the whole choice."""
 
-    methods: ClassVar[tuple[str, ...]] = ("conformal", "nested", "split")
+    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "nested", "split")
+
+    def resolve(self, method: str) -> str:
+        """Return nested intervals for "auto" where they have been made, otherwise those by calibration rows."""
+        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
 
     def ends(self, X: Any, coverage: float, method: str) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
         self.check(coverage, method)
-        if method != "nested":
+        if self.resolve(method) != "nested":
             return self.split_ends(X, coverage)
         model = self.estimator
         points = model._new_points(X)
@@ -323,7 +327,7 @@ class StackIntervals(Intervals):
     def guarantee(self, coverage: float, method: str) -> Guarantee:
         """Return what intervals guarantee."""
         guarantee = super().guarantee(coverage, method)
-        if method != "nested":
+        if guarantee.method != "nested":
             return guarantee
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
         other = guarantee_of("nested", coverage, outputs, False, ())
@@ -600,16 +604,17 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
         """Lower and upper ends that hold a new target with probability ``coverage``.
 
         Parameters
         ----------
         X, coverage
             As for :meth:`LSSVMRegressor.predict_interval`.
-        method : {"conformal", "nested", "split"}, default="conformal"
-            ``"conformal"`` and ``"split"`` are by the rows given to :meth:`calibrate`; ``"nested"`` by folds of the
-            whole choice, made by ``fit(nested=10)`` or at the first call.
+        method : {"auto", "conformal", "nested", "split"}, default="auto"
+            ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"conformal"``
+            and ``"split"`` are by the rows given to :meth:`calibrate`; ``"nested"`` by folds of the whole choice, made by
+            ``fit(nested=10)`` or at the first call.
 
         Returns
         -------

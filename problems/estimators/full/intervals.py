@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.nested import (
     N_FOLDS,
@@ -14,7 +15,7 @@ from problems.estimators.full.nested import (
 )
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import refuse_closed_form
-from problems.estimators.shared.guarantees import Guarantee, chosen_on_rows, has_unequal_rows
+from problems.estimators.shared.guarantees import Guarantee, check_method, chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
 from substrate import uncertainty
@@ -34,6 +35,9 @@ class DenseIntervals(LeftOutIntervals):
 
     def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
         """Return the ends of intervals by any method; machines without folds are made at the first call."""
+        check_method(method, self.methods)
+        check_is_fitted(self.estimator)
+        method = self.resolve(method) if groups is None else method
         if method != "nested":
             return super().ends(X, coverage, method, rows, diagonal, groups)
         self.check(coverage, method)
@@ -50,6 +54,14 @@ class DenseIntervals(LeftOutIntervals):
             self.nest(model.support_vectors_, targets if model._outputs() else targets[:, 0], weights, N_FOLDS)
         return nested_ends(model, points, coverage)
 
+    def resolve(self, method: str) -> str:
+        """Return nested intervals for "auto" where they have been made."""
+        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
+
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return has_unequal_rows(self.estimator._model.ridge())
+
     def nest(self, X: Any, y: Array, weights: Array, n_folds: int) -> None:
         """Make the machines without folds, and keep them."""
         keep_nested(self.estimator, X, y, weights, n_folds)
@@ -57,7 +69,7 @@ class DenseIntervals(LeftOutIntervals):
     def guarantee(self, coverage: float, method: str) -> Guarantee:
         """Return what intervals guarantee, and what breaks it; nested scores count all that was chosen."""
         guarantee = super().guarantee(coverage, method)
-        if method != "nested":
+        if guarantee.method != "nested":
             return guarantee
         return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator._model.ridge()))
 
@@ -141,5 +153,7 @@ class DenseIntervals(LeftOutIntervals):
         ridge = to_numpy(model._model.ridge())
         unequal = has_unequal_rows(ridge)
         if method not in ("studentised", "gaussian") and hasattr(model, "unit_ridge_"):
-            unequal = unequal or not np.allclose(ridge, model.unit_ridge_, rtol=1e-12, atol=0.0)
+            outputs = model._outputs() or (1,)
+            columns = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, (ridge.shape[0], *outputs))
+            unequal = unequal or not np.allclose(columns, np.atleast_1d(model.unit_ridge_), rtol=1e-12, atol=0.0)
         return chosen_on_rows(model, unequal=unequal)

@@ -85,6 +85,10 @@ class ReducedIntervals(LeftOutIntervals):
             return Regularization.from_lambda(float(model.unit_ridge_)).gamma
         return float(model._model.fitted_gamma())
 
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit had weights."""
+        return bool(getattr(self.estimator, "weighted_", False))
+
     def count_rows(self) -> int:
         """Return the number of rows of the fit, without those of weight zero."""
         return int(self.estimator.n_rows_)

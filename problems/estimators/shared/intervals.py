@@ -39,7 +39,11 @@ class Intervals:
     estimator: Any
 
     #: The methods of ``predict_interval``; "conformal" is split conformal where there is no exact leave-one-out.
-    methods: ClassVar[tuple[str, ...]] = ("conformal", "split")
+    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "split")
+
+    def resolve(self, method: str) -> str:
+        """Return the method that "auto" stands for, others as they are."""
+        return "conformal" if method == "auto" else method
 
     def check(self, coverage: float, method: str) -> None:
         """Refuse an unknown method, a coverage that is none, and a model that is not fitted."""
@@ -51,6 +55,7 @@ class Intervals:
         """Return what intervals guarantee, and what breaks it, if anything does."""
         check_method(method, self.methods)
         check_is_fitted(self.estimator)
+        method = self.resolve(method)
         split = method == "split" or "jackknife+" not in self.methods
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
         return guarantee_of(method, coverage, outputs, split, self.chosen_on_rows(method))
@@ -89,6 +94,7 @@ class LeftOutIntervals(Intervals):
     """Intervals from leaving every training row out: all of them exact, without a refit."""
 
     methods: ClassVar[tuple[str, ...]] = (
+        "auto",
         "conformal",
         "studentised",
         "jackknife+",
@@ -109,9 +115,20 @@ class LeftOutIntervals(Intervals):
         """Return the machines as far as p(x) needs them."""
         return self.machines(rows)
 
+    def resolve(self, method: str) -> str:
+        """Return studentised conformal intervals for "auto"; by left-out residuals where weights are unequal."""
+        if method != "auto":
+            return method
+        return "conformal" if self.has_unequal_weights() else "studentised"
+
+    @abstractmethod
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+
     def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
         """Return the ends of intervals by any method."""
         self.check(coverage, method)
+        method = "studentised" if method == "auto" and groups is not None else self.resolve(method)
         if groups is not None and method != "studentised":
             raise DeclarationError(f"groups are those of method='studentised', received method={method!r}")
         if method == "split":
@@ -228,7 +245,7 @@ def predict_left_out_interval(
     self: Any,
     X: Any,
     coverage: float = 0.9,
-    method: str = "conformal",
+    method: str = "auto",
     *,
     rows: Any = None,
     diagonal: Any = None,
@@ -242,7 +259,9 @@ def predict_left_out_interval(
         New rows.
     coverage : float, default=0.9
         Share of new targets to be covered, above 0 and below 1, for every output on its own.
-    method : str, default="conformal"
+    method : str, default="auto"
+        ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"studentised"``, or
+        ``"conformal"`` for rows of unequal weight.
         ``"conformal"``: the hull of the exact full conformal set, by left-out residuals. ``"studentised"``: the exact
         set by residuals over their deviation, one interval, wider where rows are sparse. ``"jackknife+"`` and
         ``"jackknife-minmax"``: those of [Barber2021]_. ``"gaussian"``: error bars of the Gaussian process of this
