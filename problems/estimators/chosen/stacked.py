@@ -612,9 +612,9 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         X, coverage
             As for :meth:`LSSVMRegressor.predict_interval`.
         method : {"auto", "conformal", "nested", "split"}, default="auto"
-            ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"conformal"``
-            and ``"split"`` are by the rows given to :meth:`calibrate`; ``"nested"`` by folds of the whole choice, made by
-            ``fit(nested=10)`` or at the first call.
+            ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"nested"``: by
+            folds of the whole choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and
+            ``"split"``: by the rows given to :meth:`calibrate`.
 
         Returns
         -------
