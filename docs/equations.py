@@ -28,6 +28,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Breiman1996": (),
     "Nouretdinov2001": (),
     "Platt2000": (),
+    "Vovk2003": (),
     "Vovk2005": (),
     "Vovk2015": (),
     "Vovk2018": (),
