@@ -26,7 +26,7 @@ __all__ = ["Exchangeability", "smoothed_p_value"]
 def smoothed_p_value(scores: Array, score: float, tau: float) -> float:
     """Return the p-value of a new row from the sizes of the scores of the others and its own; above zero.
 
-    :place [Vovk2003]_ smoothed p-values
+    :place [Vovk2003]_ smoothed p-values: ties are drawn evenly
     """
     above, equal = int((scores > score).sum()), 1 + int((scores == score).sum())
     return max((above + tau * equal) / (scores.size + 1), float(np.finfo(np.float64).tiny))

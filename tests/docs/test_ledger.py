@@ -74,6 +74,7 @@ def test_the_papers_have_this_many_equations():
         "Breiman1996": 0,
         "Nouretdinov2001": 0,
         "Platt2000": 0,
+        "Vovk2003": 0,
         "Vovk2005": 0,
         "Vovk2015": 0,
         "Vovk2018": 0,

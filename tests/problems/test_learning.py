@@ -43,7 +43,7 @@ def test_rows_learned_one_by_one_are_rows_fitted(weight, unit, offset):
 def test_p_values_are_ranks_of_explicit_scores():
     """Studentised scores of the enlarged machine by its inverse; ties drawn evenly.
 
-    :place [Vovk2003]_ smoothed p-values
+    :place [Vovk2003]_ smoothed p-values: ties are drawn evenly
     """
     model = LSSVMRegressor(RBF(1.0), gamma=5.0).fit(X[:10], Y[:10])
     for n in range(10, 16):
