@@ -27,8 +27,8 @@ __all__ = ["nested_stack_errors", "pair_residuals"]
 
 #: Share of B_jj below which what is left of it without row i is rounding: row j is then determined by row i alone.
 _LOST = 1e-11
-#: Numbers that are held at a time, by which rows are gone through in blocks.
-_HELD = 2**24
+#: Numbers that are worked on at a time, by which rows are gone through in blocks.
+_HELD = 2**22
 
 
 def pair_residuals(outputs: Sequence[LeftOutMachines], X: Any, diagonal: Array, rows: Any) -> Array:
@@ -60,41 +60,28 @@ def _pairs(machines: LeftOutMachines, c: Array, rows: Any) -> Array:
     return np.asarray(np.where(is_known, residuals, np.nan))
 
 
-def nested_stack_errors(
-    members: Sequence[Sequence[LeftOutMachines]],
-    X: Any,
-    diagonals: Sequence[Array],
-    weights: Array,
-    rows: Any,
-    pooled: bool = False,
-) -> Array:
+def nested_stack_errors(left_out: Array, pairs: Array, weights: Array, rows: Any, pooled: bool = False) -> Array:
     """Return the error at each of ``rows`` of the stack whose machines and weights have not seen it, by outputs.
 
-    ``members`` have one machine for each output. ``weights`` are those of the rows of the fit X, ``diagonals`` k(x, x)
-    of each member; where ``pooled``, all outputs have the same weights of members. There have to be three rows: of two,
-    none is left when both are out.
+    ``left_out`` are the left-out residuals of all rows, by output and machine, ``pairs`` those of
+    :func:`pair_residuals`, machines in the last axis, ``weights`` those of the rows. Where ``pooled``, all outputs have
+    the same weights of machines. There have to be three rows: of two, none is left when both are out.
     """
-    n, M, n_outputs = int(members[0][0].n), len(members), len(members[0])
+    n, n_outputs, M = left_out.shape
     if n < 3:
         raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
-    left_out = np.stack(
-        [np.column_stack([to_numpy(machines.residuals) for machines in outputs]) for outputs in members], axis=2
-    )
     sizes = np.abs(left_out).max(axis=(0, 2))
     sizes = np.where(sizes > 0.0, sizes, 1.0) if not pooled else np.full(n_outputs, float(sizes.max()) or 1.0)
     errors, step = np.empty((len(rows), n_outputs)), max(1, _HELD // (n * M * n_outputs))
     for first in range(0, len(rows), step):
-        some = rows[first : first + step]
-        pairs = np.stack(
-            [pair_residuals(outputs, X, own, some) for outputs, own in zip(members, diagonals, strict=True)], axis=3
-        )
-        is_known = np.asarray(np.isfinite(pairs).all(axis=3))[..., None]
-        scaled = np.where(is_known, pairs, 0.0) / sizes[None, None, :, None]
+        some = pairs[first : first + step]
+        is_known = np.asarray(np.isfinite(some).all(axis=3))[..., None]
+        scaled = np.where(is_known, some, 0.0) / sizes[None, None, :, None]
         scaled *= np.sqrt(weights / weights.max())[None, :, None, None]
         products = np.einsum("ijkm,ijkl->kiml", scaled, scaled, optimize=True)
         if pooled:
-            u = np.broadcast_to(weigh_by_products(products.sum(axis=0)), (n_outputs, len(some), M))
+            u = np.broadcast_to(weigh_by_products(products.sum(axis=0)), (n_outputs, some.shape[0], M))
         else:
             u = np.stack([weigh_by_products(of_output) for of_output in products])
-        errors[first : first + step] = np.einsum("kim,ikm->ik", u, left_out[some])
+        errors[first : first + step] = np.einsum("kim,ikm->ik", u, left_out[rows[first : first + step]])
     return errors

@@ -55,7 +55,7 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
 from substrate.search.gamma_search import GAP, gamma_ends
-from substrate.uncertainty.left_out_pairs import nested_stack_errors
+from substrate.uncertainty.left_out_pairs import nested_stack_errors, pair_residuals
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -64,6 +64,8 @@ __all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "St
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
+#: Most numbers that are held of residuals without two rows.
+_MOST_PAIRS = 2**27
 
 
 class StackedModel(Model):
@@ -383,9 +385,8 @@ class StackChoice:
         Y = coded.codes(y)
         one_output = Y.shape[1] == 1
         members, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
-        errors = left_out_errors(members)
+        errors, honest, facts = self._leave_out(members, X, weights)
         u = weigh_members(errors, weights, pooled)
-        honest, facts = self._nested_criterion(members, X, weights)
         apparent = _mean_squares(np.einsum("ikm,mk->ik", errors, u), weights)
         model._keep_classes(coded, Y)
         self._keep_stack(members, u, rows, X, weights, one_output)
@@ -458,19 +459,27 @@ class StackChoice:
         lost = [repr(member.kernel) for member in fitted if member not in known]
         return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
 
-    def _nested_criterion(self, members: list[LSSVMRegressor], X: Any, weights: Array) -> tuple[Array, Facts]:
-        """Return the mean square error of the stack at rows that are left out of machines and weights."""
-        n = int(X.shape[0])
-        each = [member._intervals.machines(None) for member in members]
-        if n < 3:
-            return np.full(len(each[0]), np.inf), ()
-        rows = np.arange(n) if n <= _MOST_ROWS else np.linspace(0, n - 1, _MOST_ROWS).astype(np.intp)
-        diagonals = [np.asarray(member.kernel_.diag(X)) for member in members]
+    def _leave_out(self, members: list[LSSVMRegressor], X: Any, weights: Array) -> tuple[Array, Array, Facts]:
+        """Return the left-out errors of the members, and the mean square error of the stack at rows that are left out
+        of machines and weights; one inverse is held at a time.
+        """
         model: Any = self
-        errors = nested_stack_errors(each, X, diagonals, weights, rows, pooled=bool(model._labels))
-        said = "" if rows.size == n else f", {rows.size} of {n} rows"
+        n, n_outputs = int(X.shape[0]), int(np.prod(members[0]._outputs() or (1,)))
+        count = min(n, _MOST_ROWS, max(1, _MOST_PAIRS // (n * n_outputs * len(members))))
+        rows = np.linspace(0, n - 1, count).astype(np.intp)
+        errors, pairs = [], []
+        for member in members:
+            outputs = member._intervals.machines(None)
+            errors.append(np.stack([np.asarray(machines.residuals) for machines in outputs], axis=1))
+            if n > 2:
+                pairs.append(pair_residuals(outputs, X, np.asarray(member.kernel_.diag(X)), rows))
+        left_out = np.stack(errors, axis=2)
+        if n < 3:
+            return left_out, np.full(n_outputs, np.inf), ()
+        nested = nested_stack_errors(left_out, np.stack(pairs, axis=3), weights, rows, pooled=bool(model._labels))
+        said = "" if count == n else f", {count} of {n} rows"
         fact = ("criterion of the stack", f"every row left out of machines and weights, their kernels held{said}")
-        return _mean_squares(errors, weights[rows]), (fact,)
+        return left_out, _mean_squares(nested, weights[rows]), (fact,)
 
     def _keep_stack(
         self, members: list[LSSVMRegressor], u: Array, rows: Any, X: Any, weights: Array, one_output: bool
@@ -578,7 +587,7 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         The weights of the rows.
     criterion_ : float or array of shape (n_outputs,)
         Mean square error of the stack at rows that neither its machines nor its weights have seen, at given kernels and
-        gammas; beyond 1000 rows that of 1000 of them. Infinite for two rows.
+        gammas; beyond 1000 rows that of 1000 of them at most. Infinite for two rows.
     apparent_criterion_ : float or array of shape (n_outputs,)
         Mean square of y - P u, which the weights minimise, and which is too small.
     kernel_ : Kernel

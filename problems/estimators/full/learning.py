@@ -12,13 +12,14 @@ Where rounding has added up so far that the certificate does not hold, the machi
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.shaped import refuse_closed_form
+from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import certify_stored
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
@@ -44,7 +45,7 @@ class _Learner:
     targets: Array
 
 
-def learn_one(self: Any, x: Any, y: Any) -> Self:
+def learn_one(self: Fitted, x: Any, y: Any) -> Fitted:
     r"""Learn one more row, of the weight of all others, at the same kernel and gamma.
 
     The model is then that of a fit to all rows, at the cost of :math:`n^2` kernel values, and ``exchangeability_`` has
@@ -70,35 +71,36 @@ def learn_one(self: Any, x: Any, y: Any) -> Self:
     >>> bool(model.certificate_.holds), model.support_.size
     (True, 133)
     """
-    check_is_fitted(self)
-    _refuse_others(self)
+    model: Any = self
+    check_is_fitted(model)
+    _refuse_others(model)
     row = real_array(np.atleast_1d(np.asarray(x)), "x", ndim=1)
-    if row.shape != (self.n_features_in_,):
-        raise DataError(f"x must be one row of {self.n_features_in_} features, received shape {np.shape(x)}")
+    if row.shape != (model.n_features_in_,):
+        raise DataError(f"x must be one row of {model.n_features_in_} features, received shape {np.shape(x)}")
     target = float(real_array(np.atleast_1d(np.asarray(y)), "y", ndim=1)[0])
     if np.size(y) != 1:
         raise DataError(f"y must be the target of one row, received shape {np.shape(y)}")
-    learner, ridge = _learner_of(self), float(self.ridge_[0])
-    q = np.append(1.0, self.kernel_(row[None, :], self.support_vectors_)[0])
-    s = np.append(self.bias_, self.support_values_)
+    learner, ridge = _learner_of(model), float(model.ridge_[0])
+    q = np.append(1.0, model.kernel_(row[None, :], model.support_vectors_)[0])
+    s = np.append(model.bias_, model.support_values_)
     c = learner.inverse @ q
-    S = max(float(self.kernel_.diag(row[None, :])[0]) - float(q @ c), 0.0) + ridge
+    S = max(float(model.kernel_.diag(row[None, :])[0]) - float(q @ c), 0.0) + ridge
     t = target - float(q @ s)
     border = np.append(c, -1.0)
     inverse = np.pad(learner.inverse, ((0, 1), (0, 1))) + np.outer(border, border / S)
     solution, targets = np.append(s, 0.0) - border * (t / S), np.append(learner.targets, target)
     sizes = np.abs(solution[1:]) / np.sqrt(np.maximum(np.diagonal(inverse)[1:], np.finfo(np.float64).tiny))
-    known = getattr(self, "learned_p_values_", np.empty(0))
+    known = getattr(model, "learned_p_values_", np.empty(0))
     # how a tie is drawn depends on the number of rows that were learned, and on nothing else
     tau = float(np.random.default_rng([known.size, _SEED]).random())
     p_values = np.append(known, smoothed_p_value(sizes[:-1], float(sizes[-1]), tau))
-    learned, is_kept = _enlarged(self, np.vstack([self.support_vectors_, row]), solution, targets)
+    learned, is_kept = _enlarged(model, np.vstack([model.support_vectors_, row]), solution, targets)
     for name in _OUTDATED:
-        vars(self).pop(name, None)
-    vars(self).update({name: value for name, value in vars(learned).items() if name.endswith("_")})
-    self.learned_p_values_ = p_values
-    self._learner = _Learner(self.support_values_, inverse, targets) if is_kept else None
-    return self  # type: ignore[no-any-return]
+        vars(model).pop(name, None)
+    vars(model).update({name: value for name, value in vars(learned).items() if name.endswith("_")})
+    model.learned_p_values_ = p_values
+    model._learner = _Learner(model.support_values_, inverse, targets) if is_kept else None
+    return self
 
 
 def exchangeability(self: Any) -> Exchangeability:

@@ -65,17 +65,22 @@ def test_pairs_are_those_of_explicit_refits(number):
 
 def test_the_error_of_a_stack_is_that_of_whole_refits():
     """For every row: machines without it, their left-out errors, the weights of those by a solver, the row's error."""
-    members = [[machines(*pair)] for pair in KERNELS]
-    found = nested_stack_errors(members, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.arange(N))[:, 0]
+    members, every = [[machines(*pair)] for pair in KERNELS], np.arange(N)
+    errors = np.stack([outputs[0].residuals for outputs in members], axis=1)[:, None, :]
+    found_pairs = [
+        pair_residuals(outputs, X, kernel.diag(X), every) for outputs, (kernel, _) in zip(members, KERNELS, strict=True)
+    ]
+    pairs = np.stack(found_pairs, axis=3)
+    found = nested_stack_errors(errors, pairs, V, every)[:, 0]
     for i in (0, 4, 10):
         rest = np.flatnonzero(np.arange(N) != i)
         u, _ = by_solver(np.column_stack([left_out(*pair, rest) for pair in KERNELS]), V[rest])
         at = [solve(kernel, 1.0 / (gamma * V[rest]), X[rest], Y[rest], X[[i]])[0][0] for kernel, gamma in KERNELS]
         np.testing.assert_allclose(found[i], Y[i] - np.dot(u, at), atol=2e-5)
-    few = nested_stack_errors(members, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.array([4, 10]))
+    few = nested_stack_errors(errors, pairs[[4, 10]], V, np.array([4, 10]))
     np.testing.assert_allclose(few[:, 0], found[[4, 10]], atol=1e-9)
-    twice = [pair * 2 for pair in members]
-    pooled = nested_stack_errors(twice, X, [kernel.diag(X) for kernel, _ in KERNELS], V, np.arange(N), pooled=True)
+    twice = np.repeat(errors, 2, axis=1), np.repeat(pairs, 2, axis=2)
+    pooled = nested_stack_errors(*twice, V, every, pooled=True)
     np.testing.assert_allclose(pooled, np.column_stack([found, found]), atol=1e-9)
 
 
@@ -116,8 +121,4 @@ def test_errors_that_vanish_tie_or_repeat():
     u = weigh_machines(RNG.normal(size=(9, 3)), weights)
     assert np.isfinite(u).all()
     with pytest.raises(DataError, match="needs three rows"):
-        nested_stack_errors([[_Two()]], X[:2], [np.ones(2)], np.ones(2), np.arange(2))
-
-
-class _Two:
-    n = 2
+        nested_stack_errors(np.ones((2, 1, 1)), np.ones((2, 2, 1, 1)), np.ones(2), np.arange(2))
