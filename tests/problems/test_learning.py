@@ -24,6 +24,7 @@ def learn(model, rows, targets):
 
 @pytest.mark.parametrize("weight", [None, 2.0])
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1.0, 1e8)])
+@pytest.mark.some_cases(3)
 def test_rows_learned_one_by_one_are_rows_fitted(weight, unit, offset):
     given = {} if weight is None else {"sample_weight": np.full(20, weight)}
     y = unit * Y + offset

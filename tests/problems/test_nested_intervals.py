@@ -50,6 +50,7 @@ def by_hand(machine, model, y, coverage, weights=None):
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 @pytest.mark.parametrize("weights", [None, V], ids=["plain", "weighted"])
+@pytest.mark.some_cases(3)
 def test_intervals_are_those_of_explicit_folds(name, weights, tmp_path):
     """Machines without a fold, their errors and order statistics; the same from a file.
 

@@ -40,6 +40,7 @@ def without(machine, j, weights=None):
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 @pytest.mark.parametrize("weight", [None, 2.5])
+@pytest.mark.some_cases(4)
 def test_as_many_rows_as_guaranteed_are_covered_exactly(name, weight):
     """All rows but one fit, in turn: every machine has the same enlarged set of scores, so k of n + 1 are covered, and
     the counts below the targets are 0 to n, each once.

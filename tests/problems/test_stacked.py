@@ -17,7 +17,7 @@ from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.least_squares.simplex_weights import weigh_machines
 
 RNG = np.random.default_rng(7)
-N = 16
+N = 12
 X = RNG.normal(size=(N, 2))
 Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=N)
 V = RNG.uniform(0.3, 3.0, size=N)
@@ -38,6 +38,7 @@ def members(model, rows, targets, weights):
 
 
 @pytest.mark.parametrize("weights", [np.ones(N), V], ids=["plain", "weighted"])
+@pytest.mark.some_cases(1)
 def test_weights_and_criterion_are_those_of_explicit_refits(weights):
     """Every row left out of machines and weights; what the weights have seen is smaller."""
     model = stack().fit(X, Y, sample_weight=weights)
@@ -152,6 +153,7 @@ def test_the_bound_is_true_and_proved():
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
+@pytest.mark.some_cases(2)
 def test_units_and_offsets_go_through(unit, offset):
     model, moved = stack().fit(X, Y), stack().fit(X, unit * Y + offset)
     assert_allclose((moved.predict(NEW) - offset) / unit, model.predict(NEW), atol=1e-5)

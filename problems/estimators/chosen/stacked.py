@@ -234,14 +234,20 @@ def missing_of(fitted: Array, values: Array, u: Array, weights: Array) -> float:
     """Bound the root mean square distance of ``fitted`` from the exact weighted mean of members' values."""
     again = average(values[:, None, :], u[:, None])[:, 0]
     base = values[:, [int(np.argmax(u))]]
-    sizes = np.abs(base[:, 0]) + np.abs(values - base) @ u
-    rounding = relative_rounding(2.0 * u.size + 6.0) * sizes
+    spreads = np.abs(values - base) @ u
+    # equal members have no rounding; otherwise that of differences, products and sums, and of the last addition
+    rounding = relative_rounding(u.size + 4.0) * spreads + relative_rounding(1.0) * np.where(
+        spreads > 0.0, np.abs(again), 0.0
+    )
     return float(root_mean_square(np.abs(fitted - again) + rounding, weights)) * (1.0 + relative_rounding(fitted.size))
 
 
 def _weighted_sum(radii: Sequence[float], u: Array, missing: float) -> float:
     total = math.fsum(float(weight) * radius for weight, radius in zip(u, radii, strict=True)) + missing
-    return math.nextafter(total * (1.0 + relative_rounding(len(radii) + 4)), math.inf) if total > 0.0 else total
+    if not total > 0.0:
+        return total
+    # the largest weight is what the others leave of one, up to the rounding of as many numbers
+    return math.nextafter(total * (1.0 + relative_rounding(len(radii) ** 2 + 4)), math.inf)
 
 
 def stack_accuracy(

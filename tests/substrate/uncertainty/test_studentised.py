@@ -60,6 +60,7 @@ GROUPS = np.array(list("aabbbababbab"))
 
 @pytest.mark.parametrize(("seed", "gamma"), [(0, 3.0), (1, 1e4), (2, 0.1)])
 @pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.some_cases(3)
 def test_the_set_and_the_distribution_are_those_of_explicit_scores(seed, gamma, grouped):
     """Hundreds of targets z, all scores by one inverse of the enlarged matrix.
 
