@@ -14,7 +14,7 @@ from problems import (
     StackedLSSVMRegressor,
     load,
 )
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.levels import rank
 
@@ -83,6 +83,12 @@ def test_the_first_call_makes_ten_folds():
         by_hand(LSSVMRegressor(RBF(1.0), gamma=4.0), fixed, Y, 0.8),
         atol=1e-8,
     )
+
+
+def test_long_folds_say_how_long_they_will_take(monkeypatch):
+    monkeypatch.setattr("problems.estimators.full.nested._LONG", 0.0)
+    with pytest.warns(LongFitWarning, match=r"2 more folds of the whole fit take about \d+ s; fewer folds"):
+        LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=3)
 
 
 def test_outputs_have_an_axis_of_their_own():
