@@ -16,7 +16,7 @@ __all__ = ["run"]
 
 COVERAGE = 0.9
 SPLITS, QUICK_SPLITS = 200, 10
-METHODS = ("conformal", "jackknife+", "jackknife-minmax", "gaussian", "split")
+METHODS = ("conformal", "studentised", "jackknife+", "jackknife-minmax", "gaussian", "split")
 #: Standard errors of the mean over splits by which a coverage may be below what is guaranteed.
 ERRORS = 3.0
 

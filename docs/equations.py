@@ -25,13 +25,16 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Morozov1984": (),
     "Ivanov1976": (),
     "Barber2021": (),
+    "Breiman1996": (),
     "Nouretdinov2001": (),
     "Platt2000": (),
     "Saerens2002": (),
     "SunLoader1994": (),
     "Suykens2002b": (),
+    "Vovk2003": (),
     "Vovk2005": (),
     "Vovk2015": (),
+    "Vovk2018": (),
 }
 
 _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")

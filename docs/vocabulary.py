@@ -30,10 +30,11 @@ in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the mod
 of kernels; both are computed when they are asked for. A machine that chooses a weight has `gamma_`, `zeta_` or `rho_`,
 `criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated: `"loo"`,
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor, and
-`interval_guarantee` their conditions; `predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)`
-return probabilities and sets of labels of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases
-both on rows that were not used in the fit.
+validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
+`predict_distribution` the whole distribution of a new target, and `interval_guarantee` their conditions;
+`predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)` return probabilities and sets of labels
+of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
+fit.
 
 Made by `python docs/vocabulary.py --write` from the classes; a test compares this page with the classes. A number
 refers to the reason, below, why there is none.
@@ -111,6 +112,17 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
+    ),
+    (
+        "leave_one_out",
+        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
+        "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
+        "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
+    ),
+    (
+        "left_out_importance",
+        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
+        "Without a row every machine and its weight are others; `relevance_` is the weighted mean of the machines'.",
     ),
     (
         "left_out_importance",

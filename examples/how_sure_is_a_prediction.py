@@ -17,13 +17,15 @@ order = np.random.default_rng(0).permutation(y.size)
 train, test = order[:100], order[100:]
 model = LSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0).fit(X[train], y[train])  # both fixed in advance
 
-for method in ("conformal", "jackknife+", "jackknife-minmax", "gaussian"):
+for method in ("studentised", "conformal", "jackknife+", "jackknife-minmax", "gaussian"):
     low, high = model.predict_interval(X[test], coverage=0.9, method=method).T
     inside = np.mean((low <= y[test]) & (y[test] <= high))
     print(f"{method}: {inside:.0%} of {test.size} new rows inside, mean width {np.mean(high - low):.0f} g")
-print(f"conformal {model.interval_guarantee(0.9)}")
+print(f"the default, studentised, {model.interval_guarantee(0.9)}")
 print(f"the exact set at 20 ms: {model.predict_region([[20.0]], coverage=0.9)[0].round(1)}")
 
+distribution = model.predict_distribution([[20.0]])
+print(f"quartiles at 20 ms: {distribution.quantile(0.25)[0]:.0f} to {distribution.quantile(0.75)[0]:.0f} g")
 mean, deviation = model.predict([[20.0]], return_std=True)
 print(f"Gaussian: {mean[0]:.0f} g, give or take {deviation[0]:.0f} g")
 

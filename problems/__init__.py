@@ -59,6 +59,8 @@ ESTIMATORS = {
     "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
     "SquaredHingeClassifier": "problems.estimators.full.squared_hinge",
+    "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",
+    "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }

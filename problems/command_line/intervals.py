@@ -25,7 +25,8 @@ def _method(estimator: Any) -> str:
             f"this {type(estimator).__name__} has no errors of rows that it was not fitted to; fit with --no-refit, "
             "and where the held-out rows chose the weight, give that weight too (--zeta, --rho)"
         )
-    return "conformal" if hasattr(estimator, "ridge_") else "gaussian"
+    method: str = estimator._intervals.resolve("auto")
+    return method if hasattr(estimator, "ridge_") else "gaussian"
 
 
 def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
@@ -52,5 +53,5 @@ def interval_statement(estimator: Any, preparation: Preparation | None, coverage
     if method != "split" and preparation is not None:
         guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))
     exact = "; substrate fit --no-refit keeps intervals by the rows held out, which are exact"
-    more = exact if preparation is not None and preparation.refitted and method == "conformal" else ""
+    more = exact if preparation is not None and preparation.refitted and method in ("conformal", "studentised") else ""
     return f"intervals by method {method}: {guarantee}{more}"

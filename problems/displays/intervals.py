@@ -67,7 +67,7 @@ class IntervalDisplay:
         y: Any,
         *,
         coverage: float = 0.9,
-        method: str = "conformal",
+        method: str = "auto",
         output: int = 0,
         rows: Any = None,
         names: Any = None,

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
         kernel_influence,
         primal_influence,
     )
-    from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+    from substrate.uncertainty.jackknife import cv_plus, jackknife_minmax, jackknife_plus
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
+    from substrate.uncertainty.studentised import (
+        PredictiveDistribution,
+        pair_groups,
+        predictive_distribution,
+        studentised_ends,
+    )
     from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 
 #: The names, each with its module.
@@ -33,11 +39,13 @@ _MODULES = {
     "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
     "Smoother": "bands",
+    "PredictiveDistribution": "studentised",
     "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
     "conformal_region": "conformal",
     "curve_length": "bands",
+    "cv_plus": "jackknife",
     "exact_level": "levels",
     "fit_isotonic": "calibration",
     "fit_sigmoid": "calibration",
@@ -51,10 +59,13 @@ _MODULES = {
     "less_strange_enlarged": "label_sets",
     "margins": "calibration",
     "noise_of_targets": "gaussian",
+    "pair_groups": "studentised",
+    "predictive_distribution": "studentised",
     "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
     "tube_quantile": "bands",
+    "studentised_ends": "studentised",
 }
 
 __all__ = [
@@ -64,12 +75,14 @@ __all__ = [
     "MachinesWithoutRows",
     "MergedMap",
     "OwnRows",
+    "PredictiveDistribution",
     "Smoother",
     "VennAbers",
     "beside_decision",
     "conformal_hull",
     "conformal_region",
     "curve_length",
+    "cv_plus",
     "exact_level",
     "fit_isotonic",
     "fit_sigmoid",
@@ -83,9 +96,12 @@ __all__ = [
     "less_strange_enlarged",
     "margins",
     "noise_of_targets",
+    "pair_groups",
+    "predictive_distribution",
     "primal_influence",
     "split_ends",
     "strangeness",
+    "studentised_ends",
     "tube_quantile",
 ]
 

@@ -40,7 +40,7 @@ from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import largest
+from substrate.uncertainty.order import TRIED, largest, last_to_leave
 
 __all__ = ["conformal_hull", "conformal_region", "split_ends"]
 
@@ -56,10 +56,6 @@ class _BothSides(NamedTuple):
     fitted: Array
     scale: Array
     sides: list[_Side]
-
-
-#: How many rows are tried first, as a multiple of those that are left where the set ends.
-_TRIED = 3
 
 
 def conformal_hull(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -102,13 +98,12 @@ def _settle_sides(
     machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
 ) -> Iterator[_BothSides]:
     """Yield the new points block by block, by as many rows as needed."""
-    few = _TRIED * (machines.n + 1 - k)
+    few = TRIED * (machines.n + 1 - k)
     for block, f, c, p in machines.blocks(X, diagonal, fitted):
         S = p + Regularization(machines.gamma).lam
         if few < machines.n and k <= machines.n:
-            latest = _latest(machines, c, S)
-            order = np.argsort(to_numpy(latest), kind="stable")
-            last, bound_of_rest = on_device_of(S, order[-few:]), latest[int(order[-few - 1])]
+            numbers, bound_of_rest = last_to_leave(_latest(machines, c, S), few)
+            last = on_device_of(S, numbers)
             xp, n_others = namespace_of(c), machines.n - few
             sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - n_others, last))
             if all(bool(xp.all(S * top[:, 0] >= bound_of_rest)) for top, _, _ in sides):

@@ -292,7 +292,8 @@ class PointBlock(NamedTuple):
 class LeftOutMachines:
     """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma.
 
-    Where ``bias`` is given, f(x) is the sum of support values times what represents x, plus the bias.
+    Where ``bias`` is given, f(x) is the sum of support values times what represents x, plus the bias. ``ridge`` is
+    1/(gamma v) of every row; None: all have weight one.
     """
 
     influence: Influence
@@ -301,6 +302,7 @@ class LeftOutMachines:
     diagonal: Array
     gamma: float
     bias: float | None = None
+    ridge: Array | None = None
 
     @property
     def n(self) -> int:

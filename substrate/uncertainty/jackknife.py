@@ -10,18 +10,18 @@ With the left-out residuals :math:`r_i` and machines :math:`f^{(-i)}` of :mod:`~
 
 For exchangeable rows and a machine fixed in advance jackknife+ covers a new target with probability at least
 :math:`2c - 1`, and about c in practice; minmax with at least c. A rank of n + 1 is an
-infinite end.
+infinite end. CV+ is jackknife+ with the machines without a fold in the place of those without a row.
 """
 
 from typing import Any
 
 from substrate.arrays import Array
-from substrate.namespaces import namespace_of, zeros_beside
+from substrate.namespaces import blocks_beside, namespace_of, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
 from substrate.uncertainty.order import kth_smallest
 
-__all__ = ["jackknife_minmax", "jackknife_plus"]
+__all__ = ["cv_plus", "jackknife_minmax", "jackknife_plus"]
 
 
 def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -49,4 +49,22 @@ def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, di
         c *= -machines.residuals
         ends[block, 0] = f + xp.min(c, axis=1) - size
         ends[block, 1] = f + xp.max(c, axis=1) + size
+    return ends  # type: ignore[no-any-return]
+
+
+def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
+    """Lower and upper ends, one line per new point, from what K machines predict there, one column each.
+
+    ``folds`` has the number of the machine that has not seen each row, ``scores`` the absolute error of the row in it.
+
+    :place [Barber2021]_ CV+: the interval from machines without folds
+    """
+    n, k = int(scores.shape[0]), rank(coverage, int(scores.shape[0]))
+    xp = namespace_of(outputs)
+    ends = zeros_beside(outputs, (int(outputs.shape[0]), 2))
+    for block in blocks_beside(outputs, int(outputs.shape[0]), n):
+        centers = outputs[block, :][:, folds]
+        ends[block, :] = xp.stack(
+            [kth_smallest(centers - scores, n + 1 - k), kth_smallest(centers + scores, k)], axis=-1
+        )
     return ends  # type: ignore[no-any-return]

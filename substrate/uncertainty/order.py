@@ -1,11 +1,16 @@
 """Order statistics along the last axis, wherever the numbers are; infinite where the rank runs out of them."""
 
+from typing import Any
+
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.namespaces import namespace_of, partition
+from substrate.namespaces import namespace_of, partition, to_numpy
 
-__all__ = ["kth_smallest", "largest"]
+__all__ = ["TRIED", "kth_smallest", "largest", "last_to_leave"]
+
+#: How many rows are tried first, as a multiple of those that are left where a conformal set ends.
+TRIED = 3
 
 
 def kth_smallest(values: Array, k: int) -> Array:
@@ -23,3 +28,10 @@ def largest(values: Array, count: int) -> Array:
         return values[..., :0]
     first = int(values.shape[-1]) - count
     return partition(values, first)[..., first:]  # type: ignore[no-any-return]
+
+
+def last_to_leave(latest: Array, count: int) -> tuple[Any, float]:
+    """Return the numbers of the ``count`` largest, in numpy, and the largest of the others."""
+    values = to_numpy(latest)
+    order = np.argsort(values, kind="stable")
+    return order[-count:], float(values[order[-count - 1]])

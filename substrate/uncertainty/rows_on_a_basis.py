@@ -138,6 +138,7 @@ def machines_without_rows(
             residuals=errors[:, k] / spare,
             diagonal=influence.diagonal,
             gamma=gamma,
+            ridge=None if rows.weights is None else 1.0 / pulls,
         )
         for k in range(int(errors.shape[1]))
     )

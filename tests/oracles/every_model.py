@@ -45,7 +45,7 @@ WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator
 #: Those that prune a row of weight two as one row.
 PRUNED = [e for e in WEIGHTED if e.__name__.startswith("Pruned")]
 #: Those in which a row of weight two is not two rows: it is left out, or pruned, as one.
-WHOLE_ROWS = [e for e in WEIGHTED if e.__name__.endswith("CV") or e in PRUNED]
+WHOLE_ROWS = [e for e in WEIGHTED if e.__name__.endswith("CV") or e.__name__.startswith("Stacked") or e in PRUNED]
 KERNELED = [estimator for estimator in ESTIMATORS if "kernel" in parameters_of(estimator)]
 #: Those that take a matrix for a kernel; an additive machine needs inputs to take apart.
 PAIRWISE = [e for e in KERNELED if e(kernel="precomputed").__sklearn_tags__().input_tags.pairwise]

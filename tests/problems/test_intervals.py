@@ -40,6 +40,7 @@ V = RNG.uniform(0.3, 3.0, size=N)
 NEW = 1.5 * RNG.normal(size=(6, 2))
 POINTS = RNG.normal(size=(7, 2))
 EXACT = ("conformal", "jackknife+", "jackknife-minmax")
+EVERY = (*EXACT, "studentised")
 REGRESSORS = {name: kind for name in problems.ESTIMATORS if issubclass(kind := getattr(problems, name), Regressor)}
 
 MACHINES = {
@@ -107,7 +108,7 @@ def test_conformal_ends_are_where_refits_change_their_verdict(name):
     machine, weights = MACHINES[name]
     model = fitted(machine, X, Y, weights)
     regions = model.predict_region(NEW[:1], 0.8, **rows_of(model, weights))
-    hulls = model.predict_interval(NEW[:1], 0.8, **rows_of(model, weights))
+    hulls = model.predict_interval(NEW[:1], 0.8, "conformal", **rows_of(model, weights))
     for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
         assert_array_equal(hull, [region[0, 0], region[-1, 1]])
         for end, outward in ((region[0, 0], -1.0), (region[-1, 1], 1.0)):
@@ -121,14 +122,16 @@ def test_conformal_ends_are_where_refits_change_their_verdict(name):
 def test_several_outputs_have_an_axis_of_their_own():
     both = np.column_stack([Y, X[:, 1] ** 2])
     model = LSSVMRegressor(RBF(1.0), gamma=[4.0, 20.0]).fit(X, both)
-    for method in (*EXACT, "gaussian"):
+    for method in (*EVERY, "gaussian"):
         ends = model.predict_interval(NEW, method=method)
         assert ends.shape == (6, 2, 2)
         for k, gamma in enumerate((4.0, 20.0)):
             alone = LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, both[:, k]).predict_interval(NEW, method=method)
             assert_allclose(ends[:, k], alone, atol=1e-10)
     regions = model.predict_region(NEW)
-    assert_allclose(regions[0][1][0, 0], model.predict_interval(NEW)[0, 1, 0], atol=1e-12)
+    assert_allclose(regions[0][1][0, 0], model.predict_interval(NEW, method="conformal")[0, 1, 0], atol=1e-12)
+    assert model.interval_guarantee().holds
+    assert_array_equal(model.predict_interval(NEW), model.predict_interval(NEW, method="studentised"))
     assert model.predict(NEW, return_std=True)[1].shape == (6, 2)
     split = model.calibrate(NEW, np.zeros((6, 2))).predict_interval(NEW, 0.5, "split")
     assert_allclose(split.mean(axis=2), model.predict(NEW))
@@ -209,7 +212,8 @@ def test_a_loaded_model_gives_the_same_intervals(tmp_path, name):
     model = fitted(machine, X, Y, weights).calibrate(NEW, np.arange(6.0))
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    for method in (*EXACT, "gaussian", "split"):
+    methods = (*(EXACT if weights is not None else EVERY), "gaussian", "split")
+    for method in methods:
         given = {} if method in ("gaussian", "split") else rows_of(model, weights)
         assert_array_equal(
             again.predict_interval(NEW, 0.8, method, **given), model.predict_interval(NEW, 0.8, method, **given)
@@ -236,12 +240,12 @@ def test_arrays_of_other_libraries_give_the_same_intervals(home):
         SparseLSSVMRegressor(RBF(1.0), gamma=50.0, basis=np.arange(9)),
     ):
         here, there = machine.fit(X, Y), None
-        expected = {m: here.predict_interval(NEW, 0.6, m, **rows_of(here)) for m in (*EXACT, "gaussian")}
+        expected = {m: here.predict_interval(NEW, 0.6, m, **rows_of(here)) for m in (*EVERY, "gaussian")}
         expected["split"] = here.calibrate(NEW, np.arange(6.0)).predict_interval(NEW, 0.6, "split")
         region = here.predict_region(NEW, 0.6, **rows_of(here))
         given = {"rows": (send(X), send(Y))} if rows_of(here) else {}
         there = machine.fit(send(X), send(Y))
-        for method in (*EXACT, "gaussian"):
+        for method in (*EVERY, "gaussian"):
             found = there.predict_interval(send(NEW), 0.6, method, **given)
             assert type(found) is type(send(NEW))
             assert_allclose(np.asarray(found), expected[method], atol=1e-9)
@@ -256,7 +260,7 @@ def test_a_precomputed_kernel_needs_its_matrix_and_the_diagonal():
     points = LSSVMRegressor(kernel, gamma=4.0).fit(X, Y)
     matrix = LSSVMRegressor(Precomputed(), gamma=4.0).fit(kernel(X), Y)
     rows, given = kernel(NEW, X), {"rows": kernel(X), "diagonal": kernel.diag(NEW)}
-    for method in (*EXACT, "gaussian"):
+    for method in (*EVERY, "gaussian"):
         assert_allclose(
             matrix.predict_interval(rows, method=method, **given),
             points.predict_interval(NEW, method=method),
@@ -365,16 +369,16 @@ def test_wrong_levels_and_methods_are_refused(machine):
 
 def test_few_rows_ties_constants_and_duplicates():
     three = LSSVMRegressor(RBF(1.0)).fit(X[:3], Y[:3])
-    for method in EXACT:
+    for method in EVERY:
         assert_array_equal(three.predict_interval(NEW, 0.9, method), [[-np.inf, np.inf]] * 6)
     assert np.isfinite(three.predict_interval(NEW, 0.9, "gaussian")).all()
     assert_array_equal(three.calibrate(X[:3], Y[:3]).predict_interval(NEW, 0.9, "split"), [[-np.inf, np.inf]] * 6)
     constant = LSSVMRegressor(RBF(1.0)).fit(X, np.full(N, 7.0))
-    for method in (*EXACT, "gaussian"):
+    for method in (*EVERY, "gaussian"):
         assert_array_equal(constant.predict_interval(NEW, 0.9, method), np.full((6, 2), 7.0))
     assert constant.noise_variance_ == 0.0
     doubled = LSSVMRegressor(RBF(1.0)).fit(np.repeat(X[:6], 2, axis=0), np.repeat(Y[:6], 2))
-    for method in EXACT:
+    for method in EVERY:
         assert (np.diff(doubled.predict_interval(NEW, 0.9, method), axis=1) > 0.0).all()
     same = LSSVMRegressor(RBF(1.0)).fit(np.ones((N, 2)), Y)
     assert np.isfinite(same.predict_interval(NEW, 0.9)).all()
@@ -382,14 +386,14 @@ def test_few_rows_ties_constants_and_duplicates():
 
 def test_units_and_offsets_go_through():
     model, moved = LSSVMRegressor(RBF(1.0)).fit(X, Y), LSSVMRegressor(RBF(1.0)).fit(X, 1e-9 * Y + 3.0)
-    for method in (*EXACT, "gaussian"):
+    for method in (*EVERY, "gaussian"):
         ends, others = model.predict_interval(NEW, 0.8, method), moved.predict_interval(NEW, 0.8, method)
         assert_allclose((others - 3.0) / 1e-9, ends, rtol=1e-5)
 
 
 def test_a_pruned_and_a_robust_machine_have_no_interval_of_rows_left_out():
     for kind in (PrunedLSSVMRegressor, RobustLSSVMRegressor, HuberLSSVMRegressor):
-        with pytest.raises(DeclarationError, match=r"method must be one of conformal, split, received 'jackknife\+'"):
+        with pytest.raises(DeclarationError, match=r"one of auto, conformal, split, received 'jackknife\+'"):
             kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.9, "jackknife+")
 
 

@@ -141,7 +141,14 @@ STRANGE = [
 ]
 #: Where text, or a number that may be unknown, belongs.
 NAMES = ("classes_", "feature_names_in_")
-UNKNOWN = ("coef_standard_errors_", "criterion_", "criterion_lower_bound_", "noise_variance_", "residual_")
+UNKNOWN = (
+    "apparent_criterion_",
+    "coef_standard_errors_",
+    "criterion_",
+    "criterion_lower_bound_",
+    "noise_variance_",
+    "residual_",
+)
 
 
 @over_estimators

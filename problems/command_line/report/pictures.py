@@ -238,7 +238,7 @@ def measure_coverage(fit: Fit) -> list[float]:
     """Return the share of held-out rows inside intervals of the training rows, at each of ``COVERAGES``."""
     model, shares = fit.model.estimator, []
     for coverage in COVERAGES:
-        low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "conformal")).T
+        low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "auto")).T
         shares.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
     return shares
 

@@ -1,13 +1,21 @@
 """Prediction intervals of machines that keep all their rows: the inverse of the saddle system, or of its features."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.nested import (
+    N_FOLDS,
+    check_nested,
+    check_stored,
+    keep_nested,
+    nested_ends,
+    nested_guarantee,
+)
 from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import refuse_closed_form
-from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
+from problems.estimators.shared.guarantees import Guarantee, check_method, chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
 from substrate import uncertainty
@@ -23,6 +31,53 @@ __all__ = ["DenseIntervals"]
 
 class DenseIntervals(LeftOutIntervals):
     """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
+
+    methods: ClassVar[tuple[str, ...]] = (*LeftOutIntervals.methods[:-1], "nested", "split")
+
+    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
+        """Return the ends of intervals by any method; machines without folds are made at the first call."""
+        check_method(method, self.methods)
+        check_is_fitted(self.estimator)
+        method = self.resolve(method) if groups is None else method
+        if method != "nested":
+            return super().ends(X, coverage, method, rows, diagonal, groups)
+        self.check(coverage, method)
+        if groups is not None:
+            raise DeclarationError("groups are those of method='studentised', received method='nested'")
+        model = self.estimator
+        points = model._new_points(X)
+        if not hasattr(model, "nested_machines_"):
+            check_nested(model, N_FOLDS)
+            alpha, ridge, _ = model._model.to_columns()
+            targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
+            weights = 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
+            weights = np.ones(alpha.shape[0]) if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else weights
+            self.nest(model.support_vectors_, targets if model._outputs() else targets[:, 0], weights, N_FOLDS)
+        return nested_ends(model, points, coverage)
+
+    def resolve(self, method: str) -> str:
+        """Return nested intervals for "auto" where they have been made."""
+        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
+
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return has_unequal_rows(self.estimator._model.ridge())
+
+    def nest(self, X: Any, y: Array, weights: Array, n_folds: int) -> None:
+        """Make the machines without folds, and keep them."""
+        keep_nested(self.estimator, X, y, weights, n_folds)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee, and what breaks it; nested scores count all that was chosen."""
+        guarantee = super().guarantee(coverage, method)
+        if guarantee.method != "nested":
+            return guarantee
+        return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator._model.ridge()))
+
+    def check_loaded(self) -> None:
+        """Refuse what no fit leaves."""
+        super().check_loaded()
+        check_stored(self.estimator)
 
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Return all machines without one row, for every output."""
@@ -41,7 +96,15 @@ class DenseIntervals(LeftOutIntervals):
             for k, column in enumerate(columns):
                 a, r = (on_device_of(home, np.ascontiguousarray(v)) for v in (alpha[:, column], residuals[:, k]))
                 b = float(bias[int(column)]) if expanded else None
-                machines[int(column)] = uncertainty.LeftOutMachines(influence, a, r, home, gammas[int(column)], b)
+                machines[int(column)] = uncertainty.LeftOutMachines(
+                    influence=influence,
+                    support_values=a,
+                    residuals=r,
+                    diagonal=home,
+                    gamma=gammas[int(column)],
+                    bias=b,
+                    ridge=d,
+                )
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
     def system(self, rows: Any, n: int) -> LeftOutSystem:
@@ -151,6 +214,13 @@ class DenseIntervals(LeftOutIntervals):
             return tuple(float(gamma) for gamma in model._gammas(n_outputs))
         return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(model.unit_ridge_))
 
-    def chosen_on_rows(self) -> tuple[str, ...]:
-        """Return what was chosen or computed from the training rows."""
-        return chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator._model.ridge()))
+    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
+        """Return what was chosen or computed from the training rows; a new row has weight one, or that of all rows."""
+        model = self.estimator
+        ridge = to_numpy(model._model.ridge())
+        unequal = has_unequal_rows(ridge)
+        if method not in ("studentised", "gaussian") and hasattr(model, "unit_ridge_"):
+            outputs = model._outputs() or (1,)
+            columns = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, (ridge.shape[0], *outputs))
+            unequal = unequal or not np.allclose(columns, np.atleast_1d(model.unit_ridge_), rtol=1e-12, atol=0.0)
+        return chosen_on_rows(model, unequal=unequal)

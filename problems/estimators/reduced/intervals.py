@@ -85,11 +85,19 @@ class ReducedIntervals(LeftOutIntervals):
             return Regularization.from_lambda(float(model.unit_ridge_)).gamma
         return float(model._model.fitted_gamma())
 
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit had weights."""
+        return bool(getattr(self.estimator, "weighted_", False))
+
+    def count_rows(self) -> int:
+        """Return the number of rows of the fit, without those of weight zero."""
+        return int(self.estimator.n_rows_)
+
     def check_factor(self) -> None:
         """Refuse a fit without leverages."""
         self.estimator._model.check_leverages("intervals need", ", or calibrate(X, y) and use method='split'")
 
-    def chosen_on_rows(self) -> tuple[str, ...]:
+    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows."""
         model = self.estimator
         return chosen_on_rows(

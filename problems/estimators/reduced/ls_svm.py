@@ -33,7 +33,11 @@ from problems.estimators.shared.base import Uses
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
-from problems.estimators.shared.intervals import predict_left_out_interval, predict_left_out_region
+from problems.estimators.shared.intervals import (
+    predict_distribution,
+    predict_left_out_interval,
+    predict_left_out_region,
+)
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -179,6 +183,7 @@ class SparseLSSVMRegressor(Regressor):
     predict_to = predict_to
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
+    predict_distribution = predict_distribution
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
     basis_ = BASIS

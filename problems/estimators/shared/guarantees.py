@@ -7,9 +7,11 @@ from substrate import uncertainty
 from substrate.errors import DeclarationError
 from substrate.namespaces import to_numpy
 
-__all__ = ["Guarantee", "check_method", "chosen_on_rows", "guarantee_of", "has_unequal_rows"]
+__all__ = ["UNEQUAL", "Guarantee", "check_method", "chosen_on_rows", "guarantee_of", "has_unequal_rows"]
 
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
+#: What breaks a guarantee where rows have weights.
+UNEQUAL = "rows of unequal weight are not exchangeable with a new row of weight one"
 _FIXED = "kernel, gamma and the scaling of the columns are fixed before these rows are seen"
 
 
@@ -93,7 +95,7 @@ def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) ->
     if basis:
         reasons.append("the basis was chosen among these rows")
     if unequal:
-        reasons.append("rows of unequal weight are not exchangeable with a new row of weight one")
+        reasons.append(UNEQUAL)
     return tuple(reasons)
 
 

@@ -8,6 +8,7 @@ Gaussian error bars from the inverse of their system.
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.guarantees import Guarantee, check_method, guarantee_of
 from substrate import uncertainty
 from substrate.arrays import Array, real_array
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
@@ -26,6 +27,7 @@ __all__ = [
     "confidence_band",
     "diagonal_at",
     "influence_of_rows",
+    "predict_distribution",
     "predict_left_out_interval",
     "predict_left_out_region",
 ]
@@ -38,7 +40,11 @@ class Intervals:
     estimator: Any
 
     #: The methods of ``predict_interval``; "conformal" is split conformal where there is no exact leave-one-out.
-    methods: ClassVar[tuple[str, ...]] = ("conformal", "split")
+    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "split")
+
+    def resolve(self, method: str) -> str:
+        """Return the method that "auto" stands for, others as they are."""
+        return "conformal" if method == "auto" else method
 
     def check(self, coverage: float, method: str) -> None:
         """Refuse an unknown method, a coverage that is none, and a model that is not fitted."""
@@ -50,11 +56,12 @@ class Intervals:
         """Return what intervals guarantee, and what breaks it, if anything does."""
         check_method(method, self.methods)
         check_is_fitted(self.estimator)
+        method = self.resolve(method)
         split = method == "split" or "jackknife+" not in self.methods
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
-        return guarantee_of(method, coverage, outputs, split, self.chosen_on_rows())
+        return guarantee_of(method, coverage, outputs, split, self.chosen_on_rows(method))
 
-    def chosen_on_rows(self) -> tuple[str, ...]:
+    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows, which breaks the guarantee of leaving them out."""
         return ()
 
@@ -87,7 +94,15 @@ class Intervals:
 class LeftOutIntervals(Intervals):
     """Intervals from leaving every training row out: all of them exact, without a refit."""
 
-    methods = ("conformal", "jackknife+", "jackknife-minmax", "gaussian", "split")
+    methods: ClassVar[tuple[str, ...]] = (
+        "auto",
+        "conformal",
+        "studentised",
+        "jackknife+",
+        "jackknife-minmax",
+        "gaussian",
+        "split",
+    )
 
     @abstractmethod
     def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
@@ -101,17 +116,31 @@ class LeftOutIntervals(Intervals):
         """Return the machines as far as p(x) needs them."""
         return self.machines(rows)
 
-    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
+    def resolve(self, method: str) -> str:
+        """Return studentised conformal intervals for "auto"; by left-out residuals where weights are unequal."""
+        if method != "auto":
+            return method
+        return "conformal" if self.has_unequal_weights() else "studentised"
+
+    @abstractmethod
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+
+    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
         """Return the ends of intervals by any method."""
         self.check(coverage, method)
+        method = "studentised" if method == "auto" and groups is not None else self.resolve(method)
+        if groups is not None and method != "studentised":
+            raise DeclarationError(f"groups are those of method='studentised', received method={method!r}")
         if method == "split":
             return self.split_ends(X, coverage)
         points, point_diagonal = self._at(X, diagonal, method)
         if method == "gaussian":
             fitted, deviations = self.estimator._evaluate(points), self._deviations(points, point_diagonal, rows)
             return uncertainty.gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
-        interval = {
+        interval: dict[str, Any] = {
             "conformal": uncertainty.conformal_hull,
+            "studentised": partial(uncertainty.studentised_ends, groups=self._pairs(groups, points, rows)),
             "jackknife+": uncertainty.jackknife_plus,
             "jackknife-minmax": uncertainty.jackknife_minmax,
         }
@@ -119,7 +148,8 @@ class LeftOutIntervals(Intervals):
             interval[method](machines, fitted, points, point_diagonal, coverage)
             for machines, fitted in self._machines_and_outputs(points, rows)
         ]
-        return ends[0] if self.estimator._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)
+        joined: Array = ends[0] if self.estimator._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)
+        return joined
 
     def region(self, X: Any, coverage: float, rows: Any, diagonal: Any) -> list[Any]:
         """Return the pieces of the full conformal set of every row."""
@@ -132,6 +162,35 @@ class LeftOutIntervals(Intervals):
         ]
         is_single = self.estimator._outputs() == ()
         return list(regions[0]) if is_single else [list(pieces) for pieces in zip(*regions, strict=True)]
+
+    def distribution(self, X: Any, rows: Any, diagonal: Any, groups: Any) -> "uncertainty.PredictiveDistribution":
+        """Return the predictive distribution of every row."""
+        check_is_fitted(self.estimator)
+        points, point_diagonal = self._at(X, diagonal, "studentised")
+        pairs = self._pairs(groups, points, rows)
+        outputs = [
+            uncertainty.predictive_distribution(machines, fitted, points, point_diagonal, pairs)
+            for machines, fitted in self._machines_and_outputs(points, rows)
+        ]
+        if self.estimator._outputs() == ():
+            return outputs[0]
+        return uncertainty.PredictiveDistribution(
+            np.stack([output.thresholds for output in outputs], axis=1),
+            np.stack([output.sizes for output in outputs], axis=1),
+        )
+
+    def _pairs(self, groups: Any, points: Any, rows: Any) -> Any:
+        """Return the new points of every group with its rows; None where there are no groups."""
+        if groups is None:
+            return None
+        if not isinstance(groups, tuple) or len(groups) != 2:
+            raise DataError("groups must be a pair, the labels of the rows of the fit and those of the new rows")
+        ours, theirs = groups
+        return uncertainty.pair_groups(to_numpy(ours), to_numpy(theirs), self.count_rows(), int(points.shape[0]))
+
+    def count_rows(self) -> int:
+        """Return the number of rows of the fit, without those of weight zero."""
+        return int(self.estimator.support_values_.shape[0])
 
     def changes(self, X: Any, rows: Any) -> Array:
         """Return what every row of the fit changes at every new row: f less f without it."""
@@ -183,7 +242,14 @@ class LeftOutIntervals(Intervals):
 
 
 def predict_left_out_interval(
-    self: Any, X: Any, coverage: float = 0.9, method: str = "conformal", *, rows: Any = None, diagonal: Any = None
+    self: Any,
+    X: Any,
+    coverage: float = 0.9,
+    method: str = "auto",
+    *,
+    rows: Any = None,
+    diagonal: Any = None,
+    groups: Any = None,
 ) -> Array:
     """Lower and upper ends that hold a new target with probability ``coverage``; nothing is fitted again.
 
@@ -193,23 +259,32 @@ def predict_left_out_interval(
         New rows.
     coverage : float, default=0.9
         Share of new targets to be covered, above 0 and below 1, for every output on its own.
-    method : {"conformal", "jackknife+", "jackknife-minmax", "gaussian", "split"}, default="conformal"
-        ``"conformal"``: the hull of the exact full conformal set, by left-out residuals. ``"jackknife+"`` and
+    method : str, default="auto"
+        ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"studentised"``, or
+        ``"conformal"`` for rows of unequal weight.
+        ``"conformal"``: the hull of the exact full conformal set, by left-out residuals. ``"studentised"``: the exact
+        set by residuals over their deviation, one interval, wider where rows are sparse. ``"jackknife+"`` and
         ``"jackknife-minmax"``: those of [Barber2021]_. ``"gaussian"``: error bars of the Gaussian process of this
-        machine. ``"split"``: by the rows given to :meth:`calibrate`. :meth:`interval_guarantee` states what each
-        of them guarantees for this model.
+        machine. ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds of the whole fit, search
+        included, which are made by ``fit(nested=10)`` of a search or at the first call. ``"split"``: by the rows given
+        to :meth:`calibrate`. :meth:`interval_guarantee` states what each of them guarantees for this model.
     rows : tuple of arrays, array, or source of rows, default=None
         The training rows and targets (X, y), and sample_weight as a third where the fit had one, for a model that
         does not keep them; with a precomputed kernel the kernel matrix of the training rows.
     diagonal : array of shape (n,), default=None
-        k(x, x) of the new rows, which ``"conformal"`` and ``"gaussian"`` need with a precomputed kernel.
+        k(x, x) of the new rows, which ``"conformal"``, ``"studentised"`` and ``"gaussian"`` need with a precomputed
+        kernel.
+    groups : pair of arrays, default=None
+        For ``"studentised"``: labels of the rows of the fit, in the order of ``support_`` (on a reduced basis of
+        ``rows``, without those of weight zero), and of the new rows. A new row is compared with the rows of its group,
+        and the coverage holds within every group.
 
     Returns
     -------
     array of shape (n, 2) or (n, n_outputs, 2)
-        Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
+        Infinite where there are too few rows for the coverage (8 or fewer for 0.9), in groups of the same group.
     """
-    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal)
+    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal, groups)
     return ends
 
 
@@ -223,6 +298,40 @@ def predict_left_out_region(
     """
     pieces: list[Any] = self._intervals.region(X, coverage, rows, diagonal)
     return pieces
+
+
+def predict_distribution(
+    self: Any, X: Any, *, rows: Any = None, diagonal: Any = None, groups: Any = None
+) -> "uncertainty.PredictiveDistribution":
+    """Predict the whole distribution of every new target, by signed studentised scores and without a refit.
+
+    Where kernel and gamma are fixed in advance and rows are exchangeable, all of equal weight, the distribution is
+    calibrated in finite samples: a target is below ``quantile(u)`` with probability u or more, for every u, up to one
+    row ([Vovk2018]_). :meth:`interval_guarantee` with ``method="studentised"`` states what breaks that for this model.
+
+    Parameters
+    ----------
+    X, rows, diagonal, groups
+        As for :meth:`predict_interval`.
+
+    Returns
+    -------
+    PredictiveDistribution
+        With ``cdf(y)``, ``bounds(y)``, ``quantile(level)``, ``interval(coverage)`` and ``crps(y)``, in numpy; as many
+        numbers per new row as there are rows of the fit.
+
+    Examples
+    --------
+    >>> from problems import LSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> distribution = LSSVMRegressor(RBF(6.6), 2.0).fit(X[1:], y[1:]).predict_distribution(X[:1])
+    >>> bool(distribution.quantile(0.1) < distribution.quantile(0.9))
+    True
+    """
+    distribution: uncertainty.PredictiveDistribution = self._intervals.distribution(X, rows, diagonal, groups)
+    return distribution
 
 
 def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:

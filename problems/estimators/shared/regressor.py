@@ -59,7 +59,7 @@ class Regressor(RegressorMixin, KernelEstimator):
         self.calibration_scores_ = np.sort(np.abs(targets - to_numpy(fitted)), axis=0)
         return self
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
         """Lower and upper ends that hold a new target with probability ``coverage``.
 
         Parameters
@@ -68,9 +68,9 @@ class Regressor(RegressorMixin, KernelEstimator):
             New rows.
         coverage : float, default=0.9
             Share of new targets to be covered, above 0 and below 1, for every output on its own.
-        method : str, default="conformal"
-            ``"conformal"`` and ``"split"`` are split conformal intervals here, after :meth:`calibrate`: the machine
-            without one of its rows is not available in closed form.
+        method : str, default="auto"
+            ``"auto"``, ``"conformal"`` and ``"split"`` are split conformal intervals here, after :meth:`calibrate`: the
+            machine without one of its rows is not available in closed form.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class Regressor(RegressorMixin, KernelEstimator):
             return [line[None, :] for line in ends]
         return [[line[None, :] for line in lines] for lines in ends]
 
-    def interval_guarantee(self, coverage: float = 0.9, method: str = "conformal") -> Guarantee:
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
         guarantee: Guarantee = self._intervals.guarantee(coverage, method)
         return guarantee

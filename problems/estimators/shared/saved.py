@@ -69,6 +69,30 @@ _EVERY: _Kinds = {
 }
 #: Where support values cannot represent the answer of a kernel of finite rank.
 _PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
+#: The machines of a stack.
+_STACK: _Kinds = {
+    "biases_": _EACH,
+    "gammas_": _EACH,
+    "kernels_": many(kernel(), 1),
+    "primals_": many(either(nothing(), entries({"weights": _MATRIX, "center": _VECTOR, "bias": _VECTOR})), 1),
+    "row_weights_": _VECTOR,
+    "stack_weights_": _EACH,
+}
+_LINEAR: _Kinds = {
+    "coef_": _EACH,
+    "linear_bias_": either(_NUMBER, _VECTOR),
+    "linear_center_": _VECTOR,
+    "linear_columns_": array("iu"),
+}
+#: Machines without a fold each, the folds, and the errors of rows in the machine without theirs.
+_NESTED: _Kinds = {
+    "nested_folds_": array("iu"),
+    "nested_machines_": many(
+        entries({name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")} | _PRIMAL | _LINEAR | _STACK),
+        2,
+    ),
+    "nested_scores_": _EACH,
+}
 #: The choice of validation, and values of the criterion; beyond 1e154 a square is infinite.
 _PROOF: _Kinds = {
     "criterion_": either(_UNBOUNDED, array(unbounded=True)),
@@ -157,6 +181,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE} | _PRIMAL,
     "LSSVMRegressor": {
+        "learned_p_values_": _VECTOR,
         "shape_box_": _MATRIX,
         "shape_coefficients_": _VECTOR,
         "shape_multipliers_": _VECTOR,
@@ -168,19 +193,22 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "noise_variance_": either(_UNBOUNDED, array(unbounded=True)),
         "unit_ridge_": either(_NUMBER, _VECTOR),
     },
+    "DenseIntervals": _NESTED,
+    "StackIntervals": _NESTED,
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "ComponentwiseModel": _NORMS,
-    "LinearColumnsModel": {
-        "coef_": _EACH,
-        "linear_bias_": either(_NUMBER, _VECTOR),
-        "linear_center_": _VECTOR,
-        "linear_columns_": array("iu"),
-    },
+    "LinearColumnsModel": _LINEAR,
     "PartiallyLinearLSSVMRegressor": _ERRORS,
     "PartiallyLinearLSSVMRegressorCV": _ERRORS,
     "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
+    "StackedModel": _STACK
+    | {
+        "apparent_criterion_": either(_UNBOUNDED, array(unbounded=True)),
+        "criterion_": either(_UNBOUNDED, array(unbounded=True)),
+        "support_codes_": None,  # its classifiers are regressions on the codes
+    },
     "OverZeta": {  # rows that train, where the support does not tell
         "gamma_": _NUMBER,
         "selection_path_": _SELECTION,
@@ -327,6 +355,11 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
     "LSSVMRegressorCV": {"cv": either(word("loo", "gcv", "evidence", "noise"), _SPLITS)},
+    "StackedLSSVMClassifier": _CLASSES,
+    "StackChoice": {
+        "kernels": either(word("families"), _KERNELS["kernels"]),
+        "gamma_range": either(nothing(), _RANGE),
+    },
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "FusedLeastSquaresRegressor": {"random_state": _MOST},

@@ -507,7 +507,7 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     ends, err = _intervals(tmp_path, capsys, kept, path)
     model = TabularModel.load(kept)
     np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path))))
-    assert "intervals by method conformal: approximate: gamma was chosen on these rows" in err
+    assert "intervals by method studentised: approximate: gamma was chosen on these rows" in err
     assert "the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
 

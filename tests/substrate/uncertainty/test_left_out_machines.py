@@ -171,7 +171,7 @@ def test_rows_that_have_left_only_count(monkeypatch, gamma, far, coverage):
     machines, given = case.machines(), (case.Z @ [1.0, 0.0], case.Z, case.kernel.diag(case.Z))
     machines.support_values[::7] *= 1e-3  # rows of small errors, whatever their leverage
     some = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
-    monkeypatch.setattr("substrate.uncertainty.conformal._TRIED", 1000)
+    monkeypatch.setattr("substrate.uncertainty.conformal.TRIED", 1000)
     every = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
     np.testing.assert_array_equal(some[0], every[0])
     for mine, its in zip(some[1], every[1], strict=True):
@@ -189,7 +189,7 @@ def test_rows_that_return_are_counted_among_the_few(monkeypatch, seed):
     machines = LeftOutMachines(known, alpha, alpha / diagonal, diagonal, 1.0)
     given, found = (np.zeros(m), np.zeros((m, 1)), np.ones(m)), []
     for tried in (3, 1000):
-        monkeypatch.setattr(conformal, "_TRIED", tried)
+        monkeypatch.setattr(conformal, "TRIED", tried)
         found.append((conformal_hull(machines, *given, 0.9), list(conformal_region(machines, *given, 0.9))))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert any(len(pieces) > 1 or not np.isfinite(pieces).all() for pieces in found[1][1]), "no row returned"

@@ -1,0 +1,715 @@
+r"""A stack of LS-SVMs: the machines that a search fits, weighted by exact leave-one-out.
+
+A search judges machines of several families, with one width for all inputs and one for each, at the ends that
+leave-one-out and the evidence prefer, and keeps one of them. Their left-out predictions P are known without a refit, so
+that the best average of them is one small convex problem more,
+
+.. math:: \min_u \| y - P u \|_v^2 \quad \text{subject to} \quad u \ge 0, \; 1^T u = 1, \qquad
+          f(x) = \sum_m u_m f_m(x) ,
+
+with a lower bound on the certificate (:mod:`substrate.least_squares.simplex_weights`). The mean square of y - P u has
+seen y through u: ``criterion_`` is that of the stack whose machines and weights are both without the row
+(:mod:`substrate.uncertainty.left_out_pairs`).
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.chosen import families
+from problems.estimators.chosen.over_gamma import RECOMMENDED
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.nested import (
+    N_FOLDS,
+    check_nested,
+    check_stored,
+    keep_nested,
+    nested_ends,
+    nested_guarantee,
+)
+from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.shared.base import Uses
+from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.coded import Numbers
+from problems.estimators.shared.guarantees import Guarantee, guarantee_of, has_unequal_rows
+from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.model import Model
+from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array, positive, whole_number
+from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.certificates.tolerance import Tolerance
+from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.search.gamma_search import GAP, gamma_ends
+from substrate.uncertainty.left_out_pairs import nested_stack_errors, pair_residuals
+
+if TYPE_CHECKING:
+    from substrate.proof import Proof
+
+__all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
+
+#: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
+_MOST_ROWS = 1000
+#: Most numbers that are held of residuals without two rows.
+_MOST_PAIRS = 2**27
+
+
+class StackedModel(Model):
+    """Several LS-SVMs on the same rows, and one weight of each."""
+
+    def members(self) -> list[LSSVMRegressor]:
+        """Return the machines as estimators of their own, which share the rows."""
+        return [self._member(number) for number in range(len(self.estimator.kernels_))]
+
+    def _member(self, number: int) -> LSSVMRegressor:
+        model = self.estimator
+        kernel = model.kernel_ if number == self.largest() else model.kernels_[number]
+        gammas = np.atleast_1d(model.gammas_[number])
+        member = LSSVMRegressor(kernel, gamma=[float(gamma) for gamma in gammas], tol=model.tol)
+        if gammas.size == 1:
+            member.gamma = float(gammas[0])
+        member.n_features_in_, member.kernel_ = model.n_features_in_, kernel
+        member.support_, member.support_vectors_ = model.support_, model.support_vectors_
+        member.ridge_ = ridges_of(tuple(float(gamma) for gamma in gammas), model.row_weights_)
+        member.unit_ridge_ = 1.0 / (member.gamma if gammas.size == 1 else gammas)
+        member.solver_, member.n_iter_ = "cholesky", 1
+        if (primal := model.primals_[number]) is not None:
+            member.primal_weights_, member.primal_center_ = primal["weights"], primal["center"]
+            member.primal_bias_ = primal["bias"]
+        member.bias_ = model.biases_[number] if self.outputs() else float(model.biases_[number])
+        alpha = np.ascontiguousarray(model.support_values_[..., number])
+        member.support_values_ = alpha if self.outputs() else alpha[:, 0]
+        return member
+
+    def outputs(self) -> tuple[int, ...]:
+        """Return the shape of one row's prediction."""
+        shape: tuple[int, ...] = self.estimator.stack_weights_.shape[1:]
+        return shape
+
+    def weights(self) -> Array:
+        """Return the weights of the members, one column per output."""
+        u = self.estimator.stack_weights_
+        return np.asarray(u[:, None] if u.ndim == 1 else u)
+
+    def largest(self) -> int:
+        """Return the number of the member with the largest weight in the first output, whose kernel is ``kernel_``."""
+        return int(np.argmax(self.weights()[:, 0]))
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the weighted mean of what the members predict, at rows that were checked."""
+        u = self.weights()
+        (used,) = np.nonzero((u > 0.0).any(axis=1))
+        values = [np.reshape(self._member(int(m))._model.evaluate(X), (X.shape[0], -1)) for m in used]
+        outputs = average(np.stack(values, axis=-1), u[used])
+        return outputs if self.outputs() else outputs[:, 0]
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
+        members, u, model = self.members(), self.weights(), self.estimator
+        labels = bool(model._labels)
+        checked = clone(model)._check_data(X, y, sample_weight, numeric=not labels, **model._rules_of_data)
+        if checked[0].shape[1] != model.n_features_in_:
+            raise DataError(f"X has {checked[0].shape[1]} features, this model was fitted to {model.n_features_in_}")
+        points, y, weights, _ = model._weighted(*checked)
+        targets = model._codes_again(y) if labels else Numbers().codes(y)
+        if targets.shape[1] != u.shape[1]:
+            raise DataError(f"the model has {u.shape[1]} outputs, these data have {targets.shape[1]}")
+        machines, tolerance = [], model._tolerance()
+        for member in members:
+            given = GivenFit(
+                X=points, Y=targets, weights=weights, gammas=member._gammas(u.shape[1]), tolerance=tolerance
+            )
+            with recall_saddle(member, given) as stored:
+                machines.append(list(stored.machines))
+        fitted = np.reshape(self.evaluate(points), targets.shape)
+        stacks = [
+            StoredStack(
+                members=tuple(cast(StoredSaddle, outputs[k]) for outputs in machines),
+                u=u[:, k],
+                y=targets[:, k],
+                weights=weights,
+                fitted=fitted[:, k],
+                tolerance=tolerance,
+            )
+            for k in range(u.shape[1])
+        ]
+
+        def add() -> Added:
+            errors = left_out_errors(members)
+            return (weights_row(errors, weights, u, targets, labels),), ()
+
+        return nullcontext(StoredFit(stacks, add))
+
+    def check_loaded(self) -> None:
+        """Refuse parts of a stack that do not belong together."""
+        model = self.estimator
+        M, shape = len(model.kernels_), self.outputs()
+        shapes = {
+            "stack_weights_": (M, *shape),
+            "gammas_": (M, *shape),
+            "biases_": (M, *shape),
+            "support_values_": (model.support_.size, *(shape or (1,)), M),
+            "row_weights_": (model.support_.size,),
+        }
+        for name, expected in shapes.items():
+            values = getattr(model, name)
+            if values.shape != expected:
+                raise DataError(f"{name} of a stack of {M} machines has the shape {values.shape}, expected {expected}")
+        u = self.weights()
+        if (u < 0.0).any() or not np.allclose(u.sum(axis=0), 1.0, rtol=0.0, atol=1e-9):
+            raise DataError("the weights of a stack must not be negative, and sum to one")
+        if not ((model.gammas_ > 0.0).all() and (model.row_weights_ > 0.0).all() and len(model.primals_) == M):
+            raise DataError("a stack needs positive gammas and weights of rows, and as many machines as kernels")
+        if model.kernels_[self.largest()] != model.kernel_:
+            raise DataError("the kernel of a stack must be that of its machine with the largest weight")
+        super().check_loaded()
+        for member in self.members():
+            member._model.check_loaded()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStack:
+    """One output of a stack: its machines, their weights, and what ``predict`` returns."""
+
+    members: tuple[StoredSaddle, ...]
+    u: Array
+    y: Array
+    weights: Array
+    fitted: Array
+    tolerance: float
+
+    def certify(self) -> Added:
+        """Bound the distance of the answer from that of exact machines with the same weights."""
+        (used,) = np.nonzero(self.u > 0.0)
+        parts = [self.members[int(m)].certify() for m in used]
+        facts = dict.fromkeys(fact for _, more in parts for fact in more)
+        rows = [rows for rows, _ in parts]
+        answer = stack_accuracy(rows, self.u[used], self._tolerance(), self._missing())
+        return (*answer, *worst_of_members(rows)), tuple(facts)
+
+    def prove(self) -> "Proof":
+        """Bound it in ball arithmetic."""
+        (used,) = np.nonzero(self.u > 0.0)
+        proofs = [self.members[int(m)].prove() for m in used]
+        accuracy = _weighted_sum([proof.accuracy for proof in proofs], self.u[used], self._missing())
+        reason = next((proof.reason for proof in proofs if proof.reason), "")
+        return replace(proofs[0], accuracy=accuracy, reason=reason)
+
+    def _tolerance(self) -> Tolerance:
+        return Tolerance.of(self.y, self.weights, self.tolerance)
+
+    def _missing(self) -> float:
+        """Bound how far the prediction is from the weighted mean of the members' predictions."""
+        (used,) = np.nonzero(self.u > 0.0)
+        values = np.stack([self.members[int(m)].fitted for m in used], axis=-1)
+        return missing_of(self.fitted, values, self.u[used], self.weights)
+
+
+def average(values: Array, u: Array) -> Array:
+    """Return the weighted mean over the last axis: one column of u per output, that of the values before it.
+
+    It is the member of the largest weight plus weighted differences from it: equal members have exactly their mean, an
+    offset costs no digits, and the weight of that member is what the others leave of one.
+    """
+    base = np.argmax(u, axis=0)
+    first = np.take_along_axis(values, base[None, :, None], axis=2)
+    return np.asarray(first[:, :, 0] + np.einsum("ikm,mk->ik", values - first, u))
+
+
+def missing_of(fitted: Array, values: Array, u: Array, weights: Array) -> float:
+    """Bound the root mean square distance of ``fitted`` from the exact weighted mean of members' values."""
+    again = average(values[:, None, :], u[:, None])[:, 0]
+    base = values[:, [int(np.argmax(u))]]
+    spreads = np.abs(values - base) @ u
+    # equal members have no rounding; otherwise that of differences, products and sums, and of the last addition
+    rounding = relative_rounding(u.size + 4.0) * spreads + relative_rounding(1.0) * np.where(
+        spreads > 0.0, np.abs(again), 0.0
+    )
+    return float(root_mean_square(np.abs(fitted - again) + rounding, weights)) * (1.0 + relative_rounding(fitted.size))
+
+
+def _weighted_sum(radii: Sequence[float], u: Array, missing: float) -> float:
+    total = math.fsum(float(weight) * radius for weight, radius in zip(u, radii, strict=True)) + missing
+    if not total > 0.0:
+        return total
+    # the largest weight is what the others leave of one, up to the rounding of as many numbers
+    return math.nextafter(total * (1.0 + relative_rounding(len(radii) ** 2 + 4)), math.inf)
+
+
+def stack_accuracy(
+    rows: Sequence[tuple[Row, ...]], u: Array, tolerance: Tolerance, missing: float
+) -> tuple[Accuracy, ...]:
+    """Return the bound of a stack from those of its members, one output; none where a member has none."""
+    answers = [row for member in rows for row in member if isinstance(row, Accuracy)]
+    if len(answers) < len(rows):
+        return ()
+    radius = _weighted_sum([answer.value for answer in answers], u, missing)
+    return (tolerance.row(radius, "sum_m u_m ||y - f_m - alpha_m/(gamma_m v)||_v + rounding"),)
+
+
+def worst_of_members(rows: Sequence[tuple[Row, ...]]) -> Iterator[Row]:
+    """Yield, of the members' rows of one name beside the accuracy, the one that comes closest to failing."""
+    named: dict[str, list[Row]] = {}
+    for member in rows:
+        for row in member:
+            if not isinstance(row, Accuracy):
+                named.setdefault(row.name, []).append(row)
+    for same in named.values():
+        worst = max(same, key=lambda row: row.relative / row.tolerance)
+        yield replace(worst, formula=f"{worst.formula}, worst of {len(same)} members")
+
+
+def left_out_errors(members: Sequence[LSSVMRegressor]) -> Array:
+    """Return the left-out errors of every row, by output and member."""
+    return np.stack(
+        [
+            np.stack([np.asarray(machines.residuals) for machines in member._intervals.machines(None)], axis=1)
+            for member in members
+        ],
+        axis=2,
+    )
+
+
+def weigh_members(errors: Array, weights: Array, pooled: bool) -> Array:
+    """Return the weights of the members, one column per output, all the same where outputs are ``pooled``."""
+    n, n_outputs, M = errors.shape
+    if not pooled:
+        return np.column_stack([weigh_machines(errors[:, k], weights) for k in range(n_outputs)])
+    u = weigh_machines(np.reshape(errors, (n * n_outputs, M)), np.repeat(weights, n_outputs))
+    return np.repeat(u[:, None], n_outputs, axis=1)
+
+
+def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled: bool) -> Row:
+    """Return the gap of the weights, of the output that comes closest to failing, or of all outputs together."""
+    if pooled:
+        n, n_outputs, M = errors.shape
+        if (u != u[:, :1]).any():
+            raise DataError("the weights of a stack of classes must be the same in all columns")
+        joined = np.reshape(errors, (n * n_outputs, M))
+        return bound_stack(joined, np.repeat(weights, n_outputs), u[:, 0], float(np.abs(targets).max())).row
+    rows = [
+        bound_stack(errors[:, k], weights, u[:, k], float(np.abs(targets[:, k]).max(initial=0.0))).row
+        for k in range(u.shape[1])
+    ]
+    return max(rows, key=lambda row: row.relative / row.tolerance)
+
+
+class StackIntervals(Intervals):
+    """Intervals of a stack: by rows that it has not seen, or by folds of the whole choice."""
+
+    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "nested", "split")
+
+    def resolve(self, method: str) -> str:
+        """Return nested intervals for "auto" where they have been made, otherwise those by calibration rows."""
+        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
+
+    def ends(self, X: Any, coverage: float, method: str) -> Array:
+        """Return the ends of intervals; machines without folds are made at the first call."""
+        self.check(coverage, method)
+        if self.resolve(method) != "nested":
+            return self.split_ends(X, coverage)
+        model = self.estimator
+        points = model._new_points(X)
+        if not hasattr(model, "nested_machines_"):
+            member = model._model.members()[0]  # whose system gives the targets back
+            alpha, ridge, _ = member._model.to_columns()
+            targets = np.reshape(member._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
+            targets = targets if model._outputs() else targets[:, 0]
+            keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
+        return nested_ends(model, points, coverage)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee."""
+        guarantee = super().guarantee(coverage, method)
+        if guarantee.method != "nested":
+            return guarantee
+        outputs = int(np.prod(self.estimator._outputs() or (1,)))
+        other = guarantee_of("nested", coverage, outputs, False, ())
+        return nested_guarantee(other, self.estimator, has_unequal_rows(self.estimator.row_weights_))
+
+    def check_loaded(self) -> None:
+        """Refuse what no fit leaves."""
+        super().check_loaded()
+        check_stored(self.estimator)
+
+
+@dataclass(eq=False, repr=False)
+class StackChoice:
+    """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
+
+    It comes before the task; :class:`StackedLSSVMRegressor` documents the parameters.
+    """
+
+    _model_type: ClassVar[Any] = StackedModel
+    #: The estimator that searches, and what else it and its rows are told.
+    _search_type: ClassVar[Any]
+    _rules_of_data: ClassVar[dict[str, Any]] = {}
+    _takes_matrix: ClassVar[bool] = False
+    _typical: ClassVar[Uses] = ({"criteria": "loo"},)
+    _: KW_ONLY
+    kernels: Any = None
+    criteria: Literal["loo", "evidence", "both"] = "both"
+    gamma_range: Any = None
+    gap: float = GAP
+    search: Literal["gradient"] | None = None
+    max_evaluations: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    recommended = RECOMMENDED
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, nested: int | None = None) -> Self:
+        """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere.
+
+        ``nested`` is a number of folds: all of that is repeated without each of them, for
+        ``predict_interval(method="nested")`` of a regressor.
+        """
+        model: Any = self
+        pooled = bool(model._labels)
+        model._begin_fit()
+        self._check_rules()
+        if nested is not None:
+            check_nested(model, nested)
+        model._check_coding()
+        X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, **self._rules_of_data)
+        X, y, weights, rows = model._weighted(X, y, weights)
+        coded = model._encode(y)
+        Y = coded.codes(y)
+        one_output = Y.shape[1] == 1
+        members, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
+        errors, honest, facts = self._leave_out(members, X, weights)
+        u = weigh_members(errors, weights, pooled)
+        apparent = _mean_squares(np.einsum("ikm,mk->ik", errors, u), weights)
+        model._keep_classes(coded, Y)
+        self._keep_stack(members, u, rows, X, weights, one_output)
+        self.criterion_, self.apparent_criterion_ = (
+            (float(value.mean()) if pooled or one_output else value) for value in (honest, apparent)
+        )
+        if nested is not None:
+            keep_nested(model, X, y, weights, nested)
+        certificate = self._report(members, errors, Y, (*dropped, *facts, *self._facts(u)))
+        warn_unless_holds(certificate)
+        self.certificate_ = certificate
+        self.support_values_ = np.stack([np.reshape(member.support_values_, Y.shape) for member in members], axis=-1)
+        return self
+
+    @property
+    def relevance_(self) -> Array:
+        """The relevance of every input, that of every machine by its weight (of several outputs their mean)."""
+        model: Any = self
+        check_is_fitted(model)
+        u = model._model.weights().mean(axis=1)
+        members = model._model.members()
+        return np.asarray(sum(u[m] * members[m].relevance_ for m in np.flatnonzero(u > 0.0)))
+
+    def _check_rules(self) -> None:
+        """Refuse parameters before any work."""
+        families.check_kernels(self.kernels, False)
+        model: Any = self
+        if self.kernels is None and model._own_kernel().pairwise:
+            raise DeclarationError("a stack computes kernels of the inputs; kernel='precomputed' has one matrix only")
+        if self.criteria not in ("loo", "evidence", "both"):
+            raise DeclarationError(f"criteria must be 'loo', 'evidence' or 'both', received {self.criteria!r}")
+        if self.search not in ("gradient", None):
+            raise DeclarationError(f"search must be None or 'gradient', received {self.search!r}")
+        if self.gamma_range is not None:
+            gamma_ends(self.gamma_range)
+        if self.max_evaluations is not None:
+            whole_number(self.max_evaluations, "max_evaluations", 1)
+        positive(self.gap, "gap")
+
+    def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
+        """Return the machines of all searches, fitted to targets or codes, and which were dropped as not determined."""
+        model: Any = self
+        given = {name: getattr(self, name) for name in ("kernels", "gamma_range", "gap", "max_evaluations", "n_jobs")}
+        given |= {"coding": model.coding, "calibration": None} if model._labels else {}
+        chosen: dict[Any, None] = {}
+        by_family = families.is_families(self.kernels) or self.search is not None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for criterion in ("loo", "evidence") if self.criteria == "both" else (self.criteria,):
+                searched = self._search_type(
+                    model.kernel,
+                    tol=model.tol,
+                    cv=criterion,
+                    search=self.search,
+                    widths="each" if self.search else None,
+                    verbose=self.verbose,
+                    **given,
+                ).fit(X, y, sample_weight=weights)
+                chosen |= dict.fromkeys(best_of_families(searched.cv_results_, by_family))
+            fitted = [
+                LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
+                    X, targets, sample_weight=weights
+                )
+                for kernel, gamma in chosen
+            ]
+        for message in {str(warning.message): warning for warning in caught}.values():
+            if not issubclass(message.category, ConvergenceWarning):  # what does not hold is a row of this certificate
+                warnings.warn(message.message, stacklevel=3)
+        known = [member for member in fitted if member.certificate_.holds] or fitted
+        lost = [repr(member.kernel) for member in fitted if member not in known]
+        return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
+
+    def _leave_out(self, members: list[LSSVMRegressor], X: Any, weights: Array) -> tuple[Array, Array, Facts]:
+        """Return the left-out errors of the members, and the mean square error of the stack at rows that are left out
+        of machines and weights; one inverse is held at a time.
+        """
+        model: Any = self
+        n, n_outputs = int(X.shape[0]), int(np.prod(members[0]._outputs() or (1,)))
+        count = min(n, _MOST_ROWS, max(1, _MOST_PAIRS // (n * n_outputs * len(members))))
+        rows = np.linspace(0, n - 1, count).astype(np.intp)
+        errors, pairs = [], []
+        for member in members:
+            outputs = member._intervals.machines(None)
+            errors.append(np.stack([np.asarray(machines.residuals) for machines in outputs], axis=1))
+            if n > 2:
+                pairs.append(pair_residuals(outputs, X, np.asarray(member.kernel_.diag(X)), rows))
+        left_out = np.stack(errors, axis=2)
+        if n < 3:
+            return left_out, np.full(n_outputs, np.inf), ()
+        nested = nested_stack_errors(left_out, np.stack(pairs, axis=3), weights, rows, pooled=bool(model._labels))
+        said = "" if count == n else f", {count} of {n} rows"
+        fact = ("criterion of the stack", f"every row left out of machines and weights, their kernels held{said}")
+        return left_out, _mean_squares(nested, weights[rows]), (fact,)
+
+    def _keep_stack(
+        self, members: list[LSSVMRegressor], u: Array, rows: Any, X: Any, weights: Array, one_output: bool
+    ) -> None:
+        """Set all attributes of the stack but the support values, which mark it as fitted."""
+        best = members[int(np.argmax(u[:, 0]))]
+        self.kernels_ = [member.kernel_ for member in members]
+        gammas = np.array([np.broadcast_to(np.asarray(member.gamma, dtype=float), u.shape[1]) for member in members])
+        biases = np.array([np.atleast_1d(member.bias_) for member in members])
+        self.gammas_, self.stack_weights_, self.biases_ = (
+            (np.ascontiguousarray(values[:, 0]) if one_output else values) for values in (gammas, u, biases)
+        )
+        self.primals_ = [
+            None
+            if (primal := member._primal()) is None
+            else {"weights": primal.weights, "center": primal.center, "bias": primal.bias}
+            for member in members
+        ]
+        self.row_weights_ = weights
+        self.kernel_, self.support_ = best.kernel_, rows
+        self.support_vectors_ = X.copy()
+        bias = average(biases.T[None], u)[0]
+        self.bias_ = float(bias[0]) if one_output else bias
+
+    def _report(self, members: list[LSSVMRegressor], errors: Array, Y: Array, facts: Facts) -> Certificate:
+        """Return the certificate: the accuracy of every output, the worst rows of members, the gap of the weights."""
+        model: Any = self
+        u, rows = np.reshape(self.stack_weights_, (len(members), -1)), list[Accuracy]()
+        used = [int(m) for m in np.flatnonzero((u > 0.0).any(axis=1))]
+        fitted = np.stack([np.reshape(members[m].predict(self.support_vectors_), Y.shape) for m in used], axis=2)
+        outputs = average(fitted, u[used])
+        reports = [members[m].certificate_ for m in used]
+        for k in range(Y.shape[1]):
+            answers = [tuple(row.each[k] for row in report.rows if isinstance(row, Accuracy)) for report in reports]
+            missing = missing_of(outputs[:, k], fitted[:, k], u[used, k], self.row_weights_)
+            tolerance = Tolerance.of(np.ascontiguousarray(Y[:, k]), self.row_weights_, model._tolerance())
+            rows += stack_accuracy(answers, u[used, k], tolerance, missing)
+        accuracy = (accuracy_of_outputs(rows),) if len(rows) == Y.shape[1] else ()
+        unbounded = [fact for report in reports for fact in report.record if fact[0] == NO_BOUND]
+        return Certificate(
+            model._title,
+            (
+                *accuracy,
+                *worst_of_members([report.rows for report in reports]),
+                weights_row(errors, self.row_weights_, u, Y, bool(model._labels)),
+            ),
+            (*dict.fromkeys(unbounded), *facts),
+        )
+
+    def _facts(self, u: Array) -> Facts:
+        """Return what the stack is made of."""
+        parts = [
+            f"{' '.join(f'{weight:.3g}' for weight in line)} {kernel!r}"
+            for line, kernel in zip(u, self.kernels_, strict=True)
+            if (line > 0.0).any()
+        ]
+        honest, seen = (
+            " ".join(f"{value:.4g}" for value in np.sqrt(np.atleast_1d(criterion)))
+            for criterion in (self.criterion_, self.apparent_criterion_)
+        )
+        return (
+            ("stack", f"of {u.shape[0]} machines: {'; '.join(parts)}"),
+            ("left-out error", f"{honest}, root mean square ({seen} where the weights have seen the row)"),
+            ("conditional on", "scaling of the columns, kernels and gammas, chosen with all rows"),
+        )
+
+
+@dataclass(eq=False, repr=False)
+class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
+    """A weighted mean of LS-SVMs of several kernels, by exact leave-one-out ([Wolpert1992]_, [Breiman1996]_).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    kernels : list of kernels or "families", default=None
+        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
+        after a search the best of each family, with one width for all inputs and with one for each.
+        ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
+    criteria : {"loo", "evidence", "both"}, default="both"
+        What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
+        machines. Weights are always by leave-one-out.
+    gamma_range : pair of float, default=None
+        As for :class:`LSSVMRegressorCV`.
+    gap : float, default=1e-4
+        As for :class:`LSSVMRegressorCV`, of every machine.
+    search : {"gradient"} or None, default=None
+        As for :class:`LSSVMRegressorCV`, where the shared width and one for each input are both searched.
+    max_evaluations, n_jobs, verbose
+        As for :class:`LSSVMRegressorCV`.
+
+    Attributes
+    ----------
+    kernels_ : list of Kernel
+        The kernels of the machines.
+    gammas_, stack_weights_, biases_ : array of shape (n_machines,) or (n_machines, n_outputs)
+        Their gammas, their weights u in the stack, and their biases.
+    support_values_ : array of shape (n_support, n_outputs, n_machines)
+        Their support values, with one output too.
+    primals_ : list
+        Primal weights of those machines that support values cannot represent, None for the others.
+    row_weights_ : array of shape (n_support,)
+        The weights of the rows.
+    criterion_ : float or array of shape (n_outputs,)
+        Mean square error of the stack at rows that neither its machines nor its weights have seen, at given kernels and
+        gammas; beyond 1000 rows that of 1000 of them at most. Infinite for two rows.
+    apparent_criterion_ : float or array of shape (n_outputs,)
+        Mean square of y - P u, which the weights minimise, and which is too small.
+    kernel_ : Kernel
+        The kernel of the machine with the largest weight (in the first output).
+    bias_ : float or array of shape (n_outputs,)
+        The weighted mean of the biases.
+    support_, support_vectors_, certificate_
+        As for :class:`LSSVMRegressor`. The certificate bounds the distance from exact machines with these weights, and
+        the gap of the weights.
+
+    Examples
+    --------
+    >>> from problems import StackedLSSVMRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> X, y = motorcycle()
+    >>> model = StackedLSSVMRegressor(kernels="families", criteria="loo").fit(X, y)
+    >>> bool(model.certificate_.holds), bool(abs(model.stack_weights_.sum() - 1.0) < 1e-12)
+    (True, True)
+    """
+
+    _search_type = LSSVMRegressorCV
+    _intervals_type = StackIntervals
+    _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
+    _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+        """Lower and upper ends that hold a new target with probability ``coverage``.
+
+        Parameters
+        ----------
+        X, coverage
+            As for :meth:`LSSVMRegressor.predict_interval`.
+        method : {"auto", "conformal", "nested", "split"}, default="auto"
+            ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"nested"``: by
+            folds of the whole choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and
+            ``"split"``: by the rows given to :meth:`calibrate`.
+
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_outputs, 2)
+            Infinite where there are too few rows for the coverage.
+        """
+        ends: Array = self._intervals.ends(X, coverage, method)
+        return ends
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class StackCalibration(Calibration):
+    """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
+
+    def fold_machine(self, X: Any) -> Any:
+        """Return the stack of the same kernels, each at the gamma that leave-one-out prefers."""
+        kernels = list(dict.fromkeys(self.estimator.kernels_))
+        return super().fold_machine(X).set_params(kernels=kernels, search=None, criteria="loo")
+
+
+@dataclass(eq=False, repr=False)
+class StackedLSSVMClassifier(StackChoice, Classifier):
+    """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
+
+    The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
+    the coding together: of probabilities :math:`(1 + f)/2`, times four.
+
+    Parameters
+    ----------
+    kernel, tol, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+        As for :class:`StackedLSSVMRegressor`.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on the same rows.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
+        weights are chosen anew.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
+
+    Attributes
+    ----------
+    classes_, code_book_
+        As for :class:`LSSVMClassifier`.
+    kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
+        As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
+        the code book are the same.
+    criterion_, apparent_criterion_ : float
+        As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
+    kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
+        As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
+    """
+
+    _search_type = LSSVMClassifierCV
+    _calibration_type = StackCalibration
+    _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
+    _regressed = True
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    class_weight: Any = None
+
+    _weighted = cast(Any, LSSVMClassifier._weighted)
+
+
+def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:
+    """Return kernel and gamma of the judged machines: of every family, with one width and with several, the best."""
+    best: dict[Any, tuple[Any, Any]] = {}
+    for number in np.argsort(results["rank_test_score"], kind="stable"):
+        kernel, gamma = results["param_kernel"][int(number)], results["param_gamma"][int(number)]
+        is_each = isinstance(getattr(kernel, "sigma", None), tuple)
+        key = (families.family_name(kernel), is_each) if by_family else kernel
+        best.setdefault(key, (kernel, gamma if isinstance(gamma, float) else tuple(gamma)))
+    return list(best.values())
+
+
+def _mean_squares(errors: Array, weights: Array) -> Array:
+    """Return the weighted mean square of every column; infinite where squares overflow."""
+    with np.errstate(over="ignore"):
+        return np.asarray((weights / weights.sum()) @ np.square(errors))

@@ -1,0 +1,235 @@
+"""A stack of LS-SVMs: its weights and its error by explicit refits, its certificate, files, units and refusals."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import (
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    StackedLSSVMClassifier,
+    StackedLSSVMRegressor,
+    load,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Laplacian, Linear, Matern
+from substrate.least_squares.simplex_weights import weigh_machines
+
+RNG = np.random.default_rng(7)
+N = 12
+X = RNG.normal(size=(N, 2))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=N)
+V = RNG.uniform(0.3, 3.0, size=N)
+NEW = RNG.normal(size=(5, 2))
+KERNELS = [RBF(1.0), Laplacian(2.0), Linear(), Matern(0.5, nu=1.5)]
+
+
+def stack(**parameters):
+    return StackedLSSVMRegressor(**{"kernels": KERNELS, "criteria": "loo"} | parameters)
+
+
+def members(model, rows, targets, weights):
+    """The machines of a stack, fitted again to some rows."""
+    return [
+        LSSVMRegressor(kernel, gamma=float(gamma)).fit(rows, targets, sample_weight=weights)
+        for kernel, gamma in zip(model.kernels_, model.gammas_, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("weights", [np.ones(N), V], ids=["plain", "weighted"])
+@pytest.mark.some_cases(1)
+def test_weights_and_criterion_are_those_of_explicit_refits(weights):
+    """Every row left out of machines and weights; what the weights have seen is smaller."""
+    model = stack().fit(X, Y, sample_weight=weights)
+    machines = members(model, X, Y, weights)
+    errors = np.column_stack([machine.leave_one_out().residuals for machine in machines])
+    u = model.stack_weights_
+    assert_allclose(u, weigh_machines(errors, weights), atol=1e-8)
+    assert_allclose(model.predict(NEW), sum(w * m.predict(NEW) for w, m in zip(u, machines, strict=True)), atol=1e-10)
+    assert_allclose(model.apparent_criterion_, weights @ (errors @ u) ** 2 / weights.sum(), rtol=1e-9)
+    left_out = np.empty(N)
+    for i in range(N):
+        rest = np.arange(N) != i
+        without = members(model, X[rest], Y[rest], weights[rest])
+        pairs = np.column_stack([machine.leave_one_out().residuals for machine in without])
+        at = [machine.predict(X[[i]])[0] for machine in without]
+        left_out[i] = Y[i] - weigh_machines(pairs, weights[rest]) @ at
+    assert_allclose(model.criterion_, weights @ left_out**2 / weights.sum(), rtol=1e-6)
+    assert model.criterion_ > model.apparent_criterion_
+    single = min(weights @ error**2 / weights.sum() for error in errors.T)
+    assert model.apparent_criterion_ <= single * (1.0 + 1e-12)
+
+
+def test_members_are_the_best_of_every_family_by_both_criteria():
+    model = StackedLSSVMRegressor.recommended(max_evaluations=8).fit(X, Y)
+    assert model.certificate_.holds
+    assert "gap of the weights" in [row.name for row in model.certificate_.rows]
+    assert {type(kernel).__name__ for kernel in model.kernels_} == {"Linear", "RBF", "Laplacian", "Matern"}
+    assert any(isinstance(getattr(kernel, "sigma", None), tuple) for kernel in model.kernels_)
+    found = LSSVMRegressorCV.recommended(max_evaluations=8, widths="each").fit(X, Y)
+    assert found.kernel_ in model.kernels_, "the winner of the search is among them"
+    alone = StackedLSSVMRegressor.recommended(max_evaluations=8, criteria="loo").fit(X, Y)
+    assert set(alone.kernels_) < set(model.kernels_)
+    assert model.apparent_criterion_ <= alone.apparent_criterion_ * (1.0 + 1e-9) <= found.criterion_ * (1.0 + 1e-6)
+    assert_allclose(model.relevance_.sum(), 1.0)
+    assert model.kernel_ == model.kernels_[int(np.argmax(model.stack_weights_))]
+
+
+def test_outputs_are_stacked_each_on_its_own():
+    both = np.column_stack([Y, X[:, 0] ** 2])
+    model = stack().fit(X, both)
+    assert model.stack_weights_.shape == model.gammas_.shape == model.biases_.shape == (4, 2)
+    for k in range(2):
+        alone = stack().fit(X, both[:, k])
+        assert_allclose(model.predict(NEW)[:, k], alone.predict(NEW), atol=1e-8)
+        assert_allclose(model.criterion_[k], alone.criterion_, rtol=1e-6)
+    assert len(model.certificate_.rows[0].outputs) == 2
+    assert model.certify(X, both).holds
+    ends = model.calibrate(X, both).predict_interval(NEW, 0.8)
+    assert ends.shape == (5, 2, 2)
+
+
+def test_rows_of_weight_zero_are_absent():
+    weights = np.where(np.arange(N) < 4, 0.0, V)
+    model, other = stack().fit(X, Y, sample_weight=weights), stack().fit(X[4:], Y[4:], sample_weight=V[4:])
+    assert_array_equal(model.predict(NEW), other.predict(NEW))
+    assert_array_equal(model.support_, np.arange(4, N))
+    assert model.certify(X, Y, sample_weight=weights).holds
+
+
+def test_a_file_has_the_whole_stack(tmp_path):
+    model = stack(kernels=[*KERNELS, Linear() + RBF(3.0)], gamma_range=(1e-3, 1e9)).fit(X, 2.0 * X[:, 0] + 1e-4 * Y)
+    model.save(tmp_path / "stack.npz")
+    again = load(tmp_path / "stack.npz")
+    assert_array_equal(again.predict(NEW), model.predict(NEW))
+    assert_array_equal(again.relevance_, model.relevance_)
+    assert str(again.certificate_) == str(model.certificate_)
+    assert again.certify(X, 2.0 * X[:, 0] + 1e-4 * Y).holds == model.certificate_.holds
+    for change, message in (
+        ({"stack_weights_": np.array([0.5, 0.5, 0.5, 0.5, -1.0])}, "must not be negative, and sum to one"),
+        ({"gammas_": model.gammas_[1:]}, r"gammas_ of a stack of 5 machines has the shape \(4,\)"),
+        ({"kernels_": model.kernels_[::-1]}, "must be that of its machine with the largest weight"),
+        ({"row_weights_": -model.row_weights_}, "needs positive gammas and weights of rows"),
+    ):
+        kept = {name: getattr(model, name) for name in change}
+        vars(model).update(change)
+        with pytest.raises(DataError, match=message):
+            model.save(tmp_path / "other.npz")
+        vars(model).update(kept)
+
+
+def test_a_changed_number_is_noticed():
+    model = stack().fit(X, Y)
+    assert model.certify(X, Y).holds
+    kept = model.stack_weights_.copy()
+    model.stack_weights_ = np.full(4, 0.25)
+    checked = model.certify(X, Y)
+    assert [row.name for row in checked.failures] == ["gap of the weights"]
+    model.stack_weights_ = kept
+    used = int(np.argmax(kept))
+    model.support_values_[0, 0, used] += 1e-3
+    assert "accuracy" in [row.name for row in model.certify(X, Y).failures]
+
+
+def test_the_bound_is_true_and_proved():
+    """Against machines solved in doubled precision, the same weights."""
+    pytest.importorskip("flint")
+    model = stack(kernels=[RBF(1.0), Laplacian(2.0)]).fit(X, Y)
+    proof = model.prove(X, Y)
+    assert proof.proved
+    assert proof.accuracy <= model.certify(X, Y).rows[0].value
+    exact = np.zeros(N, dtype=np.longdouble)
+    for weight, kernel, gamma in zip(model.stack_weights_, model.kernels_, model.gammas_, strict=True):
+        M = np.zeros((N + 1, N + 1))
+        M[0, 1:] = M[1:, 0] = 1.0
+        M[1:, 1:] = kernel(X) + np.eye(N) / gamma
+        right, s = np.append(0.0, Y), np.zeros(N + 1, dtype=np.longdouble)
+        for _ in range(4):
+            s += np.linalg.solve(M, (right - M.astype(np.longdouble) @ s).astype(np.float64))
+        exact += weight * (Y - s[1:] / np.longdouble(gamma))
+    distance = float(np.sqrt(np.mean((model.predict(X) - exact) ** 2)))
+    assert distance <= proof.accuracy * (1.0 + 1e-6) + 1e-15
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
+@pytest.mark.some_cases(2)
+def test_units_and_offsets_go_through(unit, offset):
+    model, moved = stack().fit(X, Y), stack().fit(X, unit * Y + offset)
+    assert_allclose((moved.predict(NEW) - offset) / unit, model.predict(NEW), atol=1e-5)
+    assert_allclose(moved.stack_weights_, model.stack_weights_, atol=1e-4)
+    assert moved.certificate_.holds
+
+
+def test_constants_and_few_rows():
+    flat = stack().fit(X, np.full(N, 7.0))
+    assert_array_equal(flat.predict(NEW), np.full(5, 7.0))
+    assert flat.criterion_ == flat.apparent_criterion_ == 0.0
+    two = stack(kernels=[RBF(1.0), RBF(2.0)]).fit(X[:2], Y[:2])
+    assert two.criterion_ == np.inf
+    assert np.isfinite(two.predict(NEW)).all()
+    three = stack(kernels=[RBF(1.0), RBF(2.0)]).fit(X[:3], Y[:3])
+    assert np.isfinite(three.criterion_)
+    doubled = stack().fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2))
+    assert np.isfinite(doubled.criterion_)
+
+
+def test_wrong_parameters_are_refused_before_any_work():
+    for parameters, message in (
+        ({"criteria": "gcv"}, "criteria must be 'loo', 'evidence' or 'both', received 'gcv'"),
+        ({"search": "certified"}, "search must be None or 'gradient'"),
+        ({"kernels": "all"}, "kernels must be a list of kernels, at least one, or 'families'"),
+        ({"kernels": None, "kernel": "precomputed"}, "a stack computes kernels of the inputs"),
+        ({"gap": 0.0}, "gap"),
+        ({"max_evaluations": 0}, "max_evaluations"),
+        ({"gamma_range": (1.0,)}, "the range of gamma must be a pair"),
+    ):
+        with pytest.raises((DeclarationError, DataError), match=message):
+            stack(**parameters).fit(X, Y)
+    with pytest.raises(DeclarationError, match="method must be one of auto, conformal, nested, split"):
+        stack().fit(X, Y).predict_interval(NEW, method="studentised")
+    with pytest.raises(DataError, match="has no calibration rows"):
+        stack().fit(X, Y).predict_interval(NEW)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_have_one_weight_for_all_codes(n_classes, tmp_path):
+    """The weights minimise the squares of all codes together; probabilities agree with decisions; a file has it all."""
+    points = RNG.normal(size=(30, 2))
+    labels = np.array(list("abc"))[np.digitize(points[:, 0] + 0.5 * points[:, 1] ** 2, [0.2, 1.2][: n_classes - 1])]
+    weights = RNG.uniform(0.5, 2.0, size=30)
+    model = StackedLSSVMClassifier(kernels=KERNELS, criteria="loo").fit(points, labels, sample_weight=weights)
+    assert model.certificate_.holds
+    codes = model.code_book_[np.searchsorted(model.classes_, labels)]
+    errors = np.stack(
+        [
+            np.reshape(
+                LSSVMRegressor(kernel, gamma=float(np.ravel(gamma)[0]))
+                .fit(points, codes[:, 0] if n_classes == 2 else codes, sample_weight=weights)
+                .leave_one_out()
+                .residuals,
+                codes.shape,
+            )
+            for kernel, gamma in zip(model.kernels_, model.gammas_, strict=True)
+        ],
+        axis=2,
+    )
+    u = weigh_machines(errors.reshape(-1, 4), np.repeat(weights, codes.shape[1]))
+    assert_allclose(np.reshape(model.stack_weights_, (4, -1)), np.repeat(u[:, None], codes.shape[1], axis=1), atol=1e-7)
+    assert model.criterion_ > model.apparent_criterion_
+    assert set(model.predict(points)) <= set("abc")
+    probabilities = model.predict_proba(points)
+    assert_array_equal(model.classes_[np.argmax(probabilities, axis=1)], model.predict(points))
+    assert model.certify(points, labels, sample_weight=weights).holds
+    model.save(tmp_path / "stack.npz")
+    again = load(tmp_path / "stack.npz")
+    assert_array_equal(again.decision_function(points), model.decision_function(points))
+    assert_array_equal(again.predict_proba(points), probabilities)
+    found = LSSVMClassifierCV(kernels=KERNELS).fit(points, labels, sample_weight=weights)
+    assert model.apparent_criterion_ <= found.criterion_ * (1.0 + 1e-9)
+    if n_classes > 2:
+        model.stack_weights_[:, 0] = 0.25
+        with pytest.raises(DataError, match="must be the same in all columns"):
+            model.certify(points, labels, sample_weight=weights)
+    with pytest.raises(DeclarationError, match="coding 'one_vs_one' has other rows in every machine"):
+        StackedLSSVMClassifier(coding="one_vs_one").fit(points, labels)
