@@ -240,6 +240,7 @@ def test_columns_that_depend_on_each_other_bound_the_kept_directions():
     model = ConfinedFusionRegressor(RBF(1.0), random_state=0).fit(X, y, groups=groups, profiles=groups)
     assert model.certificate_.holds
     assert "in the kept directions" in str(model.certificate_)
+    assert "depend on each other" in model.prove(X, y).reason
 
 
 def test_what_double_precision_cannot_bound_does_not_hold():
@@ -251,6 +252,20 @@ def test_what_double_precision_cannot_bound_does_not_hold():
     assert not model.certify(X, y).holds
 
 
+@pytest.mark.parametrize("is_matrix", [False, True])
+def test_a_proof_bounds_what_predict_returns(is_matrix):
+    X, y = rows(18)
+    given, kernel = (RBF(1.0)(X), "precomputed") if is_matrix else (X, RBF(1.0))
+    model = ConfinedFusionRegressor(kernel, random_state=0).fit(given, y, groups=X[:, 0] > 0.0)
+    proof = model.prove(given, y)
+    assert proof.proved
+    assert proof.accuracy <= model.certificate_.accuracy
+    model.bias_ = model.bias_ + 1e-3
+    moved = model.prove(given, y)
+    assert not moved.proved
+    assert_allclose(moved.accuracy, 1e-3, rtol=1e-6)
+
+
 def test_an_indefinite_matrix_has_no_bound():
     X, y = rows()
     K = RBF(1.0)(X)
@@ -259,6 +274,8 @@ def test_an_indefinite_matrix_has_no_bound():
         model = ConfinedFusionRegressor("precomputed", random_state=0).fit(K, y, groups=X[:, 0] > 0.0)
     assert model.certificate_.accuracy == np.inf
     assert "positive semi-definite" in model.certificate_.promise
+    with pytest.warns(UserWarning, match="positive semi-definite"):
+        assert "positive semi-definite" in model.prove(K, y).reason
 
 
 def test_groups_follow_the_rows_that_train():

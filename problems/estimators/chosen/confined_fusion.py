@@ -35,7 +35,7 @@ from substrate.proof import Proof
 
 __all__ = ["ConfinedFusionRegressor"]
 
-_REASON = "constants are those of few columns, by a projection in double precision, which the certificate bounds"
+_DEPENDENT = "columns depend on each other up to rounding, and only a cut-off tells which directions of them count"
 _INDEFINITE = "the kernel matrix is not positive semi-definite, and the systems of the columns have no bound"
 _ROUNDING = (
     "rounding",
@@ -207,10 +207,28 @@ class _StoredConfined:
         return rows, (*stacked.gram.record(), *facts)
 
     def prove(self) -> Proof:
-        """Return no bound: the projection is known in double precision."""
+        """Compare what ``predict`` returns with the exact optimum, in ball arithmetic."""
+        from substrate.proof import tolerance_in_balls
+        from substrate.proof.confined import ConfinedRows, prove_confined
+
         model = self.model.estimator
-        _, y, _ = type(model)(kernel=model.kernel)._check_data(self.X, self.y, None, numeric=True)
-        return no_proof(y, model._tolerance(), _REASON)
+        stacked, predicted = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
+        columns = checked_columns(model.columns_, stacked.gram.n)
+        targets, tolerance = stacked.targets, model._tolerance()
+        if not np.isfinite(stacked.gram.negative):
+            return no_proof(targets, tolerance, _INDEFINITE)
+        if not _system(stacked, columns, positive(model.cutoff, "cutoff")).keeps_all:
+            return no_proof(targets, tolerance, _DEPENDENT)
+        rows = ConfinedRows(
+            kernel=stacked.kernel,
+            X=take_rows(stacked.X, stacked.rows),
+            X_check=stacked.X_check,
+            matrix=np.asarray(stacked.gram.matrix),
+            below=stacked.below,
+            targets=targets,
+            columns=columns,
+        )
+        return prove_confined(rows, predicted, tolerance_in_balls(targets, np.ones(targets.size), tolerance))
 
 
 def _checks(
