@@ -68,7 +68,8 @@ class ConfinedFusionRegressor(FusedLeastSquaresRegressor):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
+        Accuracy of the fitted values of training and validation rows, as a share of the spread of y, up to which the
+        certificate holds.
     cutoff : float, default=1e-10
         Relative size of the directions of the constants left out, of columns that depend on each other for instance.
     validation_fraction : float, default=0.5
