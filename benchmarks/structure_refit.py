@@ -14,6 +14,8 @@ __all__ = ["run"]
 
 ROWS, INPUTS, MATTER = 100, 25, 4
 SEEDS, QUICK = 20, 2
+#: The relevance and the ridge were tried out on seeds below this one.
+FIRST_SEED = 1000
 #: The share of seeds on which exactly the inputs that matter are found, and the CPU seconds beside those without a
 #: refit.
 FOUND, MOST = 0.9, 5.0
@@ -26,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
 def row(name: str, way: dict[str, Any], seeds: int, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:
     found, proved, seconds, errors = 0, 0, np.zeros(2), np.zeros((seeds, 2))
     for seed in range(seeds):
-        X, y = additive_function(2 * ROWS, INPUTS, random_state=seed)
+        X, y = additive_function(2 * ROWS, INPUTS, random_state=FIRST_SEED + seed)
         for number, refit in enumerate((True, False)):
             start = time.process_time()
             model = FusedMaximalVariationRegressor(RBF(1.0), refit=refit, **way)
@@ -66,7 +68,7 @@ def run(quick: bool) -> Table:
         "Structure, then a classical model",
         f"`FusedMaximalVariationRegressor(RBF(1.0), refit=True)` on the additive function (31) of Pelckmans2005: "
         f"{ROWS} training and {ROWS} validation rows, {INPUTS} inputs of which {MATTER} matter, noise of deviation "
-        "one. Found: "
+        f"one, seeds from {FIRST_SEED} on. Found: "
         "exactly those inputs are selected. Errors are mean squares on the validation rows, with and without refit; "
         "CPU seconds of a fit with refit, and over those without.",
         (

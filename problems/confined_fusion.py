@@ -31,6 +31,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import UNPOLISHED, Accuracy
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram, own_gram
@@ -39,7 +40,7 @@ from substrate.declarations.regression_page import within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, checked_columns
+from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, KernelRadii, checked_columns
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -88,7 +89,8 @@ def declare(
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     both = within_solvers(np.append(target, target_val))
     target, target_val = both[: gram.n], both[gram.n :]
-    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff)
+    noise = relative_rounding(float(gram.n)) * float(np.linalg.norm(gram.matrix))  # what coordinates() lets pass
+    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff, KernelRadii(negative=noise))
     problem, fit, alpha, b, u = _problem(gram, target, below, target_val, columns)
 
     def errors() -> Array:
@@ -108,7 +110,7 @@ def declare(
         return _problem(gram, target / unit, below, target_val / unit, columns)[0], unit
 
     def accuracy() -> Accuracy:
-        return system.accuracy(errors(), both, Tolerance.of_page(both, np.ones(both.size), UNPOLISHED))
+        return system.accuracy(errors(), 0.0, Tolerance.of_page(both, np.ones(both.size), UNPOLISHED))
 
     all_signs = np.append(signs, signs_of(target_val, task))
     values = {

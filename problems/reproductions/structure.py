@@ -5,12 +5,20 @@ r"""Which inputs matter, in an additive function and in the Boston housing data 
 .. math:: y = 10 \sin(x^1) + 20 (x^2 - 0.5)^2 + 10 x^3 + 5 x^4 + e
 
 100 rows of 25 inputs, of which four matter; the maximal variation substrate (14) with rho chosen on 100 validation
-rows, with a lower bound over all rho. The paper finds rho = 300 and a zero maximal variation of every other input.
+rows, with a lower bound over all rho. The paper finds rho = 300 and a zero maximal variation of every other input. Its
+section 3.1 ends with structure first and a classical model of the selected inputs after it: every set of inputs that
+some rho selects is refitted by an LS-SVM with its own best gamma, and rho is the one of the set that validates best, by
+``FusedMaximalVariationRegressor(refit=True)`` at its defaults. Beside it, and judged by nothing, the same with one
+expansion for each component and a ridge of 0.1, where components vanish exactly.
 
 Rule: "the four are found" holds where they have the four largest maximal variations on at least nine tenths of the
 seeds; "the others are zero" where the largest of theirs is below a millionth of the largest of all, in the median;
 "nearly zero" where it is below a tenth; rho, where it is within a factor of three of 300, or of 150, which is what 300
-in (14) is in (25).
+in (14) is in (25). After the refit, "the four and no other are selected" holds where they are on at least nine tenths
+of the seeds, and rho by the same rule; the refit validates better where its error on the validation rows is below that
+of the shrunken machine on at least three quarters of the seeds. Errors on 1000 new rows without noise are stated beside
+that, since the validation rows chose among more machines. The sizes of the relevance and of the ridge were tried out on
+the seeds 0 to 19; the seeds here begin at 1000.
 
 *The Boston housing data* (Fig. 6-7). 250 rows train, 100 validate sigma and rho, 156 test; everything standardised. The
 paper finds that CRIM, ZN, CHAS, TAX and B have zero maximal variation, that the additive model is better by 22 %
@@ -32,7 +40,7 @@ from problems.estimators.chosen.fused_machines import FusedMaximalVariationRegre
 from problems.estimators.full.componentwise import ComponentwiseLSSVMRegressor
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationRegressor
-from problems.reproductions.measured import Claim, Measured, Printed, Round, level
+from problems.reproductions.measured import Claim, Measured, Printed, Round, better, level
 from problems.reproductions.study import (
     Study,
     draw_curves,
@@ -50,21 +58,60 @@ from substrate.kernels import RBF
 __all__ = ["ADDITIVE", "BOSTON"]
 
 _MATTER = 4
+#: Seeds below were used to try out the settings of the refitted machines.
+_FIRST_SEED = 1000
+_NEW_ROWS = 1000
 _FOUND, _REST, _RHO = "inputs 1-4 have the largest four", "largest of the others / largest", "validated rho"
+_ALONE, _COUNT = "inputs 1-4 and no other selected", "inputs selected"
+_VALIDATION, _NEW = "validation error", "error on new rows, without noise"
+_SHRUNKEN, _REFITTED, _DECOUPLED = "shrunken", "refitted", "refitted, one expansion per component"
+_REFITS: dict[str, dict[str, Any]] = {_REFITTED: {}, _DECOUPLED: {"expansion": "decoupled", "ridge": 0.1}}
 _ERRATUM = "[Pelckmans2005] Fig. 5"
-_PUBLISHED_ADDITIVE = {_FOUND: Printed("yes"), _REST: Printed("0", 0.0), _RHO: Printed("300", 300.0)}
+
+
+def _of(number: str, machine: str) -> str:
+    return f"{number}, {machine}"
+
+
+_PUBLISHED_ADDITIVE = {
+    _FOUND: Printed("yes"),
+    _REST: Printed("0", 0.0),
+    _RHO: Printed("300", 300.0),
+    _of(_ALONE, _REFITTED): Printed("yes"),
+    _of(_RHO, _REFITTED): Printed("300", 300.0),
+}
 _OTHERS = "largest of the others"
 _RHOS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 
 def _additive_round(seed: int, quick: bool) -> Round:
     rows, inputs = (60, 8) if quick else (100, 25)
-    X, y = additive_function(2 * rows, inputs, random_state=seed)
+    source = np.random.default_rng(_FIRST_SEED + seed)
+    X, y = additive_function(2 * rows, inputs, random_state=source)
+    X_new, y_new = additive_function(_NEW_ROWS, inputs, noise=0.0, random_state=source)
     train, check = slice(rows), slice(rows, None)
-    model = FusedMaximalVariationRegressor(RBF(1.0)).fit(X[train], y[train], X_val=X[check], y_val=y[check])
-    t = require_certificate(model).maximal_variation_
+
+    def fit(**options: Any) -> FusedMaximalVariationRegressor:
+        model = FusedMaximalVariationRegressor(RBF(1.0), **options)
+        return require_certificate(model.fit(X[train], y[train], X_val=X[check], y_val=y[check]))
+
+    def errors(model: FusedMaximalVariationRegressor, name: str) -> dict[str, float]:
+        """Return the mean square errors on the validation rows and on new ones."""
+        new = float(np.mean((y_new - model.predict(X_new)) ** 2))
+        return {_of(_VALIDATION, name): float(model.criterion_), _of(_NEW, name): new}
+
+    model = fit()
+    t = model.maximal_variation_
     is_found = set(np.argsort(-t)[:_MATTER]) == set(range(_MATTER))
     values = {_FOUND: float(is_found), _REST: float(t[_MATTER:].max() / t.max()), _RHO: float(model.rho_)}
+    values |= errors(model, _SHRUNKEN)
+    for name, options in _REFITS.items():
+        refitted = fit(refit=True, **options)
+        selected = np.flatnonzero(refitted.component_support_)
+        values[_of(_ALONE, name)] = float(selected.tolist() == list(range(_MATTER)))
+        values[_of(_COUNT, name)] = float(selected.size)
+        values[_of(_RHO, name)] = float(refitted.rho_)
+        values |= errors(refitted, name)
     rhos = list(_RHOS[:4] if quick else _RHOS)
     machines = (require_certificate(MaximalVariationRegressor(RBF(1.0), rho).fit(X[train], y[train])) for rho in rhos)
     at = np.array([machine.maximal_variation_ for machine in machines])
@@ -73,16 +120,10 @@ def _additive_round(seed: int, quick: bool) -> Round:
 
 
 def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
-    share, largest_rest, rho = measured.mean(_FOUND), measured.median(_REST), measured.median(_RHO)
+    largest_rest = measured.median(_REST)
     observation = f"{largest_rest:.2g} of the largest"
     return (
-        Claim(
-            says="the four inputs that matter are found",
-            kind="ranking",
-            rule="on at least nine tenths of the seeds",
-            seen=f"on {round(share * measured.seeds)} of {measured.seeds}",
-            holds=share >= 0.9,
-        ),
+        _on_most_seeds(measured, _FOUND, "the four inputs that matter are found"),
         Claim(
             says="the others have nearly no variation",
             kind="ranking",
@@ -98,25 +139,67 @@ def _judge_additive(measured: Measured) -> tuple[Claim, ...]:
             holds=largest_rest <= 1e-6,
             erratum=_ERRATUM,
         ),
-        Claim(
-            says="rho = 300 validates best",
-            kind="level",
-            rule="within a factor of three of 300, or of 150, in the median",
-            seen=f"{rho:.3g}",
-            holds=50.0 <= rho <= 900.0,
+        _near_printed_rho(measured, _RHO, "rho = 300 validates best"),
+        _on_most_seeds(measured, _of(_ALONE, _REFITTED), "the four inputs and no other are selected, after the refit"),
+        _near_printed_rho(measured, _of(_RHO, _REFITTED), "rho = 300 validates best, after the refit"),
+        better(
+            measured,
+            _of(_VALIDATION, _REFITTED),
+            _of(_VALIDATION, _SHRUNKEN),
+            "a classical model of the selected inputs predicts better",
         ),
     )
 
 
+def _on_most_seeds(measured: Measured, name: str, says: str) -> Claim:
+    share = measured.mean(name)
+    return Claim(
+        says=says,
+        kind="ranking",
+        rule="on at least nine tenths of the seeds",
+        seen=f"on {round(share * measured.seeds)} of {measured.seeds}",
+        holds=share >= 0.9,
+    )
+
+
+def _near_printed_rho(measured: Measured, name: str, says: str) -> Claim:
+    rho = measured.median(name)
+    return Claim(
+        says=says,
+        kind="level",
+        rule="within a factor of three of 300, or of 150, in the median",
+        seen=f"{rho:.3g}",
+        holds=50.0 <= rho <= 900.0,
+    )
+
+
+def _additive_notes(measured: Measured) -> tuple[str, ...]:
+    shares = "; ".join(
+        f"{name} on {round(measured.mean(_of(_ALONE, name)) * measured.seeds)} of {measured.seeds} seeds, "
+        f"{measured.mean(_of(_COUNT, name)):.3g} inputs on the mean"
+        for name in _REFITS
+    )
+    means = "; ".join(
+        f"{name} {measured.mean(_of(_VALIDATION, name)):.3g} and {measured.mean(_of(_NEW, name)):.3g}"
+        for name in (_SHRUNKEN, *_REFITS)
+    )
+    return (
+        f"The four inputs and no other: {shares}.",
+        f"Mean square errors on the validation rows, and on new rows without noise, on the mean: {means}.",
+    )
+
+
 def _draw_additive(measured: Measured) -> Any:
-    figure, (paths, spread) = axes_for(None, 1, 2, (10.4, 3.6))
+    figure, (paths, spread, errors) = axes_for(None, 1, 3, (12.6, 3.6))
     draw_curves(
         paths, measured, list(measured.curves), "rho (weight of the variations)", "maximal variation (units of y)"
     )
     logarithmic(paths, "x")
-    draw_spread(
-        spread, measured, (_REST,), _PUBLISHED_ADDITIVE, "largest maximal variation of inputs 5-25 / largest", ("",)
-    )
+    draw_spread(spread, measured, (_REST,), _PUBLISHED_ADDITIVE, "largest variation of inputs 5-25 / largest", ("",))
+    machines = (_SHRUNKEN, *_REFITS)
+    names = [_of(_NEW, name) for name in machines]
+    labels = [name.replace(", one ", ",\none ").replace(" per ", "\nper ") for name in machines]
+    draw_spread(errors, measured, names, _PUBLISHED_ADDITIVE, "mean square error on new rows", labels)
     legend_above(figure, spread)
     return figure
 
@@ -126,13 +209,15 @@ ADDITIVE = Study(
     paper="Pelckmans2005",
     what="structure of an additive function of 25 inputs (eq. (31), Fig. 4-5)",
     settings="rho on 100 validation rows, by its exact path with a lower bound; sigma = 1 (the paper does not "
-    "state its own).",
+    "state its own). Refitted: all sets of inputs that some rho selects, each by an LS-SVM with its own best gamma, "
+    "the best by the same rows; relevance 0.05, the default. Seeds from 1000 on, on which nothing was tried before.",
     published=_PUBLISHED_ADDITIVE,
     seeds=20,
     quick_seeds=2,
     run_seed=_additive_round,
     judge=_judge_additive,
     draw=_draw_additive,
+    notes=_additive_notes,
 )
 
 
@@ -141,7 +226,7 @@ _TOLERANCE = 0.05
 _SIGMAS = (1.0, 2.0, 4.0)
 _GAMMAS = (0.1, 1.0, 10.0, 100.0)
 _WITHOUT, _GENERAL = "better without the five, %", "better than a general LS-SVM, %"
-_RHO, _PROVED = "validated rho", "bound over all rho within 1 % (1: yes)"
+_PROVED = "bound over all rho within 1 % (1: yes)"
 _HEAVY = 30.0
 _NAMES = ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT")
 _PUBLISHED = {

@@ -16,28 +16,49 @@ solution is affine in u: :math:`\alpha = \alpha_0 - A u`, :math:`b = b_0 - \beta
 and :math:`u = -M^+ r_0`. The columns of Z are measured by their lengths first; directions of M below a cut-off, those
 of columns that depend on each other for instance, are left out, and u is the shortest one. The errors are unique.
 
-Their distance from the optimum, for any errors r, is
-:math:`\|Q^T r\| + \|(I - Q Q^T)(r - r_0)\|` with Q an orthonormal basis of the range of M; what the residuals of the
-linear systems change in :math:`r_0` and M is added. A change d of M turns its range by at most
-:math:`\|d\| / \sigma_{min}(M)`.
+How far any errors r are from those of the optimum, :math:`r^\star = (I - P) r_0` with P the projection on the range of
+M, follows from computed numbers. Let Q have nearly orthonormal columns, W be any matrix and z any vector, and let
+:math:`\eta \ge \|M W - Q\|` count all that M may be off by. A unit vector of the range of M W is :math:`(M W) x`, with
+:math:`\|x\| \le 1/(\sigma_{min}(Q) - \eta)`, and :math:`Q z` is within :math:`\eta \|z\|` of that range, hence
+
+.. math:: \|r - r^\star\| = \|P r + (I - P)(r - r_0)\|
+          \le \frac{\|Q^T r\| + \eta \|r\|}{\sigma_{min}(Q) - \eta} + \|r - r_0 - Q z\| + \eta \|z\| .
+
+Where all columns are kept, W is invertible and this range is that of M; where directions were left out, the optimum is
+that over the kept ones.
+
+What M and :math:`r_0` are off by follows from the residuals of the linear systems and the radii of the kernel values.
+Let :math:`A = \Omega + \nu I` be positive semi-definite with :math:`\nu < 1`, p be the residual of
+:math:`\Omega \alpha + \alpha + b 1` and s the sum of the support values. Their error is :math:`\delta - (s/N) 1` with
+:math:`1^T \delta = 0`, and with :math:`q = p + (s/N) \Omega 1`
+
+.. math:: \delta^T A \delta + (1 - \nu) \|\delta\|^2 \le \|\delta\| \|q\| \quad\Longrightarrow\quad
+          \|\delta\| \le \frac{\|q\|}{1 - \nu}, \qquad
+          |f_\delta(x)| \le \sqrt{k(x, x) + \nu}\, \sqrt{\delta^T A \delta}
+          \le \frac{\sqrt{k(x, x) + \nu}\, \|q\|}{2 \sqrt{1 - \nu}}
+
+by Cauchy's inequality in the space of the kernel, where :math:`k(x, x)` of the validation points is known; that of the
+bias is at most :math:`\|q\| / \sqrt N + |s| / N` plus the largest :math:`|f_\delta(x_i)|`.
 
 [Pelckmans2005]_ section 4.2 proposes to confine c against over-fitting of the validation rows.
 """
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Row
 from substrate.certificates.rounding import at_most, relative_rounding
-from substrate.certificates.rows import Accuracy
+from substrate.certificates.rows import Accuracy, in_kept_directions
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.saddle_system import solve_saddle_system
 
-__all__ = ["CUTOFF", "ConfinedSolution", "ConfinedSystem", "checked_columns"]
+__all__ = ["CUTOFF", "ConfinedSolution", "ConfinedSystem", "KernelRadii", "checked_columns"]
 
 #: Relative size of the directions of M left out.
 CUTOFF = 1e-10
@@ -55,6 +76,20 @@ def checked_columns(Z: object, n: int) -> Array:
     return np.asarray(columns)
 
 
+class KernelRadii(NamedTuple):
+    """What is known of kernel values beside the numbers.
+
+    ``matrix`` and ``below`` bound the norms of the errors of the kernel matrix and of the rows below it, ``negative``
+    is nu: all are zero for a positive semi-definite matrix whose values are exact by definition. ``trace_val`` is the
+    sum of k(x, x) over the validation points, infinite where only their rows are given.
+    """
+
+    matrix: float = 0.0
+    below: float = 0.0
+    negative: float = 0.0
+    trace_val: float = math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class ConfinedSolution:
     """Coefficients u of the columns, constants c, support values in regression's sign, bias, and all errors."""
@@ -70,13 +105,14 @@ class ConfinedSolution:
 class ConfinedSystem:
     """The errors of all rows as an affine function of u, with the machines that belong to y and to every column of Z.
 
-    ``start`` is r_0, ``slopes`` is M for columns of unit length, ``lengths`` are those of the given ones; ``machines``
-    has the support values of y and of the columns, ``biases`` the biases; ``directions`` is the orthonormal basis Q of
-    the range of M, ``levels_of`` takes coordinates in it to u; ``errors`` bound what the residuals of the linear
-    systems change in r_0 and in M, and ``smallest`` is the smallest singular value kept.
+    ``centre`` is taken from all targets first, and is part of the bias. ``start`` is r_0, ``slopes`` is M for columns
+    of unit length, ``lengths`` are those of the given ones; ``machines`` has the support values of y and of the
+    columns, ``biases`` the biases; ``directions`` is the orthonormal basis Q of the range of M, ``levels_of`` takes
+    coordinates in it to u: W; ``errors`` bound what r_0 and M are off by.
     """
 
     columns: Array
+    centre: float
     start: Array
     slopes: Array
     lengths: Array
@@ -85,14 +121,23 @@ class ConfinedSystem:
     directions: Array
     levels_of: Array
     errors: tuple[float, float]
-    smallest: float
 
     @classmethod
     def of(
-        cls, gram: Gram, target: Array, below: Array, target_val: Array, Z: Array, cutoff: float = CUTOFF
+        cls,
+        gram: Gram,
+        target: Array,
+        below: Array,
+        target_val: Array,
+        Z: Array,
+        cutoff: float = CUTOFF,
+        radii: KernelRadii | None = None,
     ) -> "ConfinedSystem":
         """Solve the linear systems of y and of every column."""
         positive(cutoff, "cutoff")
+        radii = KernelRadii() if radii is None else radii
+        centre = float(np.mean(target))  # rounding is then that of y about its mean, whatever the offset
+        target, target_val = target - centre, target_val - centre
         sizes = np.abs(Z).max(axis=0)  # in two steps: squares of large or small columns leave the range
         scaled = Z / np.where(sizes > 0.0, sizes, 1.0)
         lengths = np.linalg.norm(scaled, axis=0)
@@ -104,14 +149,13 @@ class ConfinedSystem:
         moved = below @ machines + biases
         start = np.append(machines[:, 0], target_val - moved[:, 0])
         slopes = np.vstack([scaled - machines[:, 1:], moved[:, 1:]])
-        radii = [
-            _error_of_machine(gram, below, column, machines[:, number], float(biases[number]))
-            for number, column in enumerate((target, *scaled.T))
-        ]
+        bounds = _errors_of_machines(gram, below, np.column_stack([target, scaled]), machines, biases, radii)
+        lost = relative_rounding(4.0) * float(np.linalg.norm(target_val))
         Q, s, Vt = np.linalg.svd(slopes, full_matrices=False)
         keep = s > max(cutoff, relative_rounding(float(slopes.shape[0]))) * max(float(s[0]), 1e-300)
         return cls(
             columns=Z,
+            centre=centre,
             start=start,
             slopes=slopes,
             lengths=sizes * lengths,
@@ -119,16 +163,20 @@ class ConfinedSystem:
             biases=biases,
             directions=Q[:, keep],
             levels_of=Vt[keep].T / s[keep],
-            errors=(radii[0], float(np.linalg.norm(radii[1:]))),
-            smallest=float(s[keep][-1]) if keep.any() else np.inf,
+            errors=(at_most(float(bounds[0]) + lost), at_most(float(np.linalg.norm(bounds[1:])))),
         )
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every column that is not zero moves the errors in a direction of its own."""
+        return bool(self.directions.shape[1] == np.count_nonzero(self.lengths))
 
     def solve(self) -> ConfinedSolution:
         """Project: the errors orthogonal to all directions in which c can move them."""
         scaled = -self.levels_of @ (self.directions.T @ self.start)
         levels = np.divide(scaled, self.lengths, out=np.zeros_like(scaled), where=self.lengths > 0.0)
         alpha = self.machines[:, 0] - self.machines[:, 1:] @ scaled
-        bias = float(self.biases[0] - self.biases[1:] @ scaled)
+        bias = self.centre + float(self.biases[0] - self.biases[1:] @ scaled)
         errors = self.start - self.directions @ (self.directions.T @ self.start)
         return ConfinedSolution(levels, self.columns @ levels, alpha, bias, errors)
 
@@ -154,35 +202,65 @@ class ConfinedSystem:
             ),
         )
 
-    def radius(self, errors: Array, size: float) -> float:
-        """Bound the distance of errors from those of the optimum, as a length; ``size`` is that of the targets."""
+    def radius(self, errors: Array) -> float:
+        """Bound the distance of errors from those of the optimum in the kept directions, as a length."""
+        Q, W = self.directions, self.levels_of
+        rows, kept = Q.shape
+        size, of_start = float(np.linalg.norm(errors)), float(np.linalg.norm(self.start))
         moved = errors - self.start
-        beside = moved - self.directions @ (self.directions.T @ moved)
-        along = self.directions.T @ errors
-        of_start, of_slopes = self.errors
-        turned = of_slopes / self.smallest * (float(np.linalg.norm(errors)) + float(np.linalg.norm(moved)))
-        rounding = relative_rounding(8.0 * errors.size) * (size + float(np.linalg.norm(self.start)))
-        return at_most(float(np.linalg.norm(beside)) + float(np.linalg.norm(along)) + of_start + turned + rounding)
+        z = Q.T @ moved
+        size_z = float(np.linalg.norm(z))
+        beside = float(np.linalg.norm(moved - Q @ z)) + relative_rounding(kept + 4.0) * (
+            size + of_start + math.sqrt(kept + 1.0) * size_z
+        )
+        error_of_start, error_of_slopes = self.errors
+        if kept == 0:
+            return at_most(beside + error_of_start)
+        size_Q, size_W = float(np.linalg.norm(Q)), float(np.linalg.norm(W))
+        products = float(np.linalg.norm(self.slopes)) * size_W + size_Q
+        turned = at_most(
+            float(np.linalg.norm(self.slopes @ W - Q))
+            + relative_rounding(W.shape[0] + 2.0) * products
+            + error_of_slopes * size_W
+        )
+        skew = at_most(float(np.linalg.norm(Q.T @ Q - np.eye(kept))) + relative_rounding(rows + 2.0) * size_Q**2)
+        if not skew + 2.0 * turned < 1.0:  # sqrt(1 - skew) >= 1 - skew
+            return math.inf
+        along = float(np.linalg.norm(Q.T @ errors)) + (relative_rounding(rows + 2.0) * size_Q + turned) * size
+        return at_most(along / (1.0 - skew - turned) + beside + turned * size_z + error_of_start)
 
-    def accuracy(self, errors: Array, targets: Array, tolerance: Tolerance) -> Accuracy:
-        """Return that bound as a row, root mean square over training and validation rows."""
-        radius = self.radius(errors, float(np.linalg.norm(targets)))
-        return tolerance.row_of_norm(radius, errors.size, "||Q'r|| + ||(I - QQ')(r - r_0)|| + rounding")
+    def accuracy(self, errors: Array, evaluated: float, tolerance: Tolerance) -> Accuracy:
+        """Return that bound as a row, root mean square over training and validation rows.
+
+        ``evaluated`` bounds what the rounding of another evaluation of the fitted values may change, as a length.
+        """
+        radius = self.radius(errors) + evaluated
+        row = tolerance.row_of_norm(radius, errors.size, "||Pr|| + ||(I - P)(r - r_0)|| + rounding")
+        return row if self.keeps_all else in_kept_directions(row)
 
 
-def _error_of_machine(gram: Gram, below: Array, target: Array, alpha: Array, bias: float) -> float:
-    """Bound what the residual of a linear system changes in the errors of all rows.
-
-    With residual p and sum s of the support values, they are off by at most ||p|| + |s| (||K 1||/N + 1/sqrt(N)), since
-    K + I is at least I.
-    """
+def _errors_of_machines(
+    gram: Gram, below: Array, targets: Array, machines: Array, biases: Array, radii: KernelRadii
+) -> Array:
+    """Bound what every machine, a column of all errors, is off by: residuals, rounding and kernel values counted."""
     K, n = gram.matrix, gram.n
-    size = float(np.linalg.norm(K))
-    terms = size * float(np.linalg.norm(alpha)) + float(np.linalg.norm(alpha)) + float(np.sqrt(n)) * abs(bias)
-    rounding = relative_rounding(2.0 * (n + 4.0)) * (terms + float(np.linalg.norm(target)))
-    residual = float(np.linalg.norm(target - K @ alpha - alpha - bias)) + rounding
-    total = abs(float(alpha.sum())) + relative_rounding(float(n)) * float(np.abs(alpha).sum())
-    off = residual + total * (float(np.linalg.norm(K.sum(axis=1))) / n + 1.0 / float(np.sqrt(n)))
-    off_bias = (residual + (1.0 + size) * off) / float(np.sqrt(n))
-    lost = relative_rounding(2.0 * (n + 4.0)) * float(np.linalg.norm(below)) * float(np.linalg.norm(alpha))
-    return at_most(off + float(np.linalg.norm(below)) * off + float(np.sqrt(below.shape[0])) * off_bias + lost)
+    floor = 1.0 - at_most(radii.negative)
+    if not floor > 0.0:
+        return np.full(biases.size, np.inf)
+    root, root_val, rounding = math.sqrt(n), math.sqrt(below.shape[0]), relative_rounding(n + 4.0)
+    size, size_below = float(np.linalg.norm(K)), float(np.linalg.norm(below))
+    lengths, sizes, shifts = np.linalg.norm(machines, axis=0), np.linalg.norm(targets, axis=0), np.abs(biases)
+    # columns of unit length, and targets less their centre, are right to a few roundings, which this counts too
+    lost = rounding * ((size + 1.0) * lengths + root * shifts + sizes) + radii.matrix * lengths
+    residual = np.linalg.norm(targets - K @ machines - machines - biases, axis=0) + lost
+    total = np.abs(machines.sum(axis=0)) + relative_rounding(float(n)) * np.abs(machines).sum(axis=0)
+    row_sums = float(np.linalg.norm(K.sum(axis=1))) + (rounding * size + radii.matrix) * root
+    pull = residual + total * row_sums / n
+    off = pull / floor + total / root
+    largest = math.sqrt(max(float(gram.diagonal.max()), 0.0) + radii.matrix + radii.negative)
+    off_bias = pull / root + total / n + largest * pull / (2.0 * math.sqrt(floor))
+    reach = min((size_below + radii.below) / floor, math.sqrt(radii.trace_val) / (2.0 * math.sqrt(floor)))
+    in_rows = rounding * (size_below * lengths + root_val * shifts) + radii.below * lengths
+    moved = reach * pull + (size_below + radii.below) * total / root + root_val * off_bias + in_rows
+    bound: Array = off + relative_rounding(4.0) * (sizes + lengths) + moved
+    return bound

@@ -42,6 +42,7 @@ __all__ = [
     "kernel_products",
     "points_of",
     "proof_of",
+    "prove_bound",
     "prove_expansion",
     "prove_kept_columns",
     "prove_primal",
@@ -88,7 +89,7 @@ def prove_expansion(
     def bound() -> Any:
         return bound_expansion(machine, Balls, products, fitted)[0]
 
-    return _prove(bound, tolerance, bits)
+    return prove_bound(bound, tolerance, bits)
 
 
 def prove_primal(
@@ -113,7 +114,7 @@ def prove_primal(
         c = border.join(float(primal.bias[0]), slopes)
         return bound_primal(features, y, gamma, v, primal.weights[:, 0], c, fitted, border)[0]
 
-    return _prove(bound, tolerance, bits)
+    return prove_bound(bound, tolerance, bits)
 
 
 def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
@@ -179,7 +180,7 @@ def points_of(X: Any) -> list[list[Any]]:
     return [balls(row) for row in dense]
 
 
-def _prove(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
+def prove_bound(bound: Callable[[], Any], tolerance: Tolerance, bits: int) -> Proof:
     """Return the proof of a bound, with more bits as long as they can change the verdict."""
     while True:
         with precision(bits):

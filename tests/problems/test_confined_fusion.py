@@ -1,6 +1,7 @@
 """Confined fusion: declared = closed form = the problem written down; what columns can and cannot do; the estimator."""
 
 import cvxpy as cp
+import flint
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import ConfinedFusionRegressor, confined_fusion, fused_least_squares, load, ls_svm_substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF
-from substrate.least_squares.confined_constants import ConfinedSystem
+from substrate.kernels import RBF, Laplacian, Polynomial
+from substrate.least_squares.confined_constants import ConfinedSystem, KernelRadii
+from tests.oracles import exact_reduced_basis as balls
 
 TASKS = ("regression", "classification")
 
@@ -109,14 +111,32 @@ def test_the_bound_of_the_page_is_above_the_distance():
     system = ConfinedSystem.of(Gram.from_matrix(K), y, K_val, y_val, Z)
     exact, size = system.solve().errors, float(np.linalg.norm(np.append(y, y_val)))
     rng = np.random.default_rng(1)
-    assert system.radius(exact, size) < 1e-9
+    assert system.radius(exact) < 1e-9
     for scale in (1e-6, 1e-2, 1.0):
         off = scale * rng.normal(size=exact.size)
-        assert np.linalg.norm(off) <= system.radius(exact + off, size) <= 2.0 * np.linalg.norm(off) + 1e-9
+        assert np.linalg.norm(off) <= system.radius(exact + off) <= 2.0 * np.linalg.norm(off) + 1e-9
     worse = system.rows(exact + 1e-3 * system.directions[:, 0], size, 1e-9)
     assert [row.passes for row in worse] == [True, False]
     beside = system.rows(exact + 1e-3 * np.eye(exact.size)[0], size, 1e-9)
     assert not beside[0].passes
+
+
+def test_radii_of_kernel_values_widen_the_bound():
+    (K, y, K_val, y_val), Z = case()
+    gram = Gram.from_matrix(K)
+    errors = ConfinedSystem.of(gram, y, K_val, y_val, Z).solve().errors
+    rng = np.random.default_rng(3)
+    for size in (1e-9, 1e-6, 1e-4):
+        noise = rng.normal(size=K.shape)
+        noise, noise_val = noise + noise.T, rng.normal(size=K_val.shape)
+        scales = size / np.linalg.norm(noise), size / np.linalg.norm(noise_val)
+        other = Gram.from_matrix(K + scales[0] * noise)
+        truth = ConfinedSystem.of(other, y, K_val + scales[1] * noise_val, y_val, Z).solve().errors
+        system = ConfinedSystem.of(gram, y, K_val, y_val, Z, radii=KernelRadii(size, size, size))
+        distance = np.linalg.norm(errors - truth)
+        assert 1e-3 * size < distance <= system.radius(errors) <= 1e5 * size
+    assert ConfinedSystem.of(gram, y, K_val, y_val, Z, radii=KernelRadii(negative=1.0)).radius(errors) == np.inf
+    assert ConfinedSystem.of(gram, y, K_val, y_val, Z, radii=KernelRadii(1.0, 1.0)).radius(errors) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -155,6 +175,107 @@ def test_groups_and_profiles_are_columns(tmp_path):
     assert_array_equal(loaded.predict(X), model.predict(X))
     loaded.support_values_ = loaded.support_values_ + 1e-3
     assert not loaded.certify(X[:14], y[:14], None, X[14:], y[14:]).holds
+
+
+def exact_fitted(kernel, X, y, V, v, Z):
+    """The fitted values of both sets at the optimum, by normal equations in balls of 500 bits."""
+    before, flint.ctx.prec = flint.ctx.prec, 500
+    try:
+        return _in_balls(kernel, X, y, V, v, Z)
+    finally:
+        flint.ctx.prec = before
+
+
+def _in_balls(kernel, X, y, V, v, Z):
+    def ball_rows(numbers):
+        return [[flint.arb(float(number)) for number in row] for row in numbers]
+
+    n, q = Z.shape
+    X, V, Z, zero, one = ball_rows(X), ball_rows(V), ball_rows(Z), flint.arb(0), flint.arb(1)
+    y, v = ([flint.arb(float(number)) for number in targets] for targets in (y, v))
+    K = [[kernel(x, z) + (1 if i == j else 0) for j, z in enumerate(X)] for i, x in enumerate(X)]
+    system = flint.arb_mat([*([*row, one] for row in K), [one] * n + [zero]])
+    sides = flint.arb_mat([*([target, *columns] for target, columns in zip(y, Z, strict=True)), [zero] * (q + 1)])
+    solved = system.solve(sides)
+    below = flint.arb_mat([[*(kernel(x, z) for z in X), one] for x in V]) * solved
+    start = [solved[i, 0] for i in range(n)] + [v[i] - below[i, 0] for i in range(len(v))]
+    M = flint.arb_mat(
+        [[Z[i][j] - solved[i, j + 1] for j in range(q)] for i in range(n)]
+        + [[below[i, j + 1] for j in range(q)] for i in range(len(v))]
+    )
+    right = flint.arb_mat([[number] for number in start])
+    errors = right - M * (M.transpose() * M).solve(M.transpose() * right)
+    return [target - errors[i, 0] for i, target in enumerate([*y, *v])]
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e9, 0.0), (1e-9, 0.0), (1.0, 1e8)])
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        (RBF(1.0), balls.rbf(1)),
+        (1e4 * Laplacian(1.0), lambda x, z: 10000 * balls.laplacian(1)(x, z)),
+        (Polynomial(3, 1.0), balls.polynomial(3, 1)),
+    ],
+)
+def test_the_certificate_bounds_the_distance_from_the_exact_optimum(kernel, formula, unit, offset):
+    X, y = rows(16)
+    X[9] = X[2]  # a row twice
+    y, groups = unit * y + offset, X[:, 0] > 0.0
+    model = ConfinedFusionRegressor(kernel).fit(X[:9], y[:9], X[9:], y[9:], groups[:9], np.abs(X[:9, 1]))
+    exact = exact_fitted(formula, X[:9], y[:9], X[9:], y[9:], model.columns_)
+    off = [float(flint.arb(float(f)) - e) for f, e in zip(model.predict(X), exact, strict=True)]
+    distance = float(np.sqrt(np.mean(np.square(off))))
+    for certificate in (model.certificate_, model.certify(X[:9], y[:9], None, X[9:], y[9:])):
+        assert certificate.holds
+        assert 0.0 < distance <= certificate.accuracy
+    assert "of the exact optimum" in str(model.certificate_)
+    model.support_values_ = model.support_values_ + 1e-3 * unit
+    moved = model.certify(X[:9], y[:9], None, X[9:], y[9:])
+    assert not moved["accuracy"].passes
+
+
+def test_columns_that_depend_on_each_other_bound_the_kept_directions():
+    X, y = rows()
+    groups = X[:, 0] > 0.0
+    model = ConfinedFusionRegressor(RBF(1.0), random_state=0).fit(X, y, groups=groups, profiles=groups)
+    assert model.certificate_.holds
+    assert "in the kept directions" in str(model.certificate_)
+    assert "depend on each other" in model.prove(X, y).reason
+
+
+def test_what_double_precision_cannot_bound_does_not_hold():
+    X, y = rows()
+    with pytest.warns(UserWarning, match="does not hold"):
+        model = ConfinedFusionRegressor(1e12 * RBF(1.0), random_state=0).fit(X, y, groups=X[:, 0] > 0.0)
+    assert not model.certificate_["accuracy"].passes
+    assert "rounding" in dict(model.certificate_.record)
+    assert not model.certify(X, y).holds
+
+
+@pytest.mark.parametrize("is_matrix", [False, True])
+def test_a_proof_bounds_what_predict_returns(is_matrix):
+    X, y = rows(18)
+    given, kernel = (RBF(1.0)(X), "precomputed") if is_matrix else (X, RBF(1.0))
+    model = ConfinedFusionRegressor(kernel, random_state=0).fit(given, y, groups=X[:, 0] > 0.0)
+    proof = model.prove(given, y)
+    assert proof.proved
+    assert proof.accuracy <= model.certificate_.accuracy
+    model.bias_ = model.bias_ + 1e-3
+    moved = model.prove(given, y)
+    assert not moved.proved
+    assert_allclose(moved.accuracy, 1e-3, rtol=1e-6)
+
+
+def test_an_indefinite_matrix_has_no_bound():
+    X, y = rows()
+    K = RBF(1.0)(X)
+    K[0, 1] = K[1, 0] = 3.0
+    with pytest.warns(UserWarning, match="positive semi-definite"):
+        model = ConfinedFusionRegressor("precomputed", random_state=0).fit(K, y, groups=X[:, 0] > 0.0)
+    assert model.certificate_.accuracy == np.inf
+    assert "positive semi-definite" in model.certificate_.promise
+    with pytest.warns(UserWarning, match="positive semi-definite"):
+        assert "positive semi-definite" in model.prove(K, y).reason
 
 
 def test_groups_follow_the_rows_that_train():

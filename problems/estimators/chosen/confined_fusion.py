@@ -6,6 +6,7 @@ One linear system for every column, and a projection. Which rows share a constan
 told to ``fit`` by the row.
 """
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,18 +20,27 @@ from problems.estimators.chosen.fused_least_squares import (
     no_proof,
     projection_row,
 )
+from problems.estimators.chosen.tasks import stack_points
 from problems.estimators.shared.checked_again import Added, StoredFit
 from substrate.arrays import Array, positive, real_array, refuse_disguised
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
+from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
-from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, checked_columns
+from substrate.least_squares.answer import kernel_rounding
+from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, KernelRadii, checked_columns
+from substrate.least_squares.saddle_certificate import kernel_roots
+from substrate.namespaces import take_rows
 from substrate.proof import Proof
 
 __all__ = ["ConfinedFusionRegressor"]
 
-_REASON = (
-    "constants are those of few columns, by a projection in double precision, and what the rounding of kernel values "
-    "does to it is not followed"
+_DEPENDENT = "columns depend on each other up to rounding, and only a cut-off tells which directions of them count"
+_INDEFINITE = "the kernel matrix is not positive semi-definite, and the systems of the columns have no bound"
+_ROUNDING = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; columns that nearly depend on each other, or a large "
+    "factor of the kernel, are what loses digits",
 )
 
 
@@ -58,7 +68,8 @@ class ConfinedFusionRegressor(FusedLeastSquaresRegressor):
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
-        Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
+        Accuracy of the fitted values of training and validation rows, as a share of the spread of y, up to which the
+        certificate holds.
     cutoff : float, default=1e-10
         Relative size of the directions of the constants left out, of columns that depend on each other for instance.
     validation_fraction : float, default=0.5
@@ -118,13 +129,13 @@ class ConfinedFusionRegressor(FusedLeastSquaresRegressor):
         system = _system(stacked, columns, cutoff)
         solved = system.solve()
         self.criterion_ = float(np.mean(solved.errors[n:] ** 2))
-        facts = (*stacked.facts(), ("columns of c", str(columns.shape[1])), (NO_BOUND, _REASON))
-        predicted = stacked.values @ solved.support_values + solved.bias
-        rows = _checks(system, stacked.targets, predicted, self._tolerance())
-        self.certificate_ = Certificate(self._title, rows, facts)
-        warn_unless_holds(self.certificate_)
         self.constants_, self.levels_, self.columns_ = solved.constants, solved.levels, columns
         self._keep_expansion(stacked.X, stacked.rows, stacked.kernel, solved.support_values, solved.bias)
+        predicted = self._model.predict_stacked(stacked)
+        rows, facts = _checks(system, stacked, predicted, solved.support_values, self._tolerance())
+        facts = (*stacked.facts(), ("columns of c", str(columns.shape[1])), *facts)
+        self.certificate_ = Certificate(self._title, rows, facts)
+        warn_unless_holds(self.certificate_)
         return self
 
 
@@ -154,8 +165,27 @@ def _columns(groups: Any, profiles: Any, n: int) -> Array:
 
 
 def _system(stacked: StackedRows, columns: Array, cutoff: float) -> ConfinedSystem:
-    n = stacked.gram.n
-    return ConfinedSystem.of(stacked.gram, stacked.targets[:n], stacked.below, stacked.targets[n:], columns, cutoff)
+    n, t = stacked.gram.n, stacked.targets
+    return ConfinedSystem.of(stacked.gram, t[:n], stacked.below, t[n:], columns, cutoff, _kernel_radii(stacked))
+
+
+def _kernel_radii(stacked: StackedRows) -> KernelRadii:
+    """Bound the rounding of the kernel values of all rows with the training rows, in the Frobenius norm.
+
+    Values within p s_i s_j have a matrix of errors of norm p (sum s_i^2) among the training rows, s_i^2 being k(x, x).
+    """
+    negative, kernel = stacked.gram.negative, stacked.kernel
+    if kernel.pairwise:
+        return KernelRadii(negative=negative)
+    train, check = take_rows(stacked.X, stacked.rows), stacked.X_check
+    share = kernel_rounding(kernel, stack_points(train, check))
+    trace, trace_val = (float(np.sum(np.square(kernel_roots(kernel.envelope.diag(X))))) for X in (train, check))
+    return KernelRadii(
+        matrix=at_most(share * trace),
+        below=at_most(share * math.sqrt(trace * trace_val)),
+        negative=negative,
+        trace_val=at_most(trace_val) if kernel.trusted else math.inf,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +204,48 @@ class _StoredConfined:
         stacked, predicted = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
         columns = checked_columns(model.columns_, stacked.gram.n)
         system = _system(stacked, columns, positive(model.cutoff, "cutoff"))
-        rows = _checks(system, stacked.targets, predicted, model._tolerance())
-        return rows, (*stacked.gram.record(), (NO_BOUND, _REASON))
+        rows, facts = _checks(system, stacked, predicted, model.support_values_, model._tolerance())
+        return rows, (*stacked.gram.record(), *facts)
 
     def prove(self) -> Proof:
-        """Return no bound: the projection is known in double precision."""
+        """Compare what ``predict`` returns with the exact optimum, in ball arithmetic."""
+        from substrate.proof import tolerance_in_balls
+        from substrate.proof.confined import ConfinedRows, prove_confined
+
         model = self.model.estimator
-        _, y, _ = type(model)(kernel=model.kernel)._check_data(self.X, self.y, None, numeric=True)
-        return no_proof(y, model._tolerance(), _REASON)
+        stacked, predicted = self.model.stack_again(self.X, self.y, self.X_val, self.y_val)
+        columns = checked_columns(model.columns_, stacked.gram.n)
+        targets, tolerance = stacked.targets, model._tolerance()
+        if not np.isfinite(stacked.gram.negative):
+            return no_proof(targets, tolerance, _INDEFINITE)
+        if not _system(stacked, columns, positive(model.cutoff, "cutoff")).keeps_all:
+            return no_proof(targets, tolerance, _DEPENDENT)
+        rows = ConfinedRows(
+            kernel=stacked.kernel,
+            X=take_rows(stacked.X, stacked.rows),
+            X_check=stacked.X_check,
+            matrix=np.asarray(stacked.gram.matrix),
+            below=stacked.below,
+            targets=targets,
+            columns=columns,
+        )
+        return prove_confined(rows, predicted, tolerance_in_balls(targets, np.ones(targets.size), tolerance))
 
 
-def _checks(system: ConfinedSystem, targets: Array, predicted: Array, tolerance: float) -> tuple[Row, ...]:
-    """Check that the model predicts the projection, and that its errors satisfy the conditions of optimality."""
+def _checks(
+    system: ConfinedSystem, stacked: StackedRows, predicted: Array, support_values: Array, tolerance: float
+) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
+    """Check that the model predicts the projection, and bound its errors by those of the optimum; with facts."""
+    targets = stacked.targets
+    errors, size = targets - predicted, float(np.linalg.norm(targets))
     row = projection_row(targets, predicted, targets - system.solve().errors, tolerance)
-    return (row, *system.rows(targets - predicted, float(np.linalg.norm(targets)), 1e-9))
+    checked = (row, *system.rows(errors, size, 1e-9))
+    if not np.isfinite(stacked.gram.negative):
+        return checked, ((NO_BOUND, _INDEFINITE),)
+    share, values = relative_rounding(targets.size + 2.0), float(np.linalg.norm(stacked.values))
+    radii = _kernel_radii(stacked)
+    # predict may sum in another order, or in other blocks of rows
+    again = 2.0 * (share * values + radii.matrix + radii.below) * float(np.linalg.norm(support_values))
+    evaluated = at_most(again + relative_rounding(1.0) * float(np.linalg.norm(predicted)))
+    accuracy = system.accuracy(errors, evaluated, Tolerance.of(targets, np.ones(targets.size), tolerance))
+    return (accuracy, *checked), () if accuracy.passes else (_ROUNDING,)

@@ -26,6 +26,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis, stacked_rows
+from substrate.namespaces import take_rows
 from substrate.proof import Proof
 
 __all__ = ["FusedLeastSquaresRegressor", "ProjectionModel", "StackedRows", "no_proof", "projection_row"]
@@ -35,10 +36,13 @@ _REASON = "only the cut-off regularises, and rounding decides on which side of i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackedRows:
-    """Rows of a fit: points, the numbers of those that train, targets of these and of the others, kernel values."""
+    """Rows of a fit: points, the numbers of those that train, the points that validate, targets of the former and of
+    these, kernel values.
+    """
 
     X: Any
     rows: Any
+    X_check: Any
     targets: Array
     kernel: Kernel
     gram: Gram
@@ -81,12 +85,16 @@ class ProjectionModel(Model):
             raise DataError("this model took its validation rows from X; certify it without X_val and y_val")
         else:
             X_check, y_check = fresh._validation(X_val, y_val)
-        gram = Gram.of(model.kernel_, points_of(X, train, pairwise))
+        gram = definite_gram(model.kernel_, points_of(X, train, pairwise))
         below = np.empty((y_check.size, train.size))
         model.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
-        predicted = np.append(self.evaluate(X)[train], self.evaluate(X_check))
-        targets = np.append(y[train], y_check)
-        return StackedRows(X=X, rows=train, targets=targets, kernel=model.kernel_, gram=gram, below=below), predicted
+        targets, kernel = np.append(y[train], y_check), model.kernel_
+        stacked = StackedRows(X=X, rows=train, X_check=X_check, targets=targets, kernel=kernel, gram=gram, below=below)
+        return stacked, self.predict_stacked(stacked)
+
+    def predict_stacked(self, stacked: StackedRows) -> Array:
+        """Return what ``predict`` returns for the training and the validation rows."""
+        return np.append(self.evaluate(take_rows(stacked.X, stacked.rows)), self.evaluate(stacked.X_check))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -167,7 +175,7 @@ class FusedLeastSquaresRegressor(Regressor):
         X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
         if X_val is None:
             rows, checks = self._split(y.size)
-            targets = np.append(y[rows], y[checks])
+            targets, X_check = np.append(y[rows], y[checks]), take_rows(X, checks)
             kernel, gram, below = self._kernel_values(X, rows, checks)
         else:
             rows = np.arange(y.size)
@@ -175,7 +183,9 @@ class FusedLeastSquaresRegressor(Regressor):
             targets = np.append(y, y_check)
             kernel, gram = self._gram(X)
             below = kernel(X_check, X)
-        return cutoff, StackedRows(X=X, rows=rows, targets=targets, kernel=kernel, gram=gram, below=below)
+        return cutoff, StackedRows(
+            X=X, rows=rows, X_check=X_check, targets=targets, kernel=kernel, gram=gram, below=below
+        )
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)

@@ -44,13 +44,16 @@ def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, .
 
 def _joint_rounding(kernel: Kernel, X: Any, X_check: Any) -> float:
     """Return the kernel's p for the rows of both; zero for a user's matrix, which is exact by definition."""
-    if kernel.pairwise:
-        return 0.0
+    return 0.0 if kernel.pairwise else kernel.rounding(stack_points(X, X_check))
+
+
+def stack_points(X: Any, X_check: Any) -> Any:
+    """Return the points of both sets as one, dense or sparse as they are."""
     if is_sparse(X):
         from scipy.sparse import vstack
 
-        return kernel.rounding(vstack([X, X_check]).tocsr())
-    return kernel.rounding(np.vstack([X, X_check]))
+        return vstack([X, X_check]).tocsr()
+    return np.vstack([X, X_check])
 
 
 def _row_rounding(p: float, diagonal: Array, checked: Array, v: Array | None, w: Array | None) -> float:

@@ -81,6 +81,10 @@ ALL_HOLD = {
         "inputs 1-4 have the largest four": 1.0,
         "largest of the others / largest": 0.0,
         "validated rho": 300.0,
+        "inputs 1-4 and no other selected, refitted": 1.0,
+        "validated rho, refitted": 300.0,
+        "validation error, shrunken": 1.5,
+        "validation error, refitted": 1.0,
     },
     "pelckmans2005-table-1": {
         **{name: printed.value for name, printed in STUDIES["pelckmans2005-table-1"].published.items()},
