@@ -19,7 +19,7 @@ dual point (w, z) behind every bound; and the cells. The check computes from the
 4. that the cells cover the box.
 
 The formulas are written once, over enclosed numbers (:mod:`substrate.certificates.enclosed`): in double precision for
-:meth:`FusionProof.check`, in balls for :meth:`FusionProof.prove`.
+``check``, in balls for ``prove``.
 """
 
 import math
