@@ -118,7 +118,7 @@ class _WeightedBallColumns:
 
 def prove_huber(kernel: Kernel, X: Any, machine: HuberMachine, tolerance: Tolerance, *, bits: int = _BITS) -> Proof:
     """Return the proof for a machine; a kernel of unknown origin counts as semi-definite."""
-    if not machine.finite:
+    if not machine.is_sound:
         return Proof.of(math.inf, tolerance, bits, _NOT_FINITE)
     with precision(bits):
         bound, about = bound_huber(replace(machine, negative=0.0), Balls, _BallKernel(Balls(_kernel_values(kernel, X))))

@@ -45,10 +45,10 @@ from substrate.certificates.enclosed import Double, Doubled, Enclosed
 from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
 from substrate.least_squares.kernel_products import CarefulProducts
-from substrate.penalized.computed_kernel import ComputedKernel
+from substrate.penalized.residual_accuracy import ResidualProducts, balancing_bias, bound_primal, residual_accuracy
 from substrate.penalized.residual_bound import ABOUT_MEAN, BoundedKernel, bound_by_residual
 
-__all__ = ["ABOUT_MEAN", "HuberMachine", "HuberProducts", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
+__all__ = ["ABOUT_MEAN", "HuberMachine", "bound_huber", "huber_accuracy", "primal_huber_accuracy"]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -77,7 +77,7 @@ class HuberMachine:
     negative: float = 0.0
 
     @property
-    def finite(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether all stored numbers are finite."""
         return bool(np.isfinite(self.a).all() and np.isfinite(self.fitted).all() and np.isfinite(self.b))
 
@@ -136,44 +136,15 @@ def _rows_at_bound(machine: HuberMachine, limit: Array, e: Array) -> Mask:
     return np.asarray(at_bound)
 
 
-@dataclass(frozen=True)
-class HuberProducts(ComputedKernel):
-    """K by products, its diagonal, and what a kernel value may be at most; entries are used where ``has_blocks``."""
-
-    entries: Array
-    roots: Array
-    has_blocks: bool
-
-    def diagonal(self) -> Doubled:
-        """Return k(x_i, x_i)."""
-        return Doubled(self.entries, radius=self.plain.rounding * np.abs(self.entries))
-
-    def block(self, rows: Any, columns: Any) -> Double:
-        """Return a part of the matrix."""
-        sizes = self.roots[rows][:, None] * self.roots[columns]
-        return Double(self.plain.matrix[np.ix_(rows, columns)], self.plain.rounding * sizes)
-
-
 def huber_accuracy(machine: HuberMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row, and whether doubled precision was needed."""
-    roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
-    system = (careful.plain, machine.diagonal, roots)
-    plain = _row(machine, HuberProducts(careful.plain, *system, has_blocks=False), FORMULA, tolerance)
-    if plain.passes or not machine.finite:
-        return plain, False
-    formula = f"{FORMULA}, in doubled precision"
-    careful_row = _row(machine, HuberProducts(careful, *system, has_blocks=True), formula, tolerance)
-    return min(plain, careful_row, key=lambda row: row.value), True
+    unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
 
+    def bound(kernel: ResidualProducts) -> tuple[float, str]:
+        found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
+        return found.upper() * unit, about
 
-def _row(machine: HuberMachine, kernel: HuberProducts, formula: str, tolerance: Tolerance) -> Accuracy:
-    bound, about = math.inf, ABOUT_MEAN
-    if machine.finite and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
-        unit = power_of_two(max(float(np.ptp(machine.y)), machine.delta))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            bound_found, about = bound_huber(machine.in_unit(unit), Doubled, kernel)
-            bound = bound_found.upper() * unit
-    return tolerance.row(bound, formula, about)
+    return residual_accuracy(machine, careful, tolerance, FORMULA, bound)
 
 
 def primal_huber_accuracy(
@@ -200,7 +171,12 @@ def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Arr
     """Bound the norm of the distance of the fitted values about their mean from those of the exact optimum."""
     n, rows, pulls = y.size, Double(R), Double(gamma_v)
     values = rows @ w
-    b = _balancing_bias(y - values.middle, gamma_v, delta)
+    rest = y - values.middle
+    b = balancing_bias(
+        float(rest.min()) - delta,
+        float(rest.max()) + delta,
+        lambda bias: float((gamma_v * np.clip(rest - bias, -delta, delta)).sum()),
+    )
     errors = y - values - b
     clipped = np.clip(errors.middle, -delta, delta)
     alpha = pulls * clipped
@@ -212,21 +188,4 @@ def _bound_primal_huber(R: Array, y: Array, gamma_v: Array, delta: float, w: Arr
         return Double(math.inf)
     alpha = alpha - total.place(widest, n)
     off = errors.error() + shift.place(widest, n)
-    slope = w - rows.T @ alpha
-    energy = (slope * slope).sum() + (pulls * off * off).sum()
-    centred = rows - (Double(np.ones((1, n))) @ rows) / float(n)
-    beside = fitted - values
-    beside = beside - beside.total() / float(n)
-    return energy.bound_root() * float(np.linalg.norm(centred.sizes)) + (beside * beside).sum().bound_root()
-
-
-def _balancing_bias(rest: Array, gamma_v: Array, delta: float) -> float:
-    """Return a b for which the multipliers of the errors ``rest - b`` nearly sum to zero, by bisection."""
-    low, high = float(rest.min()) - delta, float(rest.max()) + delta
-    for _ in range(200):  # the sum decreases with b
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        positive = float((gamma_v * np.clip(rest - middle, -delta, delta)).sum()) > 0.0
-        low, high = (middle, high) if positive else (low, middle)
-    return low
+    return bound_primal(rows, w, alpha, pulls, off, fitted - values)

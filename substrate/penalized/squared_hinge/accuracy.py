@@ -25,7 +25,7 @@ from substrate.certificates.enclosed import Double, Doubled, Enclosed
 from substrate.certificates.rows import Accuracy
 from substrate.certificates.tolerance import Tolerance
 from substrate.least_squares.kernel_products import CarefulProducts
-from substrate.penalized.huber.accuracy import HuberProducts
+from substrate.penalized.residual_accuracy import ResidualProducts, balancing_bias, bound_primal, residual_accuracy
 from substrate.penalized.residual_bound import ABOUT_MEAN, BoundedKernel, bound_by_residual
 
 __all__ = ["HingeMachine", "bound_squared_hinge", "hinge_accuracy", "primal_hinge_accuracy"]
@@ -89,23 +89,12 @@ def bound_squared_hinge(machine: HingeMachine, numbers: type[N], kernel: Bounded
 
 def hinge_accuracy(machine: HingeMachine, careful: CarefulProducts, tolerance: Tolerance) -> tuple[Accuracy, bool]:
     """Return the row, and whether doubled precision was needed."""
-    roots = np.sqrt(np.maximum(machine.diagonal, 0.0) + machine.negative)
-    system = (careful.plain, machine.diagonal, roots)
-    plain = _row(machine, HuberProducts(careful.plain, *system, has_blocks=False), FORMULA, tolerance)
-    if plain.passes or not machine.is_sound:
-        return plain, False
-    formula = f"{FORMULA}, in doubled precision"
-    careful_row = _row(machine, HuberProducts(careful, *system, has_blocks=True), formula, tolerance)
-    return min(plain, careful_row, key=lambda row: row.value), True
 
+    def bound(kernel: ResidualProducts) -> tuple[float, str]:
+        found, about = bound_squared_hinge(machine, Doubled, kernel)
+        return found.upper(), about
 
-def _row(machine: HingeMachine, kernel: HuberProducts, formula: str, tolerance: Tolerance) -> Accuracy:
-    bound, about = math.inf, ABOUT_MEAN
-    if machine.is_sound and machine.negative * machine.gamma * float(machine.weights.max()) < 1.0:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            enclosed, about = bound_squared_hinge(machine, Doubled, kernel)
-            bound = enclosed.upper()
-    return tolerance.row(bound, formula, about)
+    return residual_accuracy(machine, careful, tolerance, FORMULA, bound)
 
 
 def primal_hinge_accuracy(
@@ -129,7 +118,10 @@ def _bound_primal_hinge(R: Array, y: Array, gamma_v: Array, w: Array, fitted: Ar
     """Bound the norm of the distance of the decision values about their mean from those of the exact optimum."""
     n, rows, pulls = y.size, Double(R), Double(gamma_v)
     values = rows @ w
-    b = _balancing_bias(values.middle, y, gamma_v)
+    reach = 2.0 * (1.0 + float(np.abs(values.middle).max(initial=0.0)))
+    b = balancing_bias(
+        -reach, reach, lambda bias: float((gamma_v * y * np.maximum(1.0 - y * (values.middle + bias), 0.0)).sum())
+    )
     slack = 1.0 - (values + b) * y
     positive = np.maximum(slack.middle, 0.0)
     a = pulls * (y * positive)
@@ -140,22 +132,4 @@ def _bound_primal_hinge(R: Array, y: Array, gamma_v: Array, w: Array, fitted: Ar
         return Double(math.inf)
     a = a - total.place(largest, n)
     off = slack.error() + shift.place(largest, n)
-    slope = w - rows.T @ a
-    energy = (slope * slope).sum() + (pulls * off * off).sum()
-    centred = rows - (Double(np.ones((1, n))) @ rows) / float(n)
-    beside = fitted - values
-    beside = beside - beside.total() / float(n)
-    return energy.bound_root() * float(np.linalg.norm(centred.sizes)) + (beside * beside).sum().bound_root()
-
-
-def _balancing_bias(values: Array, y: Array, gamma_v: Array) -> float:
-    """Return a b for which the signed support values of ``values + b`` nearly sum to zero, by bisection."""
-    reach = 2.0 * (1.0 + float(np.abs(values).max(initial=0.0)))
-    low, high = -reach, reach
-    for _ in range(200):  # the sum decreases with b
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        positive = float((gamma_v * y * np.maximum(1.0 - y * (values + middle), 0.0)).sum()) > 0.0
-        low, high = (middle, high) if positive else (low, middle)
-    return low
+    return bound_primal(rows, w, a, pulls, off, fitted - values)
