@@ -10,6 +10,7 @@ from substrate.kernels import RBF
 from substrate.penalized.homotopy.homotopies import l1_path
 from substrate.penalized.homotopy.selected_sets import (
     SelectedSets,
+    _intervals,
     _LevelBounds,
     merge_sets,
     select_along_path,
@@ -152,3 +153,14 @@ def test_supports_are_those_of_points_of_the_path():
     both = merge_sets([sets, supports_along_paths([l1_path(RBF(0.3)(X[:9]), y[:9])])])  # fewer rows: padded
     assert both.certain.shape[1:] == (2, 15)
     assert not both.certain[:, 1, 9:].any()
+
+
+def test_a_level_within_its_margin_of_the_threshold_is_selected_perhaps():
+    """Levels 1, 0.5 and 0.1 of which the second may be on either side of half of the largest."""
+    levels, zeros = np.array([[1.0, 0.5, 0.1]]), np.zeros((1, 3), dtype=bool)
+    for margin, perhaps in ((0.2, [True, True, False]), (0.45, [True, True, True])):
+        low, high, low_perhaps, high_perhaps = _intervals(levels, levels, np.full((1, 3), margin), zeros, 0.5)
+        assert_array_equal(low_perhaps < high_perhaps, [perhaps])
+        assert_array_equal((low < high)[:, 1:], [[False, False]])
+    low, high, *_ = _intervals(levels, levels, np.zeros((1, 3)), zeros, 0.4)
+    assert_array_equal(low < high, [[True, True, False]])

@@ -111,6 +111,30 @@ def test_the_bound_is_above_the_distance_of_a_moved_machine(size, gamma):
     assert proof.accuracy <= row.value
 
 
+@pytest.mark.parametrize("gamma", [0.1, 10.0])
+def test_the_residual_of_every_row_counts(gamma):
+    """Support values that sum to zero: moved within the support, and those of the machine without one row."""
+    X, y, v = drawn(6)
+    kernel, rng = RBF(1.0), np.random.default_rng(7)
+    K, ridge = kernel(X), 1.0 / (gamma * v)
+    exact = solve_squared_hinge(Gram(K.copy()), y, ridge)
+    best = exact.products + exact.bias
+    share = np.abs(exact.coefficients)
+    change = share * rng.standard_normal(40)
+    change = 1e-3 * (change - share * change.sum() / share.sum())
+    left_out = int(share.argmax())
+    others = np.arange(40) != left_out
+    fewer = solve_squared_hinge(Gram(K[np.ix_(others, others)]), y[others], ridge[others])
+    without = np.zeros(40)
+    without[others] = fewer.coefficients
+    for a, b in ((exact.coefficients + change, exact.bias), (without, fewer.bias)):
+        machine, careful = machine_of(kernel, X, y, gamma, v, a, b)
+        distance = np.sqrt(np.average((machine.fitted - best) ** 2, weights=v))
+        row, _ = hinge_accuracy(machine, careful, Tolerance.of(y, v, 1e-6))
+        proof = prove_squared_hinge(kernel, X, machine, tolerance_in_balls(y, v, 1e-6))
+        assert 1e-6 < distance <= proof.accuracy <= row.value < np.inf
+
+
 def test_a_support_value_of_the_wrong_sign_or_a_wrong_support_has_no_small_bound():
     X, y, v = drawn(3)
     kernel = RBF(1.0)
