@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.penalized.homotopy.signed_rows import compiled, loops_of
+from substrate.penalized.homotopy.vector_loops import add_multiple, copy_into, scale_into
 
 __all__ = [
     "add_transposed_product",
@@ -52,9 +53,6 @@ _AGAIN = 0.5
 _SHORTER = 0.1
 #: Entries of a part of a matrix that stays in the cache between two uses.
 _PART = 32768
-
-# Rows are written through the output argument of a ufunc, and not by assignment to a slice: for the latter the compiler
-# would also compile its machinery for error messages, which takes longer than all the rest.
 
 
 @compiled
@@ -186,20 +184,19 @@ def append(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
             length = math.sqrt(np.dot(p, p))
     if length <= smallest * size:
         return 0.0
-    p /= length
+    scale_into(p, 1.0 / length, p)
     last = np.dot(p, w)
     v = times(S, m, m, c)
-    np.add(c, 0.0, C[m, :m])
-    np.multiply(v, 0.0, C[:m, m])
-    np.multiply(v, 0.0, S[m, :m])
-    np.multiply(v, -1.0 / last, S[:m, m])
+    copy_into(C[m, :m], c)
+    scale_into(C[:m, m], 0.0, v)
+    scale_into(S[m, :m], 0.0, v)
+    scale_into(S[:m, m], -1.0 / last, v)
     C[m, m], S[m, m] = last, 1.0 / last
-    np.add(p, 0.0, Q[m])
+    copy_into(Q[m], p)
     along = -np.dot(p, du)  # p'q, of which du has all that is left
-    inside = x[:m]
-    inside -= (along / last) * v
+    add_multiple(x[:m], -along / last, v)
     x[m], y[m] = along / last, along
-    du += along * p
+    add_multiple(du, along, p)
     return float(size / last)
 
 
@@ -212,11 +209,11 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     last, r = m - 1, Q.shape[1]
     g, size = S[k, :m].copy(), math.sqrt(np.dot(C[k, :m], C[k, :m]))
     size *= math.sqrt(np.dot(g, g))
-    g /= math.sqrt(np.dot(g, g))
+    scale_into(g, 1.0 / math.sqrt(np.dot(g, g)), g)
     coefficients_left = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
     coefficients_left[k] = 0.0
-    g -= transposed_times(S, m, m, coefficients_left)
-    g /= math.sqrt(np.dot(g, g))
+    add_multiple(g, -1.0, transposed_times(S, m, m, coefficients_left))
+    scale_into(g, 1.0 / math.sqrt(np.dot(g, g)), g)
     gone, dual, projection = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
     projection[k] = np.dot(C[k, :m], g)
     # the reflection that takes g to the last axis, with the sign that does not cancel
@@ -224,17 +221,21 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     h = g.copy()
     h[last] += sign
     share = 2.0 / np.dot(h, h)
-    subtract_outer(Q, last, r, share * h, gone + sign * Q[last])
-    subtract_outer(S, m, last, share * (dual + sign * S[:m, last]), h)
-    subtract_outer(C, m, last, share * (projection + sign * C[:m, last]), h)
-    inner, inside = y[:m], x[:m]
+    inner = y[:m]
     along = np.dot(g, inner)
-    inside -= along * dual
-    inner -= share * np.dot(h, inner) * h
-    du -= along * gone
+    add_multiple(x[:m], -along, dual)
+    add_multiple(inner, -share * np.dot(h, inner), h)
+    add_multiple(du, -along, gone)
+    # the rows of the reflection, each plus or minus the last one
+    add_multiple(gone, sign, Q[last])
+    add_multiple(dual, sign, S[:m, last])
+    add_multiple(projection, sign, C[:m, last])
+    subtract_outer(S, m, last, dual, share * h)
+    subtract_outer(C, m, last, projection, share * h)
+    subtract_outer(Q, last, r, share * h, gone)
     if k < last:
-        np.add(S[last, :last], 0.0, S[k, :last])
-        np.add(C[last, :last], 0.0, C[k, :last])
+        copy_into(S[k, :last], S[last, :last])
+        copy_into(C[k, :last], C[last, :last])
         x[k] = x[last]
     return size
 
@@ -248,22 +249,22 @@ def exchange(S: Array, C: Array, x: Array, y: Array, m: int, members: NDArray[np
     """
     dual, total, coefficients_of_row = np.zeros(m), 1.0, C[k, :m].copy()
     for i in members:
-        dual += S[i, :m]
+        add_multiple(dual, 1.0, S[i, :m])
         total += x[i]
-        row = C[i, :m]
-        row -= coefficients_of_row
-    np.multiply(dual, -1.0, S[k, :m])
-    np.multiply(coefficients_of_row, -1.0, C[k, :m])
+        add_multiple(C[i, :m], -1.0, coefficients_of_row)
+    scale_into(S[k, :m], -1.0, dual)
+    scale_into(C[k, :m], -1.0, coefficients_of_row)
     x[k] = -total
-    inner = y[:m]
-    inner += coefficients_of_row
+    add_multiple(y[:m], 1.0, coefficients_of_row)
 
 
 @compiled
 def refine_coefficients(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
     """Refine the coefficients by one step."""
     inside = x[:m]
-    inside += times(S, m, m, y[:m] - transposed_times(C, m, m, inside))
+    rest = transposed_times(C, m, m, inside)
+    add_multiple(rest, -1.0, y[:m])
+    add_multiple(inside, -1.0, times(S, m, m, rest))
 
 
 @compiled

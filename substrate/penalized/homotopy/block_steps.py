@@ -17,9 +17,17 @@ from substrate.penalized.homotopy.block_basis import (
     remove,
     straighten,
     times,
+    transposed_times,
 )
 from substrate.penalized.homotopy.ratio_test import FLAT, travel
 from substrate.penalized.homotopy.signed_rows import Index, compiled, loops_of
+from substrate.penalized.homotopy.vector_loops import (
+    add_multiple,
+    copy_into,
+    find_largest,
+    find_members,
+    scale_into,
+)
 
 __all__ = ["END", "STALL", "open_rows", "rows_times", "walk"]
 
@@ -31,18 +39,18 @@ _STEEPEST, _PATIENCE = 4, 200
 STALL, END = 1, 2
 
 
-def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, is_known: Array) -> Array:
-    """Return B x, by the factors if there are any; ``known`` are the products of the active signed rows."""
+def rows_times(B: Array, F: Array, G: Array, x: Array, active: Index, home: Index, dt: Array) -> Array:
+    """Return B x, by the factors if there are any; the active signed rows have those of their homes, ``dt``."""
     if F.size == 0:
         return np.asarray(B @ x)
     return np.asarray(np.vecmat((G @ x).reshape(F.shape[:2]), F)).ravel()
 
 
 @loops_of(rows_times)
-def _rows_times(B, F, G, x, active, is_known):  # type: ignore[no-untyped-def]
+def _rows_times(B, F, G, x, active, home, dt):  # type: ignore[no-untyped-def]
     blocks, rank, n = F.shape
     if blocks == 0:
-        return _others_times(B, x, active, is_known)
+        return _others_times(B, x, active, home, dt)
     inner = times(G, G.shape[0], G.shape[1], x)
     out = np.zeros(blocks * n)
     for k in range(blocks):
@@ -51,14 +59,14 @@ def _rows_times(B, F, G, x, active, is_known):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _others_times(B: Array, x: Array, active: Index, is_known: Array) -> Array:
+def _others_times(B: Array, x: Array, active: Index, home: Index, dt: Array) -> Array:
     """Return B x, where only the rows that are not active are multiplied, four at a time."""
     p, r = B.shape
     out, taken, places, count = np.zeros(p), np.zeros(p), np.empty(p, dtype=np.int64), 0
     for k in range(active.size):
         i = active[k] % p
         taken[i] = 1.0
-        out[i] = is_known[k] if active[k] < p else -is_known[k]
+        out[i] = dt[home[k]] if active[k] < p else -dt[home[k]]
     for i in range(p):
         if taken[i] == 0.0:
             places[count] = i
@@ -93,7 +101,9 @@ def _slopes_of(x, home, blocks, n):  # type: ignore[no-untyped-def]
 def signed_row(B: Array, i: int) -> Array:
     """Return row i of [B; -B]."""
     p = B.shape[0]
-    row: Array = B[i] * 1.0 if i < p else -B[i - p]
+    row: Array = B[i % p].copy()
+    if i >= p:
+        scale_into(row, -1.0, row)
     return row
 
 
@@ -114,8 +124,9 @@ def _open_rows_by_loops(least, flat, active, n):  # type: ignore[no-untyped-def]
 @compiled
 def read_reference(B: Array, references: Array, q: Array, active: Index, k: int) -> None:
     """Read reference k and the sum of all again."""
-    np.add(signed_row(B, active[k]), 0.0, references[k])
-    np.add(references.sum(axis=0), 0.0, q)
+    copy_into(references[k], signed_row(B, active[k]))
+    d, r = references.shape
+    copy_into(q, transposed_times(references, d, r, np.ones(d)))
 
 
 @compiled
@@ -164,18 +175,16 @@ def walk(
         m = n - d
         refine_coefficients(S, C, x, y, m)
         dt = times(references, d, r, du)
-        dv = rows_times(B, F, G, du, active[:n], np.take(dt, home[:n]))
+        dv = rows_times(B, F, G, du, active[:n], home, dt)
         slope, speed, now = slopes_of(x, home, d, n), math.sqrt(np.dot(du, du)), eta[:n]
         chance = draw if counts[2] > _STEEPEST else -1.0
         kind, which, step = travel(dv, block, slack, least, now, slope, t, dt, speed, numbers[0], floor, chance)
         if kind == 0:
             return STALL
         numbers[0] += step
-        u += step * du
+        add_multiple(u, step, du)
         if kind == 2:  # exactly zero; the remainder from rounding is added to the largest of its block
-            members = np.flatnonzero(home[:n] == home[which])
-            largest = members[np.argmax(eta[members])]
-            eta[largest] += eta[which]
+            eta[find_largest(eta, find_members(home[:n], home[which]))] += eta[which]
             eta[which] = 0.0
         counts[1] += 1
         ends = kind == 3 or np.dot(u, u) <= finish or t.sum() - floor <= height
@@ -183,10 +192,11 @@ def walk(
             k = counts[4]
             begin = starts[k]
             kept_rho[k], starts[k + 1] = numbers[0], begin + n
-            np.add(u, 0.0, kept_u[k])
-            np.add(t, 0.0, kept_t[k])
-            np.add(active[:n], 0, places[begin : begin + n])
-            np.add(np.maximum(now, 0.0), 0.0, kept_eta[begin : begin + n])
+            copy_into(kept_u[k], u)
+            copy_into(kept_t[k], t)
+            copy_into(places[begin : begin + n], active[:n])
+            for i in range(n):
+                kept_eta[begin + i] = max(now[i], 0.0)
             counts[4] += 1
             counts[2] = 0
             if counts[3] >= 0:  # a row that has just left may enter again once a step is made
@@ -200,8 +210,8 @@ def walk(
             return STALL
         if kind == 2:
             if which < d:  # another reference: the row of the block with the largest multiplier
-                members = np.flatnonzero(home[d:n] == which)
-                k = members[np.argmax(eta[d + members])]
+                members = find_members(home[d:n], which)
+                k = find_largest(eta[d:n], members)
                 exchange(S, C, x, y, m, members, k)
                 k += d
                 active[which], active[k] = active[k], active[which]
@@ -216,7 +226,8 @@ def walk(
             least[counts[3]] = np.inf
         else:
             least[which] = np.inf  # active from now on, or dependent on the active ones
-            w = signed_row(B, which) - references[block[which]]
+            w = signed_row(B, which)
+            add_multiple(w, -1.0, references[block[which]])
             if append(Q, S, C, x, y, du, m, w, 0.1 * FLAT) > 0.0:
                 active[n], home[n], eta[n] = which, block[which], 0.0
                 counts[0] = n + 1

@@ -11,6 +11,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.penalized.homotopy.signed_rows import Index, compiled, loops_of
+from substrate.penalized.homotopy.vector_loops import add_multiple, find_largest, scale_into
 
 __all__ = ["FLAT", "first_event", "one_of", "travel"]
 
@@ -30,7 +31,7 @@ def _shortest(slack: Array, rate: Array, margin: float) -> float:
 def _steepest(slack: Array, rate: Array, step: float, draw: float) -> int:
     """Return the steepest of those that end within the step; with a draw in [0, 1), any of them."""
     first = (np.maximum(slack, 0.0) <= step * rate).nonzero()[0]
-    return one_of(first, rate[first], draw) if first.size else -1
+    return one_of(first, rate, draw) if first.size else -1
 
 
 def first_event(
@@ -80,8 +81,8 @@ def first_event(
 
 @compiled
 def one_of(places: Index, rates: Array, draw: float) -> int:
-    """Return the place of the largest rate, the first of equal ones; with a draw in [0, 1), any of them."""
-    return int(places[int(draw * places.size)] if draw >= 0.0 else places[np.argmax(rates)])
+    """Return the place with the largest rate, the first of equal ones; with a draw in [0, 1), any of the places."""
+    return int(places[int(draw * places.size)]) if draw >= 0.0 else find_largest(rates, places)
 
 
 @loops_of(first_event)
@@ -123,13 +124,15 @@ def first_of(
             tied[ties] = i
             ties += 1
     if ties > 0:
-        which = one_of(tied[:ties], -slope[tied[:ties]], draw)
+        fall = np.empty(slope.size)
+        scale_into(fall, -1.0, slope)
+        which = one_of(tied[:ties], fall, draw)
         return True, which, max(eta[which], 0.0) / -slope[which]
     for i in near:
         if max(slack[i], 0.0) <= step * rate[i]:
             tied[ties] = i
             ties += 1
-    which = one_of(tied[:ties], rate[tied[:ties]], draw)
+    which = one_of(tied[:ties], rate, draw)
     return False, which, max(slack[which], 0.0) / rate[which]
 
 
@@ -174,7 +177,7 @@ def travel(
 
 @loops_of(travel)
 def _travel(dv, block, slack, least, eta, slope, t, dt, speed, rho, floor, draw):  # type: ignore[no-untyped-def]
-    p, rate, near, count = dv.size, np.empty(slack.size), np.empty(slack.size, dtype=np.int64), 0
+    p, rate, near, count, below = dv.size, np.empty(slack.size), np.empty(slack.size, dtype=np.int64), 0, 0
     longest = longest_step(eta, slope, rho)
     for i in range(p):  # the rows that may end the segment are found as their rates are made, in one pass
         up, down = dv[i] - dt[block[i]], -dv[i] - dt[block[p + i]]
@@ -183,14 +186,18 @@ def _travel(dv, block, slack, least, eta, slope, t, dt, speed, rho, floor, draw)
             near[count] = i
             count += 1
         if slack[p + i] <= longest * down and down > speed * least[p + i]:
-            near[count] = p + i
-            count += 1
-    leaves, which, step = first_of(np.sort(near[:count]), slack, rate, eta, slope, longest, t.max(), draw)
+            near[p + below] = p + i
+            below += 1
+    for i in range(below):  # in the order of the rows
+        near[count + i] = near[p + i]
+    level = t[0]
+    for k in range(t.size):
+        level = max(level, t[k])
+    leaves, which, step = first_of(near[: count + below], slack, rate, eta, slope, longest, level, draw)
     kind, step = _end_segment(leaves, which, step, t, dt, floor)
     if kind == 0:
         return kind, which, step
-    for i in range(slack.size):
-        slack[i] -= step * rate[i]
-    eta += step * slope
-    t += step * dt
+    add_multiple(slack, -step, rate)
+    add_multiple(eta, step, slope)
+    add_multiple(t, step, dt)
     return kind, which, step

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from substrate.penalized.homotopy import block_basis, block_steps, ratio_test
+from substrate.penalized.homotopy import block_basis, block_steps, ratio_test, vector_loops
 from substrate.penalized.homotopy.block_basis import (
     append,
     drift,
@@ -192,7 +192,9 @@ def test_products_through_factors():
     x = rng.standard_normal(30)
 
     def times(product):
-        return rows_times(product.B, product.F, product.G, x, np.zeros(0, dtype=np.int64), np.zeros(0))
+        return rows_times(
+            product.B, product.F, product.G, x, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+        )
 
     product = SignedProduct.of(low, block)
     assert product.F.shape == (4, 3, 40)
@@ -232,8 +234,27 @@ def test_loops_are_the_products_that_they_stand_for(rows):
     np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-14)
     active = rng.permutation(10)[:rows] + 10 * rng.integers(2, size=rows)
     known = np.where(active < 10, 1.0, -1.0) * (A @ v)[active % 10]
-    found = block_steps._others_times(A, v, active, known)
+    found = block_steps._others_times(A, v, active, np.arange(rows), known)
     np.testing.assert_allclose(found, A @ v, atol=1e-13)
+    for plain, loops in (
+        (lambda out: vector_loops.copy_into(out, w), lambda out: vector_loops._copy_into(out, w)),
+        (lambda out: vector_loops.scale_into(out, -3.0, w), lambda out: vector_loops._scale_into(out, -3.0, w)),
+        (lambda out: vector_loops.scale_into(out, -3.0, out), lambda out: vector_loops._scale_into(out, -3.0, out)),
+        (lambda out: vector_loops.add_multiple(out, 0.5, w), lambda out: vector_loops._add_multiple(out, 0.5, w)),
+    ):
+        one, other = v.copy(), v.copy()
+        plain(one)
+        loops(other)
+        np.testing.assert_array_equal(other, one)
+        assert not np.array_equal(one, v)
+    for which in range(3):
+        places = vector_loops.find_members(home, which)
+        assert (home[places] == which).all()
+        assert places.size == (home == which).sum()
+        np.testing.assert_array_equal(vector_loops._find_members(home, which), places)
+        values = np.round(rng.standard_normal(home.size))  # with ties
+        largest = vector_loops.find_largest(values, places)
+        assert vector_loops._find_largest(values, places) == largest == places[values[places].argmax()]
     least = [np.full(20, 7.0), np.full(20, 7.0)]
     for opened, one in zip((block_steps.open_rows, block_steps._open_rows_by_loops), least, strict=True):
         opened(one, np.arange(20.0), active, rows)
