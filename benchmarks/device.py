@@ -21,7 +21,7 @@ from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
-__all__ = ["contenders", "run"]
+__all__ = ["contenders", "run", "torch_with_a_gpu", "write_section"]
 
 TITLE = "On a GPU: fits through the estimators, beside plain torch"
 MOST, MOST_SMALLER = 1.3, 1.5
@@ -110,7 +110,7 @@ def _seconds(torch: Any, calls: Mapping[str, Callable[[], object]], repeats: int
     return {name: median(values) for name, values in taken.items()}
 
 
-def _torch_with_a_gpu() -> Any:
+def torch_with_a_gpu() -> Any:
     try:
         import torch
     except ImportError:
@@ -119,7 +119,7 @@ def _torch_with_a_gpu() -> Any:
 
 
 def run(quick: bool) -> Table | None:
-    torch = _torch_with_a_gpu()
+    torch = torch_with_a_gpu()
     if torch is None:
         return None
     rows: list[tuple[str, ...]] = []
@@ -168,31 +168,35 @@ def _print_phases(torch: Any, quick: bool) -> None:
         torch.cuda.empty_cache()
 
 
-def main(arguments: list[str]) -> int:
+def write_section(topic: str, run: Callable[[bool], Table | None], arguments: list[str]) -> int:
+    """Measure a topic, print it, and with ``--write`` put it into the record that ``--record`` names."""
     from benchmarks.__main__ import measure_topic, place
     from benchmarks.record import Record
 
     quick, write = "--quick" in arguments, "--write" in arguments
     if quick and write:
         raise SystemExit("--quick is never written to the record; leave out one of --quick and --write")
-    if "--phases" in arguments:
-        torch = _torch_with_a_gpu()
-        if torch is None:
-            raise SystemExit("there is no GPU that torch can use")
-        _print_phases(torch, quick)
-        return 0
     named = arguments[arguments.index("--record") + 1] if "--record" in arguments else ""
-    wrong = disagreements()
-    entry = measure_topic("device", run, quick)
+    entry = measure_topic(topic, run, quick)
     if entry is None:
         print("there is no GPU that torch can use; nothing is measured and the record stays as it is")
         return 1
     print(entry.section(), flush=True)
     if write:
         record = Record.read(named)
-        topics = sorted({*record.entries, "device"}, key=place)
-        record.put(entry, topics)
-    return 1 if wrong else 0
+        record.put(entry, sorted({*record.entries, topic}, key=place))
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    if "--phases" in arguments:
+        torch = torch_with_a_gpu()
+        if torch is None:
+            raise SystemExit("there is no GPU that torch can use")
+        _print_phases(torch, "--quick" in arguments)
+        return 0
+    wrong = disagreements()
+    return write_section("device", run, arguments) or (1 if wrong else 0)
 
 
 if __name__ == "__main__":

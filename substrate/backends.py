@@ -170,6 +170,10 @@ class Backend:
     def _cholesky(self, matrix: Any) -> Any:
         return self.namespace(matrix).linalg.cholesky(matrix)
 
+    def cholesky_in_place(self, matrix: Any) -> Any:
+        """Return the lower factor of a symmetric matrix, whose memory it may take; :meth:`check_factor` refuses it."""
+        return self.cholesky(matrix, checked=False)
+
     def check_factor(self, factor: Any) -> None:
         """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
         if not math.isfinite(float(factor[-1, -1])):
@@ -361,10 +365,21 @@ class TorchBackend(DeviceBackend):
             available += cuda.memory_reserved(home.device) - cuda.memory_allocated(home.device)
         self._refuse_bytes(n_bytes, available, what, advice, str(home.device))
 
+    def cholesky_in_place(self, matrix: Any) -> Any:
+        """Return the lower factor in the memory of a symmetric matrix, by columns, as LAPACK has it."""
+        columns = matrix.mT
+        factor, info = self._torch.linalg.cholesky_ex(
+            columns, out=(columns, self._torch.empty_like(columns[0, :1]).int()[0])
+        )
+        return self._marked(factor, info)
+
     def _cholesky(self, matrix: Any) -> Any:
-        xp = self.namespace(matrix)
-        factor, info = self._torch.linalg.cholesky_ex(matrix)
-        factor[-1, -1] = xp.where(info == 0, factor[-1, -1], xp.full_like(factor[-1, -1], float("nan")))
+        return self._marked(*self._torch.linalg.cholesky_ex(matrix))
+
+    def _marked(self, factor: Any, info: Any) -> Any:
+        """Return a factor whose last entry is not a number where there is none, without waiting for the device."""
+        not_a_number = self._torch.full_like(factor[-1, -1], float("nan"))
+        factor[-1, -1] = self._torch.where(info == 0, factor[-1, -1], not_a_number)
         return factor
 
     def solve_triangular(self, factor: Any, right: Any, *, transposed: bool = False) -> Any:

@@ -1,8 +1,9 @@
-r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side.
+r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side, or in one place.
 
-A library on a device factors out of place, so two :math:`N \times N` arrays are stored where numpy's
-:class:`~substrate.gram.Gram` needs one; the products for refinement and certificate come from K itself. A matrix that
-is not positive definite is refused: there is no indefinite factorisation in the array API.
+Where both fit, products for refinement and certificate come from K itself (:class:`DeviceGram`). Where only one
+:math:`N \times N` array does, the factor takes the place of K, and products come from kernel values that are computed
+anew, tile by tile (:class:`InPlaceGram`). A matrix that is not positive definite is refused: there is no indefinite
+factorisation in the array API.
 """
 
 import warnings
@@ -17,13 +18,16 @@ from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.on_device import device_matrix
+from substrate.kernels.tiled_product import tiled_product
 from substrate.namespaces import (
     all_to_numpy,
     check_factor,
     cholesky,
+    cholesky_in_place,
     device_blocks,
     device_points,
     diagonal_set,
+    has_room,
     inverse_blocks,
     is_device_array,
     is_long_and_thin,
@@ -38,12 +42,26 @@ from substrate.namespaces import (
 )
 from substrate.operators import SystemMatrix
 
-__all__ = ["DeviceGram", "HostVectors", "gram_kind"]
+__all__ = ["DeviceGram", "HostVectors", "InPlaceGram", "device_gram_kind", "gram_kind"]
+
+#: Bytes beside a matrix for the blocks it is made of, and for a solution.
+_BESIDE = 8.0 * 2**30
 
 
 def gram_kind(X: Any) -> type[Gram]:
     """Return the class of the Gram matrix for the library of X: ``gram_kind(X).of(kernel, X)``."""
     return DeviceGram if is_device_array(X) else Gram
+
+
+def device_gram_kind(kernel: Kernel, X: Any) -> type["DeviceGram"] | None:
+    """Return the class whose matrix and factor fit the device of X; None where none does and there is another way.
+
+    Without a formula for its kernel a matrix cannot be computed anew: the one that stores most is refused in words.
+    """
+    n = int(X.shape[0])
+    if kernel.pairwise or not kernel.trusted or has_room(X, 16.0 * n * n):
+        return DeviceGram
+    return InPlaceGram if has_room(X, 8.0 * n * n + _BESIDE) else None
 
 
 class DeviceGram(Gram):
@@ -54,6 +72,7 @@ class DeviceGram(Gram):
         self.alterations = alterations
         xp = namespace_of(matrix)
         self._diagonal = xp.asarray(xp.linalg.diagonal(matrix), copy=True)
+        self.first_row = xp.asarray(matrix[0, :], copy=True)
         self.jitter = 0.0
         self.negative = 0.0
         self._store = matrix
@@ -77,7 +96,7 @@ class DeviceGram(Gram):
             _check_symmetric(points)
         gram = cls(device_matrix(kernel, points, checked=True), kernel)
         if warn and kernel.decays:
-            diagonal, first = all_to_numpy(gram.diagonal, gram._store[0, :])
+            diagonal, first = all_to_numpy(gram.diagonal, gram.first_row)
             warn_if_degenerate(gram._store, diagonal, points, _extreme_correlations, first=first)
         return gram
 
@@ -167,7 +186,7 @@ class DeviceGram(Gram):
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Return facts for a certificate, with the device of the matrix."""
-        return (*super().record(), ("computed by", where_it_lives(self._store)))
+        return (*super().record(), ("computed by", where_it_lives(self.diagonal)))
 
     def _present_factor(self) -> Any:
         if self._factor is None:
@@ -185,6 +204,65 @@ class DeviceGram(Gram):
                 raise
             self._checked = True
         return factor
+
+
+class InPlaceGram(DeviceGram):
+    """A kernel matrix on a device whose factor takes its place; made again from the points where it is needed."""
+
+    _store: Any  # None while the factor has its place
+
+    def __init__(self, kernel: Kernel, points: Any) -> None:
+        self._points = points
+        super().__init__(device_matrix(kernel, points, checked=True), kernel)
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, warn: bool = True, checked: bool = False) -> "InPlaceGram":
+        """Return the Gram matrix of a resolved kernel on points of a device, for which one N x N array has to fit."""
+        n = int(X.shape[0])
+        points = X if checked else device_points(X)
+        room_on_device(X, 8.0 * n * n + _BESIDE, f"the {n} x {n} kernel matrix", "take a reduced set of rows.")
+        gram = cls(kernel, points)
+        if warn and kernel.decays:
+            diagonal, first = all_to_numpy(gram.diagonal, gram.first_row)
+            warn_if_degenerate(gram.matrix, diagonal, points, _extreme_correlations, first=first)
+        return gram
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self._points.shape[0])
+
+    @property
+    def matrix(self) -> Any:
+        """K itself, which drops the factor."""
+        if self._store is None:
+            self.release()
+            self._store = device_matrix(self.kernel, self._points, checked=True)
+        return self._store
+
+    def product(self, V: Any) -> Any:
+        """Return K V from kernel values that are computed anew."""
+        return tiled_product(self._known_kernel(), self._points, V, "float64")
+
+    def factorize(self, ridge: Any) -> None:
+        """Factor K + diag(ridge) in the place of K."""
+        store, self._store = self.matrix, None
+        diagonal_set(store, self.diagonal + ridge)
+        self._factor = cholesky_in_place(store)
+        self._checked = False
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return the entries of some rows and some columns, by their numbers on the host."""
+        return self._known_kernel()(take_rows(self._points, rows), take_rows(self._points, columns))
+
+    def record(self) -> tuple[tuple[str, str], ...]:
+        """Return facts for a certificate, and that the factor is in the place of the matrix."""
+        return (*super().record(), ("memory", "the factor in the place of the matrix, residuals by new kernel values"))
+
+    def _known_kernel(self) -> Kernel:
+        if self.kernel is None:
+            raise DeclarationError("a matrix without a kernel cannot be computed anew")
+        return self.kernel
 
 
 class HostVectors(SystemMatrix):
@@ -224,7 +302,7 @@ class HostVectors(SystemMatrix):
             self._gram.factorize(right_sides[:, -1])
         device = self._gram.solve(right, checked=False)
         if self._known is None:
-            solved, *copies = all_to_numpy(device, self._gram.diagonal, self._gram.matrix[0, :])
+            solved, *copies = all_to_numpy(device, self._gram.diagonal, self._gram.first_row)
             self._known = (copies[0], copies[1])
         else:
             solved = to_numpy(device)
@@ -252,7 +330,7 @@ class HostVectors(SystemMatrix):
 
     def _entries(self) -> tuple[Array, Array]:
         if self._known is None:
-            diagonal, first = all_to_numpy(self._gram.diagonal, self._gram.matrix[0, :])
+            diagonal, first = all_to_numpy(self._gram.diagonal, self._gram.first_row)
             self._known = (diagonal, first)
         return self._known
 

@@ -21,6 +21,7 @@ __all__ = [
     "check_factor",
     "check_finite",
     "cholesky",
+    "cholesky_in_place",
     "column_squares",
     "device_blocks",
     "device_numbers",
@@ -28,6 +29,7 @@ __all__ = [
     "device_vector",
     "diagonal_of",
     "diagonal_set",
+    "has_room",
     "inverse_blocks",
     "invert_triangle",
     "is_device_array",
@@ -163,6 +165,11 @@ def cholesky(matrix: Any, *, checked: bool = True) -> Any:
     return backend_of(matrix).cholesky(matrix, checked=checked)
 
 
+def cholesky_in_place(matrix: Any) -> Any:
+    """Return the lower factor of a symmetric matrix, whose memory it may take; :func:`check_factor` refuses it."""
+    return backend_of(matrix).cholesky_in_place(matrix)
+
+
 def check_factor(factor: Any) -> None:
     """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
     backend_of(factor).check_factor(factor)
@@ -213,6 +220,15 @@ def reduce_columns(columns: Any, vector: Any) -> tuple[Any, Any]:
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
     """Refuse an allocation that cannot fit beside ``array``, before anything is allocated."""
     backend_of(array).check_room(array, n_bytes, what, advice)
+
+
+def has_room(array: Any, n_bytes: float) -> bool:
+    """Return whether an allocation can fit beside ``array``."""
+    try:
+        room_on_device(array, n_bytes, "", "")
+    except DataError:
+        return False
+    return True
 
 
 def same_home(**arrays: Any) -> None:

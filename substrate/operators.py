@@ -77,6 +77,14 @@ class SymmetricOperator(Operator):
         """Return K U: K' is K."""
         return self.product(U)
 
+    def accurate_product(self, V: Array) -> Array:
+        """Return K V for a residual that decides, where the products of an iteration are less accurate."""
+        return self.product(V)
+
+    def use_accurate_products(self) -> bool:
+        """Let all products be as accurate from now on; False where they are already."""
+        return False
+
     def diagonal_at(self, rows: Any) -> Array:
         """Return the diagonal at some points, by their numbers."""
         entries: Array = self.diagonal[rows]

@@ -52,6 +52,8 @@ __all__ = [
 _SHARE = 0.5
 #: How often a residual computed anew may turn out larger than the one carried along.
 _MOST_RESTARTS = 4
+#: A residual computed anew that is above this share of the one before shows that the products have too few digits.
+_CONTRACTED = 0.25
 _INDEFINITE = "rounding has made the system indefinite"
 _NOT_FINITE = "their numbers left the range of floating point"
 
@@ -246,16 +248,24 @@ def solve_by_conjugate_gradients(
         residual_radii=residual_radii,
     )
     descent = Descent(system, system.a, system.residual(), system.factors())
-    iterations, restarts = 0, 0
+    iterations, restarts, before = 0, 0, system.sizes(system.target)
     while True:
         iterations, reason = descent.run(limits, iterations, progress)
+        if reason in (_INDEFINITE, _NOT_FINITE) and matrix.use_accurate_products():
+            system.drop_unless_finite()
+            reason = ""
         indefinite = reason == _INDEFINITE and system.is_indefinite(descent.direction[:, descent.active])
         descent.restart(system.renewed_residual())
-        active = descent.active
+        active, sizes = descent.active, system.sizes(descent.residual)
         if not active.any():
             return system.solution(descent, iterations, "")
         restarts += 1
-        if not reason and restarts > _MOST_RESTARTS:
+        # products with fewer digits refine the solution while each run reduces its residual
+        is_stalled = restarts > _MOST_RESTARTS or bool((sizes > _CONTRACTED * before)[active].any())
+        before = sizes
+        if not reason and is_stalled and matrix.use_accurate_products():
+            restarts = 0
+        elif not reason and restarts > _MOST_RESTARTS:
             reason = "rounding keeps the residual above the tolerance"
         if reason:
             return system.solution(descent, iterations, reason, indefinite)
@@ -337,10 +347,14 @@ class BorderedSystem:
     def renewed_residual(self) -> Array:
         """Return the residual by a product with K; Z'a is made zero again."""
         self.a[:] = self.eliminated.balance(self.a)
-        self.products = self.matrix.product(self.a)
+        self.products = self.matrix.accurate_product(self.a)
         residual = self.target - self.products - self.ridge * self.a
         self.c = self.border.means(self.shares, residual)
         return np.asarray(residual - self.border.values(self.c))
+
+    def drop_unless_finite(self) -> None:
+        """Begin at zero again with the outputs that left the range of floating point."""
+        self.a[:, ~np.isfinite(self.a).all(axis=0)] = 0.0
 
     def is_indefinite(self, P: Array) -> bool:
         r"""Return whether the curvature of one of the directions P is negative beyond rounding.

@@ -19,6 +19,7 @@ from substrate.gram import Gram
 from substrate.least_squares.answer import AnswerProblem, kernel_rounding
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
@@ -28,16 +29,20 @@ from substrate.least_squares.solver_choice import (
     Way,
     iterated_seconds,
     plan,
+    plan_on_device,
     sample_size,
     warn_of_long_fit,
 )
-from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
+from substrate.least_squares.stored_kernel import KernelTriangle
+from substrate.namespaces import is_device_array, where_it_lives
 from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 
 __all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_groups"]
 
 Facts = tuple[tuple[str, str], ...]
+
+_PRECISIONS = {True: "steps in single, residuals in double precision", False: "double"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -
     """Return W' of :func:`_deviations` and K W'."""
     shares = (1.0 / ridge) / float((1.0 / ridge).sum())
     across = shares[:, None] * border.matrix(ridge[:, None])
-    return across, np.ascontiguousarray(matrix.product(across))
+    return across, np.ascontiguousarray(matrix.accurate_product(across))
 
 
 def _deviations(border: Border, ridge: Array, across: Array, products: Array, solved: GradientSolution) -> Array:
@@ -160,13 +165,16 @@ def _deviations(border: Border, ridge: Array, across: Array, products: Array, so
 
 
 def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> IteratedFit | Unfitted:
-    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix."""
+    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix.
+
+    Points may be on a device, where this is for kernel matrices that do not fit; targets and weights are on the host.
+    """
     plan = _plan(question, max_iter)
     if plan.sample is None or plan.limits is None:
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
     progress, sample = LateProgress(), plan.sample
     stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
-    matrix = KernelBlocks(question.kernel, question.X, progress) if stored is None else stored
+    matrix = KernelTiles(question.kernel, question.X, progress) if stored is None else stored
     required, border = max_iter is not None or plan.only, question.border
 
     def inverse(ridge: Array) -> Callable[[Array], Array]:
@@ -199,7 +207,9 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
+    facts += [("precision", _PRECISIONS[matrix.is_single])] if isinstance(matrix, KernelTiles) else []
     facts += [("choice", plan.fact)] if plan.fact else []
+    facts += [("computed by", where_it_lives(question.X))] if is_device_array(question.X) else []
     return IteratedFit(
         way=plan.way,
         facts=tuple(facts),
@@ -223,6 +233,8 @@ def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
     """Choose the plan by cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
     ridge = Regularization(max(question.gammas)).ridge(question.weights)
+    if is_device_array(X):
+        return plan_on_device(kernel, X, ridge, max_iter)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
         return plan(kernel, X, systems, ridge, question.share)

@@ -24,6 +24,19 @@ import numpy as np
 from substrate.arrays import Array, check_memory
 from substrate.errors import SolverError
 from substrate.kernels import Kernel
+from substrate.kernels.base import strips
+from substrate.namespaces import (
+    cholesky,
+    diagonal_of,
+    diagonal_set,
+    namespace_of,
+    on_device_of,
+    room_on_device,
+    solve_triangular,
+    take_rows,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.threads import blas_threads
 
 __all__ = ["KernelSample", "LowRankInverse", "pivoted_columns", "preconditioner_rank", "random_pivots"]
@@ -32,48 +45,55 @@ __all__ = ["KernelSample", "LowRankInverse", "pivoted_columns", "preconditioner_
 _JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
 #: The pivots are part of the method, not of the model: always the same.
 _SEED = 0
+#: Rows of which the small matrix is added up at a time.
+_STRIP = 4096
 #: Pivots of a block, at least, and blocks that the pivots are drawn in, at most.
 _LEAST_BLOCK, _MOST_BLOCKS = 16, 8
 
 
 class LowRankInverse:
-    """M^{-1} of the module; without ``small`` G is the identity."""
+    """M^{-1} of the module for vectors on the host; without ``small`` G is the identity. Columns may be on a device."""
 
-    def __init__(self, columns: Array, small: Array | None, ridge: Array) -> None:
+    def __init__(self, columns: Any, small: Any, ridge: Array) -> None:
         self._columns, self._ridge = columns, ridge[:, None]
-        self._core: Any = None
-        if columns.any():  # otherwise M is D
+        self._factor: Any = None
+        if bool(namespace_of(columns).any(columns != 0.0)):  # otherwise M is D
             with blas_threads(ridge.size):
-                self._core = self._factor(columns, small, ridge)
+                self._factor = self._factor_core(small)
 
-    @staticmethod
-    def _factor(columns: Array, small: Array | None, ridge: Array) -> Any:
-        from scipy.linalg import LinAlgError, cho_factor
-        from scipy.linalg.blas import dsyrk
-
+    def _factor_core(self, small: Any) -> Any:
+        """Return a lower factor of G + C'D^-1 C, which is added up over strips of rows."""
+        columns: Any = self._columns
+        n, m = columns.shape
+        xp = namespace_of(columns)
+        core = zeros_beside(columns, (m, m)) if small is None else xp.asarray((small + small.T) / 2.0, copy=True)
+        roots = on_device_of(columns, np.sqrt(self._ridge))
         with np.errstate(over="ignore"):  # what overflows has no factor
-            pulled = columns / np.sqrt(ridge)[:, None]
-            core = dsyrk(1.0, pulled.T, lower=1)  # its other triangle is never read
-            core += np.eye(core.shape[0]) if small is None else (small + small.T) / 2.0
+            for rows in strips(n, _STRIP):
+                pulled = columns[rows, :] / roots[rows, :]
+                core += pulled.T @ pulled
+        diagonal = diagonal_of(core) + (1.0 if small is None else 0.0)
+        trace = float(xp.sum(diagonal))
         for jitter in _JITTERS if small is not None else (0.0, *_JITTERS):
-            lifted = core + np.diag(np.full(core.shape[0], jitter * float(np.trace(core))))
+            diagonal_set(core, diagonal + jitter * trace)
             try:
-                return cho_factor(lifted, lower=True, overwrite_a=True)
-            except (LinAlgError, ValueError):  # rounding, or overflow
+                return cholesky(core)
+            except (SolverError, ValueError):  # rounding, or overflow
                 continue
         raise SolverError(
-            f"conjugate gradients have no preconditioner in double precision for 1/(gamma v) between {ridge.min():.1e} "
-            f"and {ridge.max():.1e}; use solver='cholesky', lower gamma, or bring the weights closer together"
+            f"conjugate gradients have no preconditioner in double precision for 1/(gamma v) between "
+            f"{self._ridge.min():.1e} and {self._ridge.max():.1e}; use solver='cholesky', lower gamma, or bring the "
+            "weights closer together"
         )
 
     def __call__(self, R: Array) -> Array:
         """Return M^{-1} R."""
-        from scipy.linalg import cho_solve
-
         pulled = R / self._ridge
-        if self._core is not None:
-            small = cho_solve(self._core, self._columns.T @ pulled, check_finite=False)
-            pulled -= (self._columns @ small) / self._ridge
+        if self._factor is not None:
+            there = on_device_of(self._columns, pulled)
+            inner = solve_triangular(self._factor, self._columns.T @ there)
+            small = solve_triangular(self._factor, inner, transposed=True)
+            pulled -= to_numpy(self._columns @ small) / self._ridge
         return pulled
 
 
@@ -95,8 +115,8 @@ class KernelSample:
 
     @property
     def bytes(self) -> float:
-        """What the preconditioner of this sample takes at its peak: two columns per sampled row."""
-        return 16.0 * float(self.points.shape[0]) * float(self.rows.size)
+        """What the preconditioner of this sample takes: one column per sampled row."""
+        return 8.0 * float(self.points.shape[0]) * float(self.rows.size)
 
     @np.errstate(all="ignore")
     def remainder(self, ridge: Array) -> float:
@@ -121,10 +141,11 @@ class KernelSample:
     def inverse(self, ridge: Array) -> LowRankInverse:
         """Return the preconditioner of a diagonal D."""
         what = f"the preconditioner of {self.rows.size} sampled rows"
-        check_memory(self.bytes, what, "Use solver='cg', or take a reduced set of rows.")
+        advice = "Use solver='cg', or take a reduced set of rows."
+        room_on_device(self.points, self.bytes, what, advice)
         with blas_threads(ridge.size):
-            columns = self.kernel(self.points, self.points[self.rows])
-        return LowRankInverse(columns, columns[self.rows], ridge)
+            columns = self.kernel(self.points, take_rows(self.points, self.rows))
+        return LowRankInverse(columns, take_rows(columns, self.rows), ridge)
 
 
 def preconditioner_rank(n: int) -> int:
@@ -139,7 +160,7 @@ def pivoted_columns(kernel: Kernel, X: Any) -> Array:
     n = X.shape[0]
     rank = preconditioner_rank(n)
     check_memory(
-        16.0 * n * rank,
+        8.0 * n * rank * (1.0 + 2.0 / _MOST_BLOCKS),
         f"the preconditioner of {rank} columns for {n} rows",
         "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
     )

@@ -29,12 +29,14 @@ from substrate.kernels import Kernel
 from substrate.least_squares.conjugate_gradient import IterationLimits
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_system import FACTORED_ROWS
+from substrate.namespaces import has_room, to_numpy
 
 __all__ = [
     "Plan",
     "factored_seconds",
     "iterated_seconds",
     "plan",
+    "plan_on_device",
     "sample_size",
     "warn_of_long_fit",
 ]
@@ -49,6 +51,8 @@ _STORED = 4.0 * 2**30
 _JUDGED = 8
 #: Iterations that are allowed at most, whatever a factorisation costs.
 _MOST = 1000
+#: Sampled rows on a device, relative to the host, and the room for their columns: with a copy of them, and tiles.
+_MORE_ON_DEVICE, _BESIDE_SAMPLE = 2, 2.5
 #: Seconds of an estimate above which a fit warns before it begins.
 _LONG = 600.0
 
@@ -163,6 +167,20 @@ def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> 
     return Plan(
         way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
     )
+
+
+def plan_on_device(kernel: Kernel, X: Any, ridge: Array, max_iter: int | None) -> Plan:
+    """Return the plan for points on a device, where the kernel matrix does not fit or the iteration is required.
+
+    A product computes half a kernel matrix anew, so that more sampled rows are worth their price than on the host.
+    """
+    n = int(X.shape[0])
+    size = min(n // 2, _MORE_ON_DEVICE * sample_size(n, ridge, np.asarray(to_numpy(kernel.diag(X)))))
+    while size > 1 and not has_room(X, _BESIDE_SAMPLE * 8.0 * n * size):
+        size //= 2
+    limits = IterationLimits.plain(_MOST if max_iter is None else max_iter)
+    fact = "conjugate gradients" + (": the kernel matrix does not fit the device" if max_iter is None else "")
+    return Plan(way="cg", sample=KernelSample.of(kernel, X, size), limits=limits, fact=fact, only=True)
 
 
 def _plan_factorisation(n: int, fact: str) -> Plan:

@@ -9,10 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import substrate
-from substrate.device_gram import DeviceGram, HostVectors
+from substrate.device_gram import DeviceGram, HostVectors, InPlaceGram
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
+from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis
 from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 from substrate.namespaces import on_device_of, to_numpy
@@ -45,16 +46,26 @@ def stacked():
     return basis, basis.values
 
 
+def accurate_tiles(points):
+    tiles = KernelTiles(KERNEL, points)
+    assert tiles.use_accurate_products()
+    return tiles
+
+
 #: Each makes an operator, its matrix on the host, and an array beside which its vectors are.
 MEMBERS = {
     "Gram": lambda: (Gram.of(KERNEL, X), K, K),
     "Gram of a matrix": lambda: (Gram.from_matrix(K), K, K),
     "DeviceGram, torch": lambda: (DeviceGram.of(KERNEL, tensor(X)), K, tensor(X)),
     "DeviceGram, strict": lambda: (DeviceGram.of(KERNEL, strict(X)), K, strict(X)),
+    "InPlaceGram, torch": lambda: (InPlaceGram.of(KERNEL, tensor(X)), K, tensor(X)),
+    "InPlaceGram, strict": lambda: (InPlaceGram.of(KERNEL, strict(X)), K, strict(X)),
     "HostVectors, torch": lambda: (HostVectors(DeviceGram.of(KERNEL, tensor(X))), K, K),
     "HostVectors, strict": lambda: (HostVectors(DeviceGram.of(KERNEL, strict(X))), K, K),
     "KernelTriangle": lambda: (KernelTriangle.of(KERNEL, X), K, K),
     "KernelBlocks": lambda: (KernelBlocks(KERNEL, X), K, K),
+    "KernelTiles": lambda: (accurate_tiles(X), K, K),
+    "KernelTiles, torch": lambda: (accurate_tiles(tensor(X)), K, K),
     "KernelRows": lambda: (KernelRows.of(KERNEL, X, POINTS), KERNEL(X, POINTS), K),
     "KernelRows, columns": lambda: (KernelRows.of(Precomputed(), K, S), K[:, S], K),
     "KernelRows, torch": lambda: (KernelRows.of(KERNEL, tensor(X), tensor(POINTS)), KERNEL(X, POINTS), tensor(X)),
@@ -125,7 +136,7 @@ def test_a_symmetric_one_has_a_diagonal_and_mirrored_blocks(name):
     assert_close(operator.diagonal, np.diagonal(matrix), 4)
     rows, columns = np.array([7, 1]), np.array([4, 9, 1])
     assert_close(operator.block(rows, columns), to_numpy(operator.block(columns, rows)).T, 8)
-    if name.startswith("DeviceGram"):
+    if name.startswith(("DeviceGram", "InPlaceGram")):
         return  # its rows are chosen by numbers on the host; these two are for the choice of a basis, in numpy
     assert_array_equal(operator.diagonal_at(rows), operator.diagonal[rows])
     some = np.array([3, 8, 2, 60])

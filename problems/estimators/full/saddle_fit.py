@@ -12,8 +12,8 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import tolerances_of
-from substrate.device_gram import DeviceGram, HostVectors
-from substrate.errors import DeclarationError
+from substrate.device_gram import DeviceGram, HostVectors, device_gram_kind
+from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine, kernel_rounding
@@ -128,15 +128,20 @@ def fit_saddle(
     would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
     penalised.
     """
-    if is_device_array(X) and method.solver not in ("auto", "cholesky"):
+    if is_device_array(X) and method.solver not in ("auto", "cholesky", "cg"):
         raise DeclarationError(
-            f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', the closed form, or pass "
-            "X.cpu().numpy() (torch), X.get() (CuPy)"
+            f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', 'cholesky' or 'cg', or "
+            "pass X.cpu().numpy() (torch), X.get() (CuPy)"
         )
     tolerances = tolerances_of(to_numpy(Y), to_numpy(weights), method.tolerance)
     question = AnswerProblem(
         kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border
     )
+    kind: type[DeviceGram] | None = None
+    if is_device_array(X) and gram is None:
+        kind = None if method.solver == "cg" else device_gram_kind(kernel, X)
+        if kind is None and method.solver in ("auto", "cg"):
+            return _fit_on_device(question, None if method.solver == "auto" else method.max_iter)
     direct, chosen = method.solver in ("auto", "cholesky"), _NO_FACTS
     many = X.shape[0] >= FACTORED_ROWS and not is_device_array(X)
     if method.solver == "stored_cg" or (method.solver == "auto" and gram is None and many):
@@ -159,7 +164,8 @@ def fit_saddle(
         if gram is None:
             # on a device before the matrix is queued, since the number waits for all that is
             rounding = kernel_rounding(kernel, X) if is_device_array(X) and kernel.trusted else None
-            gram = DeviceGram.of(kernel, X, warn=False, checked=True) if is_device_array(X) else Gram.of(kernel, X)
+            kind = kind or DeviceGram
+            gram = kind.of(kernel, X, warn=False, checked=True) if is_device_array(X) else Gram.of(kernel, X)
         diagonal = gram.diagonal
         if direct:
             if not kernel.trusted:
@@ -237,6 +243,25 @@ def _announce(question: AnswerProblem, method: Method) -> None:
     systems = outputs + (border.count if border.slopes else 0)  # those of the deviations of the slopes
     seconds = iterated_seconds(n, rank, systems, method.cg_tol)
     warn_of_long_fit(n, seconds, 16.0 * n * rank, "conjugate gradients")
+
+
+def _fit_on_device(question: AnswerProblem, max_iter: int | None) -> SaddleFit:
+    """Fit points of a device by conjugate gradients, without a kernel matrix; ``max_iter`` where they are required."""
+    from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit
+
+    if question.kernel.pairwise or not question.kernel.trusted:
+        raise DeclarationError(
+            "conjugate gradients on a device compute kernel values anew, by a formula of this package; "
+            "use solver='cholesky'"
+        )
+    home = question.Y
+    on_host = replace(question, Y=to_numpy(question.Y), weights=to_numpy(question.weights))
+    iterated = iterated_fit(on_host, max_iter)
+    if not isinstance(iterated, IteratedFit):
+        raise SolverError("conjugate gradients were not tried")
+    fit = _keep_iterated(iterated, on_host)
+    support_values, bias = (on_device_of(home, array) for array in (fit.support_values, fit.bias))
+    return replace(fit, support_values=support_values, bias=bias)
 
 
 def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFit:
@@ -368,8 +393,8 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     # imported here, since few fits use it: only where the solver was chosen by name, or for its cost
     from substrate.least_squares.conjugate_gradient import IterationLimits
     from substrate.least_squares.iterated_fit import solve_groups
+    from substrate.least_squares.kernel_tiles import KernelTiles
     from substrate.least_squares.preconditioner import LowRankInverse, pivoted_columns, preconditioner_rank
-    from substrate.least_squares.stored_kernel import KernelBlocks
     from substrate.progress import LateProgress
 
     kernel, X, Y, border = question.kernel, question.X, question.Y, question.border
@@ -379,7 +404,7 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
             "use solver='auto'"
         )
     progress = LateProgress()
-    matrix = KernelBlocks(kernel, X, progress)
+    matrix = KernelTiles(kernel, X, progress)
     limits = IterationLimits.plain(method.max_iter)
     permitted = tuple(
         replace(tolerance, share=max(method.cg_tol, tolerance.share)) for tolerance in question.tolerances

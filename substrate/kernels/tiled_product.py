@@ -1,0 +1,75 @@
+"""Products with a kernel matrix that is computed tile by tile and not stored, in single or double precision.
+
+Every tile of the upper half is used twice, for its rows and, transposed, for its columns. On the host the strips of
+tiles are dealt out to a fixed number of sums, which as many threads as BLAS may use work on: the result does not depend
+on how many those are. On a device tiles are large, and one follows the other.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any, Literal
+
+from substrate.kernels import Kernel
+from substrate.kernels.base import strips
+from substrate.namespaces import is_device_array, namespace_of, zeros_beside
+from substrate.progress import LateProgress
+from substrate.threads import one_blas_thread, threads_for
+
+__all__ = ["Precision", "tiled_product"]
+
+#: Rows and columns of a tile: on the host in the cache, on a device enough to keep it busy.
+_HOST, _DEVICE = 512, 16384
+#: Sums that the strips of tiles on the host are dealt out to.
+_SUMS = 8
+
+Precision = Literal["float32", "float64"]
+
+
+def tiled_product(
+    kernel: Kernel, points: Any, V: Any, precision: Precision, progress: LateProgress | None = None
+) -> Any:
+    """Return K V beside the points, in double precision: sums over the tiles of products in the given precision."""
+    xp = namespace_of(points)
+    dtype = getattr(xp, precision)
+    product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype, progress)
+    if is_device_array(points):
+        return product.add_strips(slice(None), _DEVICE)
+    count = threads_for(points.shape[0])
+    with one_blas_thread(), ThreadPoolExecutor(count) as workers:
+        shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
+        parts = [workers.submit(product.add_strips, share, _HOST) for share in shares]
+        try:
+            total = parts[0].result()
+            for part in parts[1:]:
+                total = total + part.result()
+        except BaseException:  # an interrupt does not wait for the remaining tiles
+            product.stop.set()
+            raise
+    return total
+
+
+class _Product:
+    """A product in work."""
+
+    def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any, progress: LateProgress | None) -> None:
+        self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
+        self.stop = Event()
+
+    def add_strips(self, which: slice, side: int) -> Any:
+        """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
+        n, vectors = self.points.shape[0], self.vectors
+        tiles = list(strips(n, side))
+        out = zeros_beside(self.points, (n, vectors.shape[1]))
+        for number in range(len(tiles))[which]:
+            rows = tiles[number]
+            points, own = self.points[rows, :], vectors[rows, :]
+            for columns in tiles[number:]:
+                if self.stop.is_set():
+                    return out
+                tile = self.kernel.evaluate(points, self.points[columns, :], self.dtype)
+                out[rows, :] += tile @ vectors[columns, :]
+                if columns.start > rows.start:
+                    out[columns, :] += tile.T @ own
+            if self.progress is not None and which.start in (None, 0):
+                self.progress.rows(rows.stop, n)
+        return out

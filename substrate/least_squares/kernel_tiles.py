@@ -1,0 +1,89 @@
+r"""A kernel matrix of which nothing is stored, in two precisions: single for the steps of an iteration, double for the
+residuals that decide, on the host or on a device.
+
+What computed the support values does not matter for the bound of their answer
+(:mod:`~substrate.least_squares.saddle_certificate`), so most of the work may be done with half the digits. With
+:math:`\tilde K = K + E` in the place of K every run of conjugate gradients reduces the residual to about
+
+.. math:: \|r\| \;\longrightarrow\; \|E A^{-1}\|\, \|r\|, \qquad A = K + D ,
+
+after which it is computed anew and the next run begins: refinement, which contracts while
+:math:`\|E A^{-1}\| < 1`. A preconditioner changes the number of steps and not this. Where it does not contract, all
+products are computed in double precision from then on (:meth:`KernelTiles.use_accurate_products`).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel
+from substrate.kernels.tiled_product import Precision, tiled_product
+from substrate.least_squares.stored_kernel import kernel_product
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
+from substrate.operators import SymmetricOperator
+from substrate.progress import LateProgress
+
+__all__ = ["KernelTiles"]
+
+
+class KernelTiles(SymmetricOperator):
+    """The kernel matrix of points that may be on a device, for vectors on the host."""
+
+    def __init__(self, kernel: Kernel, points: Any, progress: LateProgress | None = None) -> None:
+        self.kernel, self.points, self._progress = kernel, points, progress
+        self.is_single = _has_single_precision(kernel, points)
+        self._diagonal: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return int(self.points.shape[0])
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of K."""
+        if self._diagonal is None:
+            self._diagonal = np.asarray(to_numpy(self.kernel.diag(self.points)))
+        return self._diagonal
+
+    def product(self, V: Array) -> Array:
+        """Return K V for a step of an iteration."""
+        if self.is_single:
+            try:
+                return self._tiled(V, "float32")
+            except DataError:  # values beyond single precision
+                self.is_single = False
+        return self.accurate_product(V)
+
+    def accurate_product(self, V: Array) -> Array:
+        """Return K V with the rounding of double precision, which the bounds of an answer count."""
+        if is_device_array(self.points):
+            return self._tiled(V, "float64")
+        return kernel_product(self.kernel, self.points, V, self._progress)
+
+    def use_accurate_products(self) -> bool:
+        """Compute all products in double precision from now on; False where they are already."""
+        changed, self.is_single = self.is_single, False
+        return changed
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the kernel values between two sets of points."""
+        left, right = take_rows(self.points, rows), take_rows(self.points, columns)
+        return np.asarray(to_numpy(self.kernel(left, right)))
+
+    def _tiled(self, V: Array, precision: Precision) -> Array:
+        vectors = on_device_of(self.points, np.ascontiguousarray(V))
+        return np.asarray(to_numpy(tiled_product(self.kernel, self.points, vectors, precision, self._progress)))
+
+
+def _has_single_precision(kernel: Kernel, points: Any) -> bool:
+    """Return whether kernel values can be computed in single precision by a formula of this package."""
+    if is_sparse(points) or kernel.pairwise or not kernel.trusted:
+        return False
+    try:
+        kernel.evaluate(points[:1, :], points[:1, :], namespace_of(points).float32)
+    except (DataError, DeclarationError):  # values beyond it, or no formula
+        return False
+    return True
