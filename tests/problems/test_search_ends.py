@@ -12,9 +12,11 @@ import pytest
 from exact_criteria import exact_criterion
 from exact_reduced_criteria import exact_reduced_criterion, features_of
 from sampled_cases import first
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from problems import LSSVMRegressorCV, SparseLSSVMRegressorCV
+from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressorCV
+from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.proof import precision
 from substrate.reduced import Basis
@@ -108,3 +110,35 @@ def test_the_bound_of_several_kernels_is_over_the_range_that_is_stated_of_each(m
         gammas = [low, high, *np.exp(rng.uniform(np.log(low), np.log(high), 2))]
         values = exact_criterion("loo", kernel, X, y, gammas)
         assert (values >= model.criterion_lower_bound_ * (1.0 - 1e-12)).all(), (kernel, gammas, values)
+
+
+#: Rows of the motorcycle data that pruning leaves, the best width and one whose criterion falls up to gamma = 1e10.
+LEFT_BY_PRUNING = [38, 41, 42, 45, 47, 49, 50, 52, 54, 57, 65, 66, 79, 81, 83]
+LEFT_BY_PRUNING += [87, 88, 89, 91, 99, 100, 101, 102, 105, 107]
+
+
+def test_rounding_of_a_kernel_that_is_not_chosen_does_not_widen_the_gap():
+    X, y = (given[LEFT_BY_PRUNING] for given in motorcycle())
+    folds = KFold(4, shuffle=True, random_state=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        alone = LSSVMRegressorCV(RBF(15.0), cv=folds).fit(X, y)
+    both = LSSVMRegressorCV(kernels=[RBF(6.6), RBF(15.0)], cv=folds).fit(X, y)
+    assert alone.criterion_lower_bound_ < both.criterion_ < alone.criterion_
+    assert both.certificate_.holds
+    assert both.kernel_ == RBF(6.6)
+    # its range ends earlier, where no machine of it is better than the chosen one, and none beyond it was seen to be
+    low, high = both.cv_results_["gamma_range"][1]
+    assert low < high < alone.gamma_range_[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        values = [
+            np.mean(
+                [
+                    np.mean((y[test] - LSSVMRegressor(RBF(15.0), gamma).fit(X[train], y[train]).predict(X[test])) ** 2)
+                    for train, test in folds.split(X)
+                ]
+            )
+            for gamma in np.exp(np.linspace(np.log(low), np.log(high), 12))
+        ]
+    assert min(values) > both.criterion_
