@@ -217,7 +217,7 @@ class Gram(SystemMatrix):
         return restricted
 
     def shift(self, by: Array) -> "Gram":
-        """Return K - by 1' - 1 by', which for coefficients that sum to zero differs from K by a constant in each row."""
+        """Return K - by 1' - 1 by': with coefficients that sum to zero, products with it differ by a constant alone."""
         shifted = Gram(self.matrix - (by[:, None] + by), None, self.alterations)
         shifted.negative, shifted.cancelled = self.negative, self.cancelled
         return shifted
