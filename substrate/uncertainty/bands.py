@@ -110,7 +110,7 @@ class Smoother:
     def spread(self, lines: Array, varying: bool) -> tuple[Array, Array]:
         """Return the standard deviation of the smoother on lines of one variance, and its degrees of freedom there.
 
-        :place [BellMcCaffrey2002]_ degrees of freedom of a variance by the squares of residuals
+        :place [BellMcCaffrey2002]_ degrees of freedom: those of a variance by the squares of residuals
         """
         deviation, freedom = self.noise()
         lengths = np.linalg.norm(lines, axis=1)

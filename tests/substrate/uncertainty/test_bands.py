@@ -69,7 +69,7 @@ def test_varying_noise_is_that_of_left_out_residuals_and_units_do_not_matter():
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_the_variance_by_left_out_residuals_is_unbiased_with_the_freedom_that_is_stated(corrected):
-    """:place [BellMcCaffrey2002]_ degrees of freedom of a variance by the squares of residuals"""
+    """:place [BellMcCaffrey2002]_ degrees of freedom: those of a variance by the squares of residuals"""
     hat, _, v = smoothed()
     rng, remainder = np.random.default_rng(7), np.eye(N) - hat
     noise = rng.standard_normal((20_000, N)) / np.sqrt(v)  # one variance of the noise, over the weights
