@@ -142,3 +142,25 @@ def test_rounding_of_a_kernel_that_is_not_chosen_does_not_widen_the_gap():
             for gamma in np.exp(np.linspace(np.log(low), np.log(high), 12))
         ]
     assert min(values) > both.criterion_
+
+
+@pytest.mark.parametrize(("seed", "falls"), [pytest.param(5, False, marks=pytest.mark.slow), (7, False), (12, True)])
+def test_a_range_is_no_alarm_where_doubled_precision_sees_no_better_machine(seed, falls, monkeypatch):
+    """With noise of heavy tails the criterion may fall by little and little, which a series continues too far."""
+    rng, kernel = np.random.default_rng(seed), RBF(1.5)
+    X = rng.uniform(-3.0, 3.0, (50, 1))
+    y = np.sinc(X[:, 0]) + 0.1 * rng.standard_t(2.0, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
+        monkeypatch.setattr("substrate.search.doubled_criteria._MOST_ROWS", 40)
+        continued = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
+    assert [row.name for row in continued.certificate_.failures] == ["range of gamma"]
+    assert continued.gamma_ == model.gamma_
+    assert model.certificate_.holds == (not falls)
+    decades = model.gamma_range_[1] * 10.0 ** np.linspace(0.5, 10.0, 20)[:: 1 if falls else 4]
+    least = min(float(value) for value in exact_criterion("loo", kernel, X, y, decades))
+    assert (least < model.criterion_ / 1.1) == falls
+    expected = model.criterion_ - model.certificate_["range of gamma"].value
+    assert expected <= 1.001 * least
+    assert not falls or expected >= 0.999 * least
