@@ -144,7 +144,10 @@ def test_rounding_of_a_kernel_that_is_not_chosen_does_not_widen_the_gap():
     assert min(values) > both.criterion_
 
 
-@pytest.mark.parametrize(("seed", "falls"), [pytest.param(5, False, marks=pytest.mark.slow), (7, False), (12, True)])
+@pytest.mark.parametrize(
+    ("seed", "falls"),
+    [pytest.param(5, False, marks=pytest.mark.slow), (7, False), pytest.param(12, True, marks=pytest.mark.slow)],
+)
 def test_a_range_is_no_alarm_where_doubled_precision_sees_no_better_machine(seed, falls, monkeypatch):
     """With noise of heavy tails the criterion may fall by little and little, which a series continues too far."""
     rng, kernel = np.random.default_rng(seed), RBF(1.5)
