@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
 
 
@@ -76,3 +77,12 @@ def test_units_of_errors_and_weights_of_rows_do_not_matter(unit):
     gap, scaled = bound_stack(errors, weights, u, 1.0), bound_stack(unit * errors, 1e-30 * weights, u, unit)
     assert_allclose([scaled.error / unit, scaled.lower_bound / unit], [gap.error, gap.lower_bound], rtol=1e-12)
     assert gap.lower_bound <= gap.error <= gap.lower_bound * (1.0 + 1e-12)
+
+
+def test_bounds_leave_room_for_any_order_of_the_sums():
+    """A norm of n numbers may be off by n/2 roundings and a product of two lines by n, in some order of summation."""
+    errors = np.random.default_rng(2).normal(size=(2000, 1))
+    gap = bound_stack(errors, np.ones(2000), np.ones(1), 1.0)
+    norm, unit = float(np.sqrt(np.mean(errors**2))), relative_rounding(2000.0)
+    assert gap.error >= norm * (1.0 + 0.99 * unit)
+    assert gap.lower_bound <= norm * (1.0 - 1.9 * unit)  # the product, and the norm that it is divided by
