@@ -85,6 +85,10 @@ def test_the_variance_by_left_out_residuals_is_unbiased_with_the_freedom_that_is
     # a sum of squares with nu degrees of freedom has the relative variance 2 / nu
     assert_allclose(2.0 * exact**2 / np.var(variances, axis=0), freedom, rtol=0.2)
     assert (freedom < N - 3).all()
+    M = np.sqrt(v)[:, None] * (remainder / np.diag(remainder)[:, None]) / np.sqrt(v)
+    for line, one in zip(lines, freedom, strict=True):  # of y'By with B = M' diag(l)^2 M
+        B = M.T @ np.diag(line**2) @ M
+        assert_allclose(one, np.trace(B) ** 2 / np.trace(B @ B), rtol=1e-9)
     constant, of_all_rows = Smoother.of(hat, each, v, each, corrected).spread(lines, False)
     deviation, expected = Smoother.of(hat, each, v, each, corrected).noise()
     assert_allclose(constant, deviation * np.sqrt(exact))
