@@ -25,6 +25,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Morozov1984": (),
     "Ivanov1976": (),
     "Barber2021": (),
+    "BellMcCaffrey2002": (),
     "Breiman1996": (),
     "Nouretdinov2001": (),
     "Platt2000": (),

@@ -6,13 +6,17 @@ removes, by :math:`|\alpha_k|`, and chooses sigma and gamma again, by four folds
 (the paper does it at every step). There are two controls: the conventional one with sigma and gamma kept, and one with
 vectors drawn at random that counts the errors of all rows.
 
+Where double precision does not determine a machine to 1e-6 of the spread of y, as on the 25 rows that pruning leaves of
+the motorcycle data on some folds, gamma is the best below the last decade for which it does, and vectors of a basis
+that are nearest to combinations of the others are left out.
+
 Rule, on medians over the seeds: "consistently lower" holds where the improved curve is below the conventional one at
 every size drawn; "almost constant down to 9 vectors" (motorcycle) where the error with 9 is at most 5 % above that of
 all rows; "degrades progressively" (Boston) where no step to fewer vectors lowers the error by more than 1 %, and the
 smallest size drawn is at least 10 % above all rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,10 +29,11 @@ from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.reproductions.measured import Claim, Measured, Printed, Round
 from problems.reproductions.study import (
     Study,
+    decades_below,
     draw_curves,
+    first_certified,
     folds,
     logarithmic,
-    require_certificate,
     standardise,
     tuned_regressor,
 )
@@ -46,6 +51,8 @@ __all__ = ["BOSTON", "MOTORCYCLE"]
 _IMPROVED, _CONVENTIONAL, _KEPT = "improved", "conventional", "conventional, gamma kept"
 _RANDOM, _ALL = "drawn at random, all errors", "all rows"
 _ERRATUM = "[Cawley2002] section 3"
+#: How often vectors that are near combinations of the others are left out, by ten times the distance.
+_MOST_LEVELS = 6
 
 
 class _CurveData(NamedTuple):
@@ -92,15 +99,16 @@ def _one(case: _CurveData, seed: int, quick: bool) -> Round:
         for at, size in enumerate(sizes):
             kept = _prune_to_size(full, X[train], y[train], kept, size)
             for name, basis in ((_IMPROVED, kept), (_RANDOM, order[:size])):
-                vectors = _independent(full, X[train], basis)
-                model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=vectors)
-                f = require_certificate(model.fit(X[train], y[train])).predict(points)
+                f = first_certified(_fit_to_basis(full, X[train], y[train], basis)).predict(points)
                 squares[name][at] += np.sum((targets - f) ** 2)
         for name in (_CONVENTIONAL, _KEPT):
             rows, setting = train, full
             for at, size in enumerate(sizes):
-                pruned = PrunedLSSVMRegressor(setting.kernel_, setting.gamma_, n_support=size).fit(X[rows], y[rows])
-                rows = rows[require_certificate(pruned).support_]
+                pruned = first_certified(
+                    PrunedLSSVMRegressor(setting.kernel_, gamma, n_support=size).fit(X[rows], y[rows])
+                    for gamma in decades_below(float(setting.gamma_))
+                )
+                rows = rows[pruned.support_]
                 if name == _CONVENTIONAL:
                     setting = tuned_regressor(X[rows], y[rows], case.sigmas, folds(seed, 4))
                 f = (setting if name == _CONVENTIONAL else pruned).predict(points)
@@ -116,10 +124,17 @@ def _one(case: _CurveData, seed: int, quick: bool) -> Round:
     return Round(values, {name: (sizes, error) for name, error in errors.items()})
 
 
-def _independent(full: LSSVMRegressorCV, X: Array, rows: Any) -> Any:
-    """Return those of the rows that double precision can tell from combinations of the others: of equal times, one."""
+def _fit_to_basis(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any) -> Iterator[SparseLSSVMRegressor]:
+    """Return machines on those of the rows that double precision can tell from combinations of the others.
+
+    Of equal times that is one; where the machine on them is not determined well enough, rows count as combinations of
+    others that are ten times farther from them, and so on.
+    """
     K = full.kernel_(X[rows])
-    return rows[independent_vectors(K, float(np.linalg.eigvalsh(K)[-1]))]
+    largest = float(np.linalg.eigvalsh(K)[-1])
+    for number in range(_MOST_LEVELS):
+        vectors = rows[independent_vectors(K, 10.0**number * largest)]
+        yield SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=vectors).fit(X, y)
 
 
 def _prune_to_size(full: LSSVMRegressorCV, X: Array, y: Array, rows: Any, size: int) -> Any:

@@ -28,17 +28,26 @@ Where all columns are kept, W is invertible and this range is that of M; where d
 that over the kept ones.
 
 What M and :math:`r_0` are off by follows from the residuals of the linear systems and the radii of the kernel values.
+Since :math:`1^T \alpha = 0`, the bias absorbs what a vector m takes from the kernel values. The systems are those of
+
+.. math:: \Omega_c = \Omega - 1 m^T - m 1^T + \bar m 1 1^T, \qquad
+          \Omega^v_c = \Omega^v - 1 m^T - m^v 1^T + \bar m 1 1^T, \qquad b_c = b + m^T \alpha ,
+
+m the means of the columns of :math:`\Omega`, :math:`m^v` those of the rows of :math:`\Omega^v`: features about their
+mean, so that points far from the origin lose the digits of their kernel values and no others.
 Let :math:`A = \Omega + \nu I` be positive semi-definite with :math:`\nu < 1`, p be the residual of
-:math:`\Omega \alpha + \alpha + b 1` and s the sum of the support values. Their error is :math:`\delta - (s/N) 1` with
-:math:`1^T \delta = 0`, and with :math:`q = p + (s/N) \Omega 1`
+:math:`\Omega_c \alpha + \alpha + b_c 1` and s the sum of the support values. Their error is :math:`\delta - (s/N) 1`
+with :math:`1^T \delta = 0`, and with :math:`q = p + (s/N) \Omega_c 1`
 
 .. math:: \delta^T A \delta + (1 - \nu) \|\delta\|^2 \le \|\delta\| \|q\| \quad\Longrightarrow\quad
           \|\delta\| \le \frac{\|q\|}{1 - \nu}, \qquad
-          |f_\delta(x)| \le \sqrt{k(x, x) + \nu}\, \sqrt{\delta^T A \delta}
-          \le \frac{\sqrt{k(x, x) + \nu}\, \|q\|}{2 \sqrt{1 - \nu}}
+          |f_\delta(x) - \bar f_\delta| \le \sqrt{k_c(x, x)}\, \sqrt{\delta^T A \delta}
+          \le \frac{\sqrt{k_c(x, x)}\, \|q\|}{2 \sqrt{1 - \nu}}
 
-by Cauchy's inequality in the space of the kernel, where :math:`k(x, x)` of the validation points is known; that of the
-bias is at most :math:`\|q\| / \sqrt N + |s| / N` plus the largest :math:`|f_\delta(x_i)|`.
+by Cauchy's inequality in the space of the kernel, :math:`\bar f_\delta` being the mean over the training rows and
+:math:`k_c(x, x) = k(x, x) - 2 m^v(x) + \bar m`, where :math:`k(x, x)` of the validation points is known. The mean of
+the N equations bounds the error of :math:`b_c` by
+:math:`\|q\| / \sqrt N + |s| / N + \|\Omega_c 1\| \|\delta\| / N`, in which :math:`\Omega_c 1` is rounding alone.
 
 [Pelckmans2005]_ section 4.2 proposes to confine c against over-fitting of the validation rows.
 """
@@ -105,14 +114,15 @@ class ConfinedSolution:
 class ConfinedSystem:
     """The errors of all rows as an affine function of u, with the machines that belong to y and to every column of Z.
 
-    ``centre`` is taken from all targets first, and is part of the bias. ``start`` is r_0, ``slopes`` is M for columns
-    of unit length, ``lengths`` are those of the given ones; ``machines`` has the support values of y and of the
-    columns, ``biases`` the biases; ``directions`` is the orthonormal basis Q of the range of M, ``levels_of`` takes
-    coordinates in it to u: W; ``errors`` bound what r_0 and M are off by.
+    ``centre`` is taken from all targets first, and is part of the bias; ``means`` is m. ``start`` is r_0, ``slopes`` is
+    M for columns of unit length, ``lengths`` are those of the given ones; ``machines`` has the support values of y and
+    of the columns, ``biases`` their b_c; ``directions`` is the orthonormal basis Q of the range of M, ``levels_of``
+    takes coordinates in it to u: W; ``errors`` bound what r_0 and M are off by.
     """
 
     columns: Array
     centre: float
+    means: Array
     start: Array
     slopes: Array
     lengths: Array
@@ -142,20 +152,22 @@ class ConfinedSystem:
         scaled = Z / np.where(sizes > 0.0, sizes, 1.0)
         lengths = np.linalg.norm(scaled, axis=0)
         scaled = scaled / np.where(lengths > 0.0, lengths, 1.0)
+        centred = _CentredValues.of(gram, below, radii)
         ridge = np.ones(gram.n)
-        solved = [solve_saddle_system(gram, column, ridge) for column in (target, *scaled.T)]
+        solved = [solve_saddle_system(centred.gram, column, ridge) for column in (target, *scaled.T)]
         machines = np.column_stack([one.support_values for one in solved])
         biases = np.array([one.bias for one in solved])
-        moved = below @ machines + biases
+        moved = centred.below @ machines + biases
         start = np.append(machines[:, 0], target_val - moved[:, 0])
         slopes = np.vstack([scaled - machines[:, 1:], moved[:, 1:]])
-        bounds = _errors_of_machines(gram, below, np.column_stack([target, scaled]), machines, biases, radii)
+        bounds = _errors_of_machines(centred, np.column_stack([target, scaled]), machines, biases)
         lost = relative_rounding(4.0) * float(np.linalg.norm(target_val))
         Q, s, Vt = np.linalg.svd(slopes, full_matrices=False)
         keep = s > max(cutoff, relative_rounding(float(slopes.shape[0]))) * max(float(s[0]), 1e-300)
         return cls(
             columns=Z,
             centre=centre,
+            means=centred.means,
             start=start,
             slopes=slopes,
             lengths=sizes * lengths,
@@ -176,7 +188,7 @@ class ConfinedSystem:
         scaled = -self.levels_of @ (self.directions.T @ self.start)
         levels = np.divide(scaled, self.lengths, out=np.zeros_like(scaled), where=self.lengths > 0.0)
         alpha = self.machines[:, 0] - self.machines[:, 1:] @ scaled
-        bias = self.centre + float(self.biases[0] - self.biases[1:] @ scaled)
+        bias = self.centre + float(self.biases[0] - self.biases[1:] @ scaled - self.means @ alpha)
         errors = self.start - self.directions @ (self.directions.T @ self.start)
         return ConfinedSolution(levels, self.columns @ levels, alpha, bias, errors)
 
@@ -239,11 +251,54 @@ class ConfinedSystem:
         return row if self.keeps_all else in_kept_directions(row)
 
 
-def _errors_of_machines(
-    gram: Gram, below: Array, targets: Array, machines: Array, biases: Array, radii: KernelRadii
-) -> Array:
+@dataclass(frozen=True, slots=True)
+class _CentredValues:
+    """Kernel values less m: Omega_c and the rows below it, m less half of its mean, and what is known of them.
+
+    ``radii`` are those of the centred values, ``trace_val`` among them; ``skew`` bounds the distance of m from the
+    exact means.
+    """
+
+    gram: Gram
+    below: Array
+    means: Array
+    radii: KernelRadii
+    skew: float
+
+    @classmethod
+    def of(cls, gram: Gram, below: Array, radii: KernelRadii) -> "_CentredValues":
+        K, n, n_val = gram.matrix, gram.n, below.shape[0]
+        means, of_rows = K.mean(axis=0), below.mean(axis=1)
+        middle = float(means.mean())
+        shift = means - 0.5 * middle  # half of the mean for either index: the matrix stays symmetric to the last bit
+        size, size_below, reach = (float(np.linalg.norm(part)) for part in (K, below, means))
+        rounding, few = relative_rounding(n + 8.0), relative_rounding(8.0)
+        # any m, and any number taken from a row, will do: what counts is the rounding of the differences
+        lost = few * (size + 2.0 * math.sqrt(n) * reach)
+        lost_below = few * (2.0 * size_below + math.sqrt(n_val) * reach)
+        trace = radii.trace_val - 2.0 * float(of_rows.sum()) + n_val * middle
+        of_trace = (
+            4.0 * rounding * (radii.trace_val + 2.0 * math.sqrt(n_val / n) * size_below + n_val / n * size)
+            + 2.0 * math.sqrt(n_val / n) * radii.below
+            + n_val / n * radii.matrix
+        )
+        return cls(
+            gram=gram.shift(shift),
+            below=below - ((of_rows - 0.5 * middle)[:, None] + shift),
+            means=shift,
+            radii=KernelRadii(
+                matrix=at_most(radii.matrix + lost),
+                below=at_most(radii.below + lost_below),
+                negative=radii.negative,
+                trace_val=at_most(max(trace, 0.0) + of_trace) if math.isfinite(radii.trace_val) else math.inf,
+            ),
+            skew=at_most((radii.matrix + rounding * size) / math.sqrt(n)),
+        )
+
+
+def _errors_of_machines(centred: _CentredValues, targets: Array, machines: Array, biases: Array) -> Array:
     """Bound what every machine, a column of all errors, is off by: residuals, rounding and kernel values counted."""
-    K, n = gram.matrix, gram.n
+    K, below, radii, n = centred.gram.matrix, centred.below, centred.radii, centred.gram.n
     floor = 1.0 - at_most(radii.negative)
     if not floor > 0.0:
         return np.full(biases.size, np.inf)
@@ -257,10 +312,12 @@ def _errors_of_machines(
     row_sums = float(np.linalg.norm(K.sum(axis=1))) + (rounding * size + radii.matrix) * root
     pull = residual + total * row_sums / n
     off = pull / floor + total / root
-    largest = math.sqrt(max(float(gram.diagonal.max()), 0.0) + radii.matrix + radii.negative)
-    off_bias = pull / root + total / n + largest * pull / (2.0 * math.sqrt(floor))
-    reach = min((size_below + radii.below) / floor, math.sqrt(radii.trace_val) / (2.0 * math.sqrt(floor)))
+    off_bias = pull / root + total / n + row_sums * pull / (n * floor)
+    by_products = (size_below + radii.below) / floor
+    in_space = math.sqrt(radii.trace_val) / (2.0 * math.sqrt(floor)) + root_val * centred.skew / floor
     in_rows = rounding * (size_below * lengths + root_val * shifts) + radii.below * lengths
-    moved = reach * pull + (size_below + radii.below) * total / root + root_val * off_bias + in_rows
+    moved = (
+        min(by_products, in_space) * pull + (size_below + radii.below) * total / root + root_val * off_bias + in_rows
+    )
     bound: Array = off + relative_rounding(4.0) * (sizes + lengths) + moved
     return bound

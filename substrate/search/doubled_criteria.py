@@ -13,7 +13,8 @@ a Cholesky factor of :math:`\tilde L^T \tilde L + \lambda I = C C^T` is right in
 .. math:: e = \tilde y - T^T T \tilde y, \qquad 1 - h_{ii} = 1 - |Q_i|^2 - |T_i|^2 ,
 
 from which all criteria follow. A basis restricts the pivots to its own vectors. This is no bound: it is what is to be
-expected of a wider range (:mod:`~substrate.search.range_end`).
+expected of a wider range (:mod:`~substrate.search.range_end`), in place of the fall that is continued there: where a
+range of more rows is said to end too early, and the kernel is so smooth that L has few columns, it is looked at too.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ __all__ = ["FewRows", "least_further"]
 
 #: Rows, and basis vectors beside them, up to which it is worth the time.
 _ROWS = 40
+#: The same, and columns of L, where a row of the certificate fails without it.
+_MOST_ROWS, _MOST_COLUMNS = 1000, 60
 #: A smallest eigenvalue this much larger than lambda: nothing changes beyond.
 _SATURATED = 1e3
 #: Points beyond the end that are looked at, and the factor between two of them: ten decades.
@@ -61,16 +64,20 @@ class FewRows:
     weights: Array
     constant: bool = True
 
-    def features(self) -> DoubledNumbers | None:
-        """Return L, one row for each point; None where they are too many, or the kernel has no such formula."""
-        if self.points.shape[0] > _ROWS or self.kernel.pairwise or is_device_array(self.points):
+    def features(self, alarmed: bool = False) -> DoubledNumbers | None:
+        """Return L, one row for each point; None where they are too many, or the kernel has no such formula.
+
+        ``alarmed``: a row of the certificate fails without a look at them.
+        """
+        n = int(self.points.shape[0])
+        if n > (_MOST_ROWS if alarmed else _ROWS) or self.kernel.pairwise or is_device_array(self.points):
             return None
         if is_sparse(self.points):
             return None
         matrix = doubled_matrix(self.kernel, self.points)
         if matrix is None:
             return None
-        return _factor_by_pivots(DoubledNumbers(*matrix[0]), self.pivots)
+        return _factor_by_pivots(DoubledNumbers(*matrix[0]), self.pivots, n if n <= _ROWS else _MOST_COLUMNS)
 
     def least_eigenvalue(self, L: DoubledNumbers, rows: Any) -> float:
         """Return the smallest eigenvalue of the kernel matrix of some rows, off the constant."""
@@ -135,10 +142,11 @@ def least_further(rows: FewRows, criterion: str, splits: Sequence[Split], search
     """
     if criterion not in _CRITERIA or search.gamma.size not in (1, rows.Y.shape[1]):
         return None
-    if bool((search.values <= search.floor).all()) or not all(row.passes for row in search.rows()):
+    gap, *end = search.rows()
+    if bool((search.values <= search.floor).all()) or not gap.passes:
         return None  # nothing would change
     with np.errstate(all="ignore"):  # what is not finite is not used
-        L = rows.features()
+        L = rows.features(alarmed=not all(row.passes for row in end))
         return None if L is None or L.shape[1] == 0 else _least(rows, L, criterion, splits, search)
 
 
@@ -159,9 +167,12 @@ def _least(
     return least if bool(agreed.all()) else None
 
 
-def _factor_by_pivots(K: DoubledNumbers, pivots: int) -> DoubledNumbers:
-    """Return L with K = L L', columns falling in size, by the largest pivot of the first points in every step."""
-    remainder, columns = K[:, :pivots], []
+def _factor_by_pivots(K: DoubledNumbers, pivots: int, most: int) -> DoubledNumbers | None:
+    """Return L with K = L L', columns falling in size, by the largest pivot of the first points in every step.
+
+    None where it has more columns than ``most``.
+    """
+    remainder, columns = K[:, :pivots], list[DoubledNumbers]()
     places = np.arange(pivots)
     is_left = np.ones(pivots, dtype=bool)
     largest = 0.0
@@ -171,6 +182,8 @@ def _factor_by_pivots(K: DoubledNumbers, pivots: int) -> DoubledNumbers:
         largest = max(largest, float(diagonal[best]))
         if not diagonal[best] > _CUT * largest:
             break
+        if len(columns) == most:
+            return None
         column = remainder[:, best] / remainder[best, best].sqrt()
         remainder = remainder - column[:, None] * column[None, :pivots]
         is_left[best] = False

@@ -71,6 +71,7 @@ def test_the_papers_have_this_many_equations():
         "Morozov1984": 0,
         "Ivanov1976": 0,
         "Barber2021": 0,
+        "BellMcCaffrey2002": 0,
         "Breiman1996": 0,
         "Nouretdinov2001": 0,
         "Platt2000": 0,

@@ -1,15 +1,18 @@
 """Confined fusion: declared = closed form = the problem written down; what columns can and cannot do; the estimator."""
 
+import warnings
+
 import cvxpy as cp
 import flint
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from problems import ConfinedFusionRegressor, confined_fusion, fused_least_squares, load, ls_svm_substrate
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Laplacian, Polynomial
+from substrate.kernels import RBF, Laplacian, Linear, Polynomial
 from substrate.least_squares.confined_constants import ConfinedSystem, KernelRadii
 from tests.oracles import exact_reduced_basis as balls
 
@@ -232,6 +235,46 @@ def test_the_certificate_bounds_the_distance_from_the_exact_optimum(kernel, form
     model.support_values_ = model.support_values_ + 1e-3 * unit
     moved = model.certify(X[:9], y[:9], None, X[9:], y[9:])
     assert not moved["accuracy"].passes
+
+
+@pytest.mark.parametrize("far", [0.0, 100.0, 1e4, 1e6])
+def test_a_linear_kernel_far_from_the_origin_loses_the_digits_of_its_values_alone(far):
+    X, y = rows(20)
+    X, groups = X + far, X[:, 0] > 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ConfinedFusionRegressor(Linear(), random_state=0).fit(X, y, groups=groups, profiles=np.abs(y))
+    proof, train = model.prove(X, y), model.support_
+    assert 0.0 < proof.accuracy <= model.certificate_.accuracy
+    assert far > 1e4 or model.certificate_.accuracy <= 3e-11 * (1.0 + far**2)
+    assert model.certificate_.holds == (far <= 100.0)
+    # the bias absorbs what a shift of the points adds to the kernel values
+    held_out = np.setdiff1d(np.arange(20), train)
+    K = Linear()(X - far)
+    expected = confined_fusion.closed_form(
+        K[np.ix_(train, train)], y[train], K[np.ix_(held_out, train)], y[held_out], model.columns_
+    )
+    off = y[held_out] - expected["validation_errors"] - model.predict(X[held_out])
+    assert np.abs(off).max() <= 1e-13 * (1.0 + far) ** 2
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e3, 1e6])
+def test_what_a_constant_adds_to_the_features_moves_the_bias_alone(shift):
+    """K + m 1' + 1 m' has the answer of K: the bound knows of it, whatever its size."""
+    (K, y, K_val, y_val), Z = case()
+    rng = np.random.default_rng(2)
+    m, m_val = shift * rng.normal(size=12), shift * rng.normal(size=15)
+    gram = Gram.from_matrix(K + m[:, None] + m)
+    system = ConfinedSystem.of(gram, y, K_val + m_val[:, None] + m, y_val, Z)
+    expected = ConfinedSystem.of(Gram.from_matrix(K), y, K_val, y_val, Z).solve()
+    solved = system.solve()
+    lost = 1e-13 * (1.0 + shift)
+    assert_allclose(solved.errors, expected.errors, atol=lost)
+    assert_allclose(solved.support_values, expected.support_values, atol=lost)
+    f = (K_val + m_val[:, None] + m) @ solved.support_values + solved.bias
+    assert_allclose(f, y_val - expected.errors[12:], atol=10.0 * lost)
+    distance = float(np.linalg.norm(solved.errors - expected.errors))
+    assert distance <= system.radius(solved.errors) <= 1e3 * lost
 
 
 def test_columns_that_depend_on_each_other_bound_the_kept_directions():

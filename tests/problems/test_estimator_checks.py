@@ -22,8 +22,6 @@ from substrate.kernels import Linear, Precomputed
 
 #: The checks whose random X, read as a precomputed kernel matrix, is not positive semi-definite.
 NOT_A_KERNEL_MATRIX = {"check_positive_only_tag_during_fit"}
-#: The checks whose rows are a hundred deviations away from the origin, which a linear kernel does not forget.
-FAR_FROM_ORIGIN = ("check_fit_check_is_fitted", "check_fit_idempotent", "check_n_features_in")
 
 
 def exported_estimators() -> list[type[BaseEstimator]]:
@@ -64,8 +62,6 @@ def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
     """A row of weight two is pruned, or left out of a stack, whole; of two equal rows one is, and the other stays."""
     if estimator.__sklearn_tags__().input_tags.pairwise and hasattr(estimator, "predict_proba"):
         return {"check_decision_proba_consistency": "it passes rows, where a kernel matrix is needed"}
-    if isinstance(estimator, problems.ConfinedFusionRegressor) and not isinstance(estimator.kernel, str):
-        return dict.fromkeys(FAR_FROM_ORIGIN, "too few digits are left for its certificate, and the fit warns")
     is_stack = isinstance(estimator, StackChoice)
     if type(estimator) not in PRUNED and not is_stack:
         return {}

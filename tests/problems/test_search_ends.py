@@ -12,9 +12,11 @@ import pytest
 from exact_criteria import exact_criterion
 from exact_reduced_criteria import exact_reduced_criterion, features_of
 from sampled_cases import first
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from problems import LSSVMRegressorCV, SparseLSSVMRegressorCV
+from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressorCV
+from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.proof import precision
 from substrate.reduced import Basis
@@ -108,3 +110,60 @@ def test_the_bound_of_several_kernels_is_over_the_range_that_is_stated_of_each(m
         gammas = [low, high, *np.exp(rng.uniform(np.log(low), np.log(high), 2))]
         values = exact_criterion("loo", kernel, X, y, gammas)
         assert (values >= model.criterion_lower_bound_ * (1.0 - 1e-12)).all(), (kernel, gammas, values)
+
+
+#: Rows of the motorcycle data that pruning leaves, the best width and one whose criterion falls up to gamma = 1e10.
+LEFT_BY_PRUNING = [38, 41, 42, 45, 47, 49, 50, 52, 54, 57, 65, 66, 79, 81, 83]
+LEFT_BY_PRUNING += [87, 88, 89, 91, 99, 100, 101, 102, 105, 107]
+
+
+def test_rounding_of_a_kernel_that_is_not_chosen_does_not_widen_the_gap():
+    X, y = (given[LEFT_BY_PRUNING] for given in motorcycle())
+    folds = KFold(4, shuffle=True, random_state=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        alone = LSSVMRegressorCV(RBF(15.0), cv=folds).fit(X, y)
+    both = LSSVMRegressorCV(kernels=[RBF(6.6), RBF(15.0)], cv=folds).fit(X, y)
+    assert alone.criterion_lower_bound_ < both.criterion_ < alone.criterion_
+    assert both.certificate_.holds
+    assert both.kernel_ == RBF(6.6)
+    # its range ends earlier, where no machine of it is better than the chosen one, and none beyond it was seen to be
+    low, high = both.cv_results_["gamma_range"][1]
+    assert low < high < alone.gamma_range_[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        values = [
+            np.mean(
+                [
+                    np.mean((y[test] - LSSVMRegressor(RBF(15.0), gamma).fit(X[train], y[train]).predict(X[test])) ** 2)
+                    for train, test in folds.split(X)
+                ]
+            )
+            for gamma in np.exp(np.linspace(np.log(low), np.log(high), 12))
+        ]
+    assert min(values) > both.criterion_
+
+
+@pytest.mark.parametrize(
+    ("seed", "falls"),
+    [pytest.param(5, False, marks=pytest.mark.slow), (7, False), pytest.param(12, True, marks=pytest.mark.slow)],
+)
+def test_a_range_is_no_alarm_where_doubled_precision_sees_no_better_machine(seed, falls, monkeypatch):
+    """With noise of heavy tails the criterion may fall by little and little, which a series continues too far."""
+    rng, kernel = np.random.default_rng(seed), RBF(1.5)
+    X = rng.uniform(-3.0, 3.0, (50, 1))
+    y = np.sinc(X[:, 0]) + 0.1 * rng.standard_t(2.0, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
+        monkeypatch.setattr("substrate.search.doubled_criteria._MOST_ROWS", 40)
+        continued = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
+    assert [row.name for row in continued.certificate_.failures] == ["range of gamma"]
+    assert continued.gamma_ == model.gamma_
+    assert model.certificate_.holds == (not falls)
+    decades = model.gamma_range_[1] * 10.0 ** np.linspace(0.5, 10.0, 20)[:: 1 if falls else 4]
+    least = min(float(value) for value in exact_criterion("loo", kernel, X, y, decades))
+    assert (least < model.criterion_ / 1.1) == falls
+    expected = model.criterion_ - model.certificate_["range of gamma"].value
+    assert expected <= 1.001 * least
+    assert not falls or expected >= 0.999 * least

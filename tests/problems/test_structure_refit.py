@@ -66,6 +66,57 @@ def test_no_rho_has_a_better_refit(way):
     assert_allclose(model.predict(check[0]), refitted.predict(check[0]), rtol=1e-6, atol=1e-8)
 
 
+def test_of_sets_within_a_standard_error_the_smallest_is_taken():
+    """The smallest set whose error, by an explicit fit, is within one standard error of the least one's."""
+    X, y = data(40, 5, seed=3)
+    train, check = (X[:20], y[:20]), (X[20:], y[20:])
+    plain, simple = (
+        FusedMaximalVariationRegressor(KERNEL, refit=True, standard_errors=c).fit(*train, *check) for c in (0.0, 1.0)
+    )
+    path = plain.selection_path_
+    assert plain.criterion_ == path["criterion"].min()
+    parts = Componentwise(KERNEL).components(5)
+    best = Componentwise(tuple(parts[place] for place in plain.get_support(indices=True)))
+    errors = check[1] - LSSVMRegressor(best, plain.gamma_).fit(*train).predict(check[0])
+    assert_allclose(np.mean(errors**2), plain.criterion_, rtol=1e-9)
+    limit = plain.criterion_ + np.std(errors**2, ddof=1) / np.sqrt(20)
+    within = path["support"][path["criterion"] <= limit]
+    fewest = within.sum(axis=1).min()
+    assert fewest < plain.get_support().sum(), "the rule has something to do"
+    criteria = path["criterion"][(path["criterion"] <= limit) & (path["support"].sum(axis=1) == fewest)]
+    assert simple.component_support_.sum() == fewest
+    assert simple.criterion_ == criteria.min()
+    assert plain.criterion_ < simple.criterion_ <= limit
+    # the bound is that over all sets, and the certificate compares it with the least error, not with the one taken
+    assert simple.criterion_lower_bound_ == plain.criterion_lower_bound_
+    assert simple.certificate_.holds
+    assert f"of the least criterion, {plain.criterion_:.6g}" in dict(simple.certificate_.record)["smallest set"]
+    assert_allclose(np.mean((check[1] - simple.predict(check[0])) ** 2), simple.criterion_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "choice"),
+    [
+        (FusedMaximalVariationRegressor, {"refit": True, "cv": 3}),
+        (FusedMaximalVariationRegressor, {"refit": "loo"}),
+        pytest.param(FusedL1SubstrateRegressor, {"refit": True, "cv": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_rule_of_standard_errors_holds_for_folds_and_left_out_rows(estimator, choice):
+    X, y = data(36, 4, seed=2)
+    plain, simple, simplest = (
+        estimator(KERNEL, standard_errors=c, random_state=0, **choice).fit(X, y) for c in (0.0, 1.0, 1e6)
+    )
+    sizes = [model.selection_path_["support"].reshape(len(model.selection_path_["start"]), -1) for model in (simplest,)]
+    assert plain.criterion_ <= simple.criterion_ <= simplest.criterion_
+    assert simple.criterion_lower_bound_ == plain.criterion_lower_bound_ == simplest.criterion_lower_bound_
+    assert plain.rho_ <= simplest.rho_ if hasattr(plain, "rho_") else plain.zeta_ <= simplest.zeta_
+    # with no limit the smallest sets of all are taken, and every combination was searched for that
+    assert np.isfinite(simplest.selection_path_["criterion"]).all()
+    chosen = np.flatnonzero(simplest.selection_path_["criterion"] == simplest.criterion_)
+    assert sizes[0].sum(axis=1).min() in sizes[0][chosen].sum(axis=1)
+
+
 def test_folds_have_their_own_sets_and_one_gamma():
     X, y = data(30, 3)
     splits = [(np.setdiff1d(np.arange(30), test), test) for test in np.array_split(np.arange(30), 3)]
@@ -235,6 +286,8 @@ def test_calibration_uses_the_refitted_machine():
 @pytest.mark.parametrize(
     ("estimator", "choice", "match"),
     [
+        (FusedMaximalVariationRegressor, {"refit": False, "standard_errors": 1.0}, "set refit=True as well"),
+        (FusedL1SubstrateRegressor, {"standard_errors": -1.0}, "standard_errors must be >= 0 since it counts"),
         (FusedMaximalVariationRegressor, {"refit": "all"}, "False, True or 'loo'"),
         (FusedMaximalVariationRegressor, {"refit": 1}, "False, True or 'loo'"),
         (FusedMaximalVariationRegressor, {"refit": True, "groups": [[0], [1]]}, "set groups=None"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate, judged_by
+from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
@@ -154,9 +154,11 @@ class DenseSearch(OverGamma):
         top = winner(judged)
         best = look_further(top, task)
         judged = [best if candidate is top else candidate for candidate in judged]
+        ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
+        if ends_by_rule and best.widths is None and best.search.gamma.size == 1:
+            judged = [end_where_bounded(candidate, best, task) for candidate in judged]
         fit = self.fit_final(X, Y, judged, best, task.weights, whole)
         found = (judged, best, fit)
-        ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
         while ends_by_rule and not _is_known(found[2]):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
             if not low < top:

@@ -78,7 +78,11 @@ def _is_alien(best: EvaluatedKernel, X: Any) -> bool:
 
 
 def _with_least(best: EvaluatedKernel, rows: FewRows, criterion: str, splits: Any) -> EvaluatedKernel:
-    least = least_further(rows, criterion, splits, best.search)
+    search = best.search
+    least = least_further(rows, criterion, splits, search)
     if least is None:
         return best
-    return replace(best, search=replace(best.search, beyond=np.minimum(best.search.beyond, least)))
+    # what is seen of ten decades takes the place of a fall that is continued there
+    passes = search.outside is None or all(row.passes for row in search.rows())
+    seen = search.beyond if passes else np.minimum(search.outside, search.values)
+    return replace(best, search=replace(search, beyond=np.minimum(seen, least)))

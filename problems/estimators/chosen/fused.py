@@ -52,7 +52,7 @@ class Choice:
 
     The value is a number, or several by their names; ``kept`` are further attributes of the model. ``beyond`` is the
     least error to expect beyond a default range, None where a range was given or all values are covered. ``folds`` are
-    the paths, where there are some.
+    the paths, where there are some. ``least`` is the smallest error that was found, where a simpler machine was taken.
     """
 
     kernel: Kernel
@@ -64,6 +64,12 @@ class Choice:
     kept: Mapping[str, Any] = field(default_factory=dict)
     beyond: float | None = None
     folds: tuple[Any, ...] = ()
+    least: float | None = None
+
+    @property
+    def least_error(self) -> float:
+        """The smallest error that was found: what the lower bound is compared with."""
+        return self.error if self.least is None else self.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ class FusedSearch(Search):
         """Return the best choice over all kernels, and all of them."""
         final = X if not self.estimator.__sklearn_tags__().input_tags.pairwise else X[:, rounds.rows]
         choices = [self.choose(kernel, rounds.rounds) for kernel in self.candidates(final[rounds.rows])]
-        return min(choices, key=lambda choice: choice.error), choices
+        return min(choices, key=lambda choice: choice.least_error), choices
 
     def keep_fused(self, X: Any, Y: Array, rounds: Rounds, coded: Any) -> Choice:
         """Choose, fit, and set the fitted attributes, all at the end; return the choice."""
@@ -150,13 +156,13 @@ class FusedSearch(Search):
             best, choices = settled, [settled if choice is best else choice for choice in choices]
             final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
-        formula = f"criterion - lower bound over {model._chooses}"
+        formula = f"{'criterion' if best.least is None else 'least criterion'} - lower bound over {model._chooses}"
         # an error of rounding size needs no bound, nor does one within the rounding of the targets
         unknown = target_rounding(Y.shape[0], float(np.abs(Y).max()))
-        scale = best.error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(model.gap)
+        scale = best.least_error + 1e-9 * float(np.mean(np.var(Y, axis=0))) + unknown * unknown / float(model.gap)
         row = Row(
             name=f"gap of {model._chooses}",
-            value=best.error - lower,
+            value=best.least_error - lower,
             scale=scale,
             tolerance=float(model.gap),
             formula=formula,

@@ -54,6 +54,7 @@ class ZetaChoice:
     ridge_range: Any = None
     max_evaluations: int = SOLVES
     refit: Any = False
+    standard_errors: float = 0.0
 
     fit = fit_fused
 
@@ -85,6 +86,7 @@ class RhoChoice:
     rho_range: Any = None
     max_evaluations: int = SOLVES
     refit: Any = False
+    standard_errors: float = 0.0
 
     fit = fit_fused
     stability_selection = stability_selection
@@ -129,6 +131,9 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         which counts all rows. All supports along the path are refitted, each at its own best gamma: by the validation
         rows or folds with True, by leaving out each row of the refitted machine in turn with ``"loo"``, conditional on
         the support that all rows have selected.
+    standard_errors : float, default=0.0
+        With ``refit``, the fewest support vectors are taken whose error is within so many standard errors of the least
+        one ([Breiman1984]_: one), the mean of squared errors of the best having one. The bound is that of the least.
 
     Attributes
     ----------
@@ -194,6 +199,10 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
         many such sets, and all are refitted, each at its own best gamma, which proves the minimum over all rho. True
         judges them on the validation rows or folds (each fold with its own sets, and one gamma for all), ``"loo"`` by
         leaving out each row of the refitted machine in turn, conditional on the set that all rows have selected.
+    standard_errors : float, default=0.0
+        With ``refit``, the fewest inputs are taken whose error is within so many standard errors of the least one: one
+        is the rule of [Breiman1984]_, which leaves out inputs that lower the error by chance. ``criterion_`` is that of
+        the machine taken, the bound that of the least.
 
     Attributes
     ----------
@@ -246,6 +255,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     Parameters
     ----------
     kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations, refit
+    standard_errors
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
@@ -278,7 +288,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     ----------
     kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
         As for :class:`FusedMaximalVariationRegressor`.
-    groups, rho_range, max_evaluations, refit
+    groups, rho_range, max_evaluations, refit, standard_errors
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.

@@ -11,8 +11,16 @@ There are finitely many S, each with a lower bound over gamma (:mod:`substrate.s
 these bounds holds for every rho. Of folds each has its own path and its own sets, :math:`S_1(\rho), S_2(\rho), \dots`,
 and one gamma for all of them; a combination whose folds cannot even with a gamma each be better than the best one known
 is not searched. Leaving out rows of the refitted machine is conditional on the set, which all rows have selected.
+
+The least of many errors on the same rows prefers sets with inputs that lower it by chance. With c standard errors, the
+rule of [Breiman1984]_ for c = 1, the smallest set is taken among those with
+
+.. math:: F(S) \le F_{\min} + c \, \frac{\operatorname{sd}(e_1^2, \dots, e_n^2)}{\sqrt n} ,
+
+e the errors of the best machine on the rows that judge. The bound is compared with :math:`F_{\min}`.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +31,13 @@ import numpy as np
 
 from problems.estimators.chosen.fused import Choice, FusionRound
 from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
-from substrate.arrays import Array
+from substrate.arrays import Array, non_negative
 from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
+from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.penalized.homotopy.selected_sets import SelectedSets
@@ -39,6 +49,7 @@ __all__ = [
     "CONDITIONAL",
     "ComponentJudge",
     "Members",
+    "RefittedRows",
     "SetJudge",
     "Structure",
     "check_refit",
@@ -106,6 +117,14 @@ class Structure:
 
 def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
     """Refuse a way of refitting that there is not, or that the other parameters exclude."""
+    if (
+        non_negative(model.standard_errors, "standard_errors", "since it counts standard errors") > 0.0
+        and model.refit is False
+    ):
+        raise DeclarationError(
+            f"standard_errors={model.standard_errors!r} compares refitted machines; set refit=True as well, or "
+            "standard_errors=0"
+        )
     if model.refit is False:
         return
     if model.refit is not True and not (isinstance(model.refit, str) and model.refit == "loo"):
@@ -146,6 +165,18 @@ class SetJudge:
     def every_member(self, number: int) -> Members:
         """Return all that a round can select."""
 
+    @abstractmethod
+    def machines(self, number: int, members: Members) -> Iterator["RefittedRows"]:
+        """Return the machines of one round on some members, with the rows that judge them."""
+
+    def standard_error(self, sets: Sequence[Members], gamma: float) -> float:
+        """Return the standard error of the criterion of machines on their sets, one for each round, at one gamma."""
+        machines = [one for number, members in enumerate(sets) for one in self.machines(number, members)]
+        errors = np.concatenate([machine.errors(gamma, self.by_loo) for machine in machines])
+        unit = float(np.abs(errors).max()) or 1.0
+        squares = np.square(errors / unit)
+        return unit**2 * float(np.std(squares, ddof=1)) / math.sqrt(errors.size) if errors.size > 1 else 0.0
+
     def task(self, X: Any, Y: Array, check: tuple[Any, Array], gammas: Any) -> Task:
         """Return rows and rules of one judgement."""
         return Task(
@@ -172,15 +203,50 @@ class SetJudge:
         return search_spectra(criterion, spectra, gammas, self.gap)
 
 
+@dataclass(frozen=True, slots=True)
+class RefittedRows:
+    """A refitted machine: the kernel on its points, their targets, and the rows that judge it with theirs."""
+
+    kernel: Kernel
+    points: Any
+    y: Array
+    below: Any
+    y_check: Array
+
+    def errors(self, gamma: float, by_loo: bool) -> Array:
+        """Return its errors on the rows that judge it, or on its own, each left out in turn."""
+        gram, ridge = Gram.of(self.kernel, self.points), np.full(self.y.size, 1.0 / gamma)
+        solved = solve_saddle_system(gram, self.y, ridge)
+        if by_loo:
+            return np.ravel(leave_one_out_residuals(solved.support_values, projected_diagonal(gram, ridge)))
+        if not self.y_check.size:
+            return np.zeros(0)
+        return np.asarray(self.y_check - self.kernel(self.below, self.points) @ solved.support_values - solved.bias)
+
+
 class ComponentJudge(SetJudge):
     """The componentwise LS-SVM on some components."""
 
+    def machines(self, number: int, members: Members) -> Iterator[RefittedRows]:
+        """Return the machines of one round on some components, with the rows that judge them."""
+        round_, kernel = self.rounds[number], self.kernel_of(number, members)
+        for train, check in round_.machines(self.pooled):
+            yield RefittedRows(
+                kernel=kernel,
+                points=train.points(round_.X, False),
+                y=train.y,
+                below=round_.X_check[check.rows],
+                y_check=check.y,
+            )
+
+    def kernel_of(self, number: int, members: Members) -> Kernel:
+        """Return the sum of some components; a kernel of zeros leaves the bias."""
+        parts = self.kernel.components(self.rounds[number].X.shape[1])  # type: ignore[attr-defined]
+        return Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
+
     def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
         """Return the criterion of one round on the machine of some components."""
-        round_ = self.rounds[number]
-        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
-        # a kernel of zeros leaves the bias
-        kernel = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
+        round_, kernel = self.rounds[number], self.kernel_of(number, members)
         task = self.task(round_.X, round_.Y, (round_.X_check, round_.Y_check), gammas)
         _, shares = criterion_of(Gram.of(kernel, round_.X), task)
         judged = round_.Y if self.by_loo else round_.Y_check
@@ -224,18 +290,30 @@ def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str,
         )
     of_cell = {number: candidates[number][0] for number in decided}
     width = np.diff(sets.edges)
-    best = min(
+    least = min(
         decided,
         key=lambda number: (judged[of_cell[number]].criterion, sum(map(len, of_cell[number])), -width[number]),
     )
+    best, rule = least, tuple[tuple[str, str], ...]()
+    if model.standard_errors > 0.0:
+        smallest = judged[of_cell[least]]
+        deviation = judge.standard_error(of_cell[least], smallest.gamma)
+        limit = smallest.criterion + float(model.standard_errors) * deviation
+        _judge_those_within(judge, judged, of_cell.values(), limit, smallest.search)
+        best = min(
+            (number for number in decided if judged[of_cell[number]].criterion <= limit),
+            key=lambda number: (sum(map(len, of_cell[number])), judged[of_cell[number]].criterion, -width[number]),
+        )
+        said = f"within {model.standard_errors:g} standard errors, {deviation:.3g} each, of the least criterion, "
+        rule = (("smallest set", f"{said}{smallest.criterion:.6g}"),)
     chosen = judged[of_cell[best]]
     search = chosen.search
     if search is None:
         raise TypeError("internal error: the best sets were not searched")
     if len(rounds) > 1:  # the range is that of all sets together: what is beyond it is seen by the best ones alone
         wide = judge.search(of_cell[best], range(len(rounds)))
-        least = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
-        search = replace(search, beyond=np.minimum(search.values, least * (wide.unit / search.unit) ** 2))
+        seen = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
+        search = replace(search, beyond=np.minimum(search.values, seen * (wide.unit / search.unit) ** 2))
     of_decided = set(of_cell.values())
     least_bound = min(judged[one].lower_bound for one in of_decided)
     # a cell that may have a better set than any that is known to be selected is not covered by the bound
@@ -277,8 +355,9 @@ def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str,
         error=chosen.criterion,
         lower_bound=-np.inf if has_holes else lower,
         path=path,
-        facts=tuple(_facts(model, sets, len(distinct), holes)),
+        facts=(*_facts(model, sets, len(distinct), holes), *rule),
         kept={"selection_path_": selection, "gamma_": chosen.gamma},
+        least=None if of_cell[best] == of_cell[least] else judged[of_cell[least]].criterion,
     )
 
 
@@ -362,6 +441,19 @@ def _judge_together(judge: SetJudge, distinct: list[tuple[Members, ...]]) -> dic
         judged[sets] = _JudgedSets.of(search)
         best = min(best, judged[sets].criterion)
     return judged
+
+
+def _judge_those_within(
+    judge: SetJudge,
+    judged: dict[tuple[Members, ...], _JudgedSets],
+    combinations: Iterable[tuple[Members, ...]],
+    limit: float,
+    search: GammaSearch | None,
+) -> None:
+    """Search the combinations that were left out, since they cannot be best, and that may be within a limit."""
+    for sets in dict.fromkeys(combinations):
+        if judged[sets].search is None and judged[sets].lower_bound <= limit and search is not None:
+            judged[sets] = _JudgedSets.of(judge.search(sets, range(len(judge.rounds)), search.gamma_range))
 
 
 def selected_components(t: Array, relevance: float) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.chosen.structure_refit import Members, SetJudge
+from problems.estimators.chosen.structure_refit import Members, RefittedRows, SetJudge
 from problems.estimators.chosen.tasks import CriterionShare, criterion_of
 from problems.estimators.full.l1_fit import L1Model
 from problems.estimators.full.refit_answer import mean_accuracy, mean_proof
@@ -49,7 +49,20 @@ class SupportJudge(SetJudge):
 
     def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
         """Return the criterion of one round on the machines of some support vectors."""
-        round_, shares = self.rounds[number], list[CriterionShare]()
+        shares = list[CriterionShare]()
+        for machine in self.machines(number, members):
+            check = (machine.below, machine.y_check[:, None])
+            task = replace(self.task(machine.points, machine.y[:, None], check, gammas), pooled=False)
+            _, parts = criterion_of(Gram.of(machine.kernel, machine.points), task)
+            weight = float(machine.y.size if self.by_loo else machine.y_check.size)
+            shares += [replace(part, share=part.share * weight) for part in parts]
+        return tuple(shares)
+
+    def machines(self, number: int, members: Members) -> Iterator[RefittedRows]:
+        """Return the machines of one round on some support vectors, as linear ones of features; those that are
+        judged.
+        """
+        round_ = self.rounds[number]
         machines = list(round_.machines(self.pooled))
         supports = supports_of([train for train, _ in machines], members)
         for (train, check), support in zip(machines, supports, strict=True):
@@ -59,11 +72,7 @@ class SupportJudge(SetJudge):
             below = round_.X_check[check.rows]
             below = below[:, train.rows] if self.kernel.pairwise else below
             Z, Z_check = self._features(points, below, support)
-            task = replace(self.task(Z, train.y[:, None], (Z_check, check.y[:, None]), gammas), pooled=False)
-            _, parts = criterion_of(Gram.of(Linear(), Z), task)
-            weight = float(train.y.size if self.by_loo else check.y.size)
-            shares += [replace(part, share=part.share * weight) for part in parts]
-        return tuple(shares)
+            yield RefittedRows(kernel=Linear(), points=Z, y=train.y, below=Z_check, y_check=check.y)
 
     def every_member(self, number: int) -> Members:
         """Return all rows of all machines of a round."""

@@ -151,12 +151,12 @@ class DenseIntervals(LeftOutIntervals):
                 left_out=to_numpy(machine.residuals),
                 corrected=bool(bias_corrected),
             )
-            deviations, freedom = smoother.deviations(noise == "varying")
-            at_points = lines(points)
-            length = self._tube(smoother, deviations, lines, points) if simultaneous else 0.0
-            reach = uncertainty.tube_quantile(level, freedom, length) * np.linalg.norm(
-                smoother.lines(at_points) * deviations, axis=1
-            )
+            at_points, varying = lines(points), noise == "varying"
+            spread, freedoms = smoother.spread(smoother.lines(at_points), varying)
+            length = self._tube(smoother, smoother.deviations(varying), lines, points) if simultaneous else 0.0
+            different, places = np.unique(freedoms, return_inverse=True)
+            quantiles = np.array([uncertainty.tube_quantile(level, float(one), length) for one in different])
+            reach = quantiles[places] * spread
             center = fitted[:, k] + smoother.shift(at_points)
             ends.append(np.stack([center - reach, center + reach], axis=-1))
         return on_device_of(points, ends[0] if model._outputs() == () else np.stack(ends, axis=1))  # type: ignore[no-any-return]

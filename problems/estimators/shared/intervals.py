@@ -387,7 +387,8 @@ def confidence_band(
         Whether the bias of the smoother is estimated by smoothing once more and subtracted, with the variance of what
         is then left: the center of the band is not the prediction.
     noise : {"constant", "varying"}, default="constant"
-        One variance of the noise, over the weights of the rows, or one for each row by its left-out residual.
+        One variance of the noise, over the weights of the rows, or one for each row by its left-out residual, with
+        the degrees of freedom of the few rows that have a part in it at a point.
     rows
         With a precomputed kernel, the kernel matrix of the training rows.
 

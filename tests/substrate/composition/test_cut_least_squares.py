@@ -1,11 +1,19 @@
 """Least squares with inequalities at points by their multipliers, and Hessians in cells, against other ways."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 from substrate import Everywhere, Machine, Substrate
-from substrate.composition.cut_least_squares import CutLeastSquares, DualPoint, _minimise
+from substrate.composition.cut_least_squares import (
+    CutLeastSquares,
+    DualPoint,
+    LeastSquaresValue,
+    SquaredWeights,
+    _minimise,
+)
 from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import pull_of_bias, representers
@@ -96,3 +104,76 @@ def test_no_point_of_a_cell_is_below_its_bound(d, kind):
             assert centre >= values.min() - 10.0 * width
             if width == 0.05:
                 assert values.min() - bound <= 0.05
+
+
+def optimum(c, g, sigma=0.3, n=6, seed=2):
+    """A machine without cuts, solved: its substrate, weights, coefficients of w, bias, errors and smallest J."""
+    X, y = rows(n, seed=seed)
+    s = Substrate(RBF(sigma), X, y)
+    K = RBF(sigma)(X)
+    bordered = np.block([[K + np.diag(c / g), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    solved = np.linalg.solve(bordered, np.append(y, 0.0))
+    a, b = solved[:n], float(solved[n])
+    e = y - K @ a - b
+    return s, SquaredWeights(c, g), a, b, 0.5 * c * float(a @ K @ a) + 0.5 * float(g @ e**2)
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("shift", [1e-3, 0.3])
+def test_the_gap_of_a_shifted_bias_is_what_it_costs(c, shift):
+    """J of f + d is larger by d^2 sum g / 2, and the bound says so."""
+    s, weights, a, b, least = optimum(c, np.linspace(0.5, 2.0, 6))
+    function = ExpandedFunction(s, (ExpansionTerm(s.X, a),), b + shift)
+    point = DualPoint.of(weights, function, [], [])
+    cost = 0.5 * shift**2 * float(weights.g.sum())
+    low, high = point.values()
+    np.testing.assert_allclose([low, high], least + cost, rtol=1e-10)
+    assert least - 0.03 * cost - 1e-6 * least <= point.lower_value(0.0) <= least * (1.0 + 1e-13)
+    np.testing.assert_allclose(point.lower_value(0.25), point.lower_value(0.0) - 0.25, atol=1e-12)
+    # functions of nearly the smallest value are near: here by the shift itself
+    row = LeastSquaresValue(least, s.y, weights).accuracy(cost, 1e-6)
+    assert shift * (1.0 - 1e-12) <= row.value <= 1.02 * shift
+
+
+@pytest.mark.parametrize("shift", [1e-2, 0.3])
+def test_multipliers_that_do_not_sum_to_zero_take_from_the_bound_what_the_bias_can_do(shift):
+    """With alpha = g e of a shifted bias the conditions of w and e hold nearly, and the sum is what is wrong."""
+    c, g = 100.0, np.ones(6)
+    s, weights, a, b, least = optimum(c, g, sigma=0.05)
+    function = ExpandedFunction(s, (ExpansionTerm(s.X, a),), b + shift)
+    balanced = DualPoint.of(weights, function, [], [])
+    alpha = g * balanced.e
+    u = alpha - c * a
+    point = replace(
+        balanced,
+        alpha=alpha,
+        residual=float(np.sqrt(u @ RBF(0.05)(s.X) @ u)) * (1.0 + 1e-12),
+        unbalanced=abs(float(alpha.sum())),
+    )
+    without = point.values()[0] - point.root_left(c, g) ** 2
+    assert without > least, "without the sum the bound would be false"
+    assert point.lower_value(0.0) <= least
+    reach = 3.5 * point.unbalanced * np.sqrt(point.values()[1])
+    assert without - point.lower_value(0.0) >= reach * (1.0 / np.sqrt(g[0]) + 1.0 / np.sqrt(c)) * (1.0 - 1e-12)
+
+
+def test_values_hold_the_exact_one_where_errors_are_rounding():
+    """J of a function through targets with an offset of 1e6, against 60 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    X, _ = rows(6)
+    a, b, sigma = np.random.default_rng(3).normal(size=6), 1e6, 1.0
+    g, c = np.full(6, 3.0), 1e-14
+    y = RBF(sigma)(X) @ a + b
+    s = Substrate(RBF(sigma), X, y)
+    function = ExpandedFunction(s, (ExpansionTerm(X, a),), b)
+    low, high = DualPoint.of(SquaredWeights(c, g), function, [], []).values()
+    with mpmath.workdps(60):
+        points, coefficients = [mpmath.mpf(float(x)) for x in X[:, 0]], [mpmath.mpf(float(value)) for value in a]
+        K = [[mpmath.exp(-(((x - z) / sigma) ** 2)) for z in points] for x in points]
+        w = sum(p * q * K[i][j] for i, p in enumerate(coefficients) for j, q in enumerate(coefficients))
+        fitted = [sum(k * p for k, p in zip(row, coefficients, strict=True)) + b for row in K]
+        squares = sum(mpmath.mpf(v) * (mpmath.mpf(float(t)) - f) ** 2 for v, t, f in zip(g, y, fitted, strict=True))
+        exact = mpmath.mpf(c) * w / 2 + squares / 2
+        assert mpmath.mpf(c) * w / 2 < exact, "the errors count"
+        assert low <= exact <= high
+    assert high < 1e-10

@@ -167,3 +167,17 @@ def test_unequal_weights_and_wrong_groups_are_refused():
     unknown = studentised_ends(case.machines(), *case.given(), 0.5, pair_groups(GROUPS, np.array(list("cabc")), 12, 4))
     assert np.isinf(unknown[[0, 3]]).all()
     assert np.isfinite(unknown[[1, 2]]).all()
+
+
+def test_no_row_leaves_later_than_it_is_said_to():
+    """At every point, on either side; at a single point that is exactly where the row leaves."""
+    rng = np.random.default_rng(5)
+    alpha, diagonal = rng.normal(size=9), rng.uniform(0.1, 2.0, 9)
+    c, S = rng.normal(size=(4, 9)), rng.uniform(0.5, 3.0, 4)
+    for points in (slice(0, 4), slice(1, 2)):
+        compared = studentised._Compared(alpha, diagonal)
+        plus, minus = studentised._slopes(c[points], diagonal * S[points][:, None])
+        leaves = (S[points][:, None] * np.abs(alpha) / np.minimum(plus, minus)).max(axis=0)
+        latest = studentised._latest(compared, c[points], S[points])
+        assert (leaves <= latest * (1.0 + 1e-12)).all()
+    np.testing.assert_allclose(leaves, latest, rtol=1e-12)

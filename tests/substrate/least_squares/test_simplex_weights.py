@@ -1,0 +1,88 @@
+"""Weights of a stack: errors and lower bounds in rational numbers, where sums cancel."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from substrate.certificates.rounding import relative_rounding
+from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+
+
+def exactly(values):
+    return [Fraction(float(value)) for value in np.ravel(values)]
+
+
+def squared_error(errors, weights, u):
+    """The weighted mean square of the errors of a stack, as a rational number."""
+    v, u = exactly(weights), exactly(u)
+    stacked = [sum(a * b for a, b in zip(exactly(row), u, strict=True)) for row in errors]
+    return sum(w * r * r for w, r in zip(v, stacked, strict=True)) / sum(v)
+
+
+def least_squared_error(errors, weights):
+    """The smallest one of two machines: a parabola in the weight of the second, between 0 and 1."""
+    v, first, second = exactly(weights), exactly(errors[:, 0]), exactly(errors[:, 1])
+    steps = [b - a for a, b in zip(first, second, strict=True)]
+    slope = sum(w * a * d for w, a, d in zip(v, first, steps, strict=True))
+    bend = sum(w * d * d for w, d in zip(v, steps, strict=True))
+    t = min(max(-slope / bend, Fraction(0)), Fraction(1)) if bend else Fraction(0)
+    return sum(w * (a + t * d) ** 2 for w, a, d in zip(v, first, steps, strict=True)) / sum(v)
+
+
+def opposed(seed, n, size):
+    """Two machines whose errors are the same but for large parts that cancel, and weights of the rows."""
+    rng = np.random.default_rng(seed)
+    r, z = rng.normal(size=(2, n))
+    z -= (z @ r) / (r @ r) * r
+    return np.column_stack([r + size * z, r - size * z]), rng.uniform(0.5, 2.0, n)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e4, 1e12])
+def test_bounds_are_true_where_errors_cancel(size):
+    for seed in range(40):
+        errors, weights = opposed(seed, 7, size)
+        u = weigh_machines(errors, weights)
+        gap = bound_stack(errors, weights, u, 1.0)
+        total = Fraction(float(u[0])) + Fraction(float(u[1]))
+        assert abs(total - 1) < 1e-15
+        assert Fraction(gap.error) ** 2 >= squared_error(errors, weights, u)
+        assert Fraction(gap.lower_bound) ** 2 <= least_squared_error(errors, weights) * (1 + Fraction(1, 10**15))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_error_that_cancels_to_nothing_is_bounded_by_its_rounding(seed):
+    rng = np.random.default_rng(seed)
+    first, u = rng.normal(size=5), np.array([0.3, 0.7])
+    errors = np.column_stack([first, -(u[0] * first) / u[1]])  # zero up to rounding
+    gap = bound_stack(errors, np.ones(5), u, 0.0)
+    exact = squared_error(errors, np.ones(5), u)
+    assert exact <= Fraction(gap.error) ** 2 <= Fraction(1, 10**28)
+
+
+def test_what_rounding_of_the_targets_leaves_needs_no_bound():
+    errors = 1e-9 * np.random.default_rng(0).normal(size=(6, 2))
+    u = np.array([1.0, 0.0])  # not the best weights
+    assert not bound_stack(errors, np.ones(6), u, 1.0).row.passes
+    assert bound_stack(errors, np.ones(6), u, 1e8).row.passes
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_units_of_errors_and_weights_of_rows_do_not_matter(unit):
+    rng = np.random.default_rng(1)
+    errors, weights = rng.normal(size=(8, 3)), rng.uniform(0.5, 2.0, 8)
+    u, other = weigh_machines(errors, weights), weigh_machines(unit * errors, 1e-30 * weights)
+    assert_allclose(other, u, atol=1e-12)
+    gap, scaled = bound_stack(errors, weights, u, 1.0), bound_stack(unit * errors, 1e-30 * weights, u, unit)
+    assert_allclose([scaled.error / unit, scaled.lower_bound / unit], [gap.error, gap.lower_bound], rtol=1e-12)
+    assert gap.lower_bound <= gap.error <= gap.lower_bound * (1.0 + 1e-12)
+
+
+def test_bounds_leave_room_for_any_order_of_the_sums():
+    """A norm of n numbers may be off by n/2 roundings and a product of two lines by n, in some order of summation."""
+    errors = np.random.default_rng(2).normal(size=(2000, 1))
+    gap = bound_stack(errors, np.ones(2000), np.ones(1), 1.0)
+    norm, unit = float(np.sqrt(np.mean(errors**2))), relative_rounding(2000.0)
+    assert gap.error >= norm * (1.0 + 0.99 * unit)
+    assert gap.lower_bound <= norm * (1.0 - 1.9 * unit)  # the product, and the norm that it is divided by
