@@ -86,7 +86,8 @@ def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box
         value, before = value * _GROWTH, penalty_left
     else:
         raise DeclarationError(
-            f"the penalties still fall at {value / _GROWTH:.1e}, so the search has no upper end; give one for each: "
+            f"the penalties do not vanish at {value / _GROWTH:.1e}, nor are they as small as the constraints allow, so "
+            "the search has no upper end; give one for each: "
             "box={name: (low, high), ...}"
         )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
