@@ -69,8 +69,8 @@ def fuse(
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
         a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
-        (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
-        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
+        (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or
+        Poisson losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
         are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
         with shapes that hold everywhere (:class:`~substrate.Everywhere`) has one parameter, a weight of squared errors
