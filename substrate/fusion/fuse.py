@@ -68,9 +68,9 @@ def fuse(
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
-        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
-        (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or
-        Poisson losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
+        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere (C
+        of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or Poisson
+        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
         are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
         with shapes that hold everywhere (:class:`~substrate.Everywhere`) has one parameter, a weight of squared errors
@@ -172,10 +172,11 @@ def fuse(
             range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
             return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
         parameters = [parameters_of(each, names) for each in machines]
-        terms = _chord_terms(machines, parameters) if judged == SQUARED else DeclarationError("")
+        families = _bias_families(machines, parameters, sets, ends)
+        by_chords = judged == SQUARED and families is None
+        terms = _chord_terms(machines, parameters) if by_chords else DeclarationError("")
         inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
-        families = None if isinstance(terms, DeclarationError) else _bias_families(machines, parameters, sets, ends)
-        if families is None and not isinstance(terms, DeclarationError):
+        if not isinstance(terms, DeclarationError):
             range_of_chords = box if top is None else {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
             result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, target, limits, shown, n_jobs)
             if result is not None:
