@@ -115,11 +115,11 @@ class Faces:
     @classmethod
     def of(cls, store: KnotStore, box: Box, ends: Box) -> "Faces":
         """Return those of the parameters with an infinite end, where the rows show that their penalty is never
-        negative.
+        negative; what a ridge weight multiplies is no penalty of this kind.
         """
         infinite = [k for k, (_, high) in enumerate(box) if math.isinf(high)]
         programs = [fold.program for fold in store.folds]
-        shown = [k for k in infinite if all(nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
+        shown = [k for k in infinite if all(k != p.ridge and nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
         return cls(store, ends, tuple(shown))
 
     def pieces(self) -> list[tuple[tuple[int, ...], tuple[Corner, ...]]]:

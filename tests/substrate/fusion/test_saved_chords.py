@@ -180,6 +180,30 @@ def test_larger_weights_need_points_without_a_penalty(made):
     assert not replace(proof, vanishing=raised).check().holds
 
 
+def test_a_weight_of_squares_has_an_upper_end(made):
+    """Nothing is known of larger ridge weights, nor of those at which the squares were not computed."""
+    proof = made("ridge_and_norm").proof
+    (norm, (low, _)) = proof.box
+    larger = replace(proof, box=(norm, (low, np.inf))).check()
+    assert "nothing is known of larger weights" in dict(larger.record)["proved"]
+    assert not larger.holds
+    narrow = changed_fold(proof, ends=lambda ends: (2.0 * ends[0], ends[1])).check()
+    assert "in which its squares are known" in dict(narrow.record)["proved"]
+
+
+def test_a_path_that_ends_early_says_nothing_of_larger_values(made):
+    """Its last machine is more than its bias, and could change."""
+    proof = made("path_of_norm").proof
+    assert proof.box[0][1] == np.inf
+    (path,) = proof.paths
+    kept = len(path) // 2
+    primal, dual = (np.array([np.asarray(rows[k]) for k in range(kept)]) for rows in (path.primal, path.dual))
+    early = replace(path, values=path.values[:kept], primal=primal, dual=dual, bias=path.bias[:kept])
+    certificate = replace(proof, paths=(early,)).check()
+    assert "larger values are not covered" in dict(certificate.record)["proved"]
+    assert not certificate.holds
+
+
 def test_cuts_that_are_left_out_leave_wider_intervals(made):
     proof = made("a_range").proof
     cuts = proof.cuts[()]
