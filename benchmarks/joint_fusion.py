@@ -17,6 +17,7 @@ from substrate import Machine, Substrate, fuse
 from substrate.arrays import Array
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import check_box
+from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.joint import _fold
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.validation import check_validation
@@ -183,13 +184,18 @@ def row(case: Case, shortfalls: list[str], summary: list[Headline], grid: bool) 
     )
 
 
+def _in_worst_direction(reach: DeterminedErrors, u: Array, tau: float) -> tuple[float, Array]:
+    """Return the largest sigma of all directions, times the size of one: what a chord has that knows none."""
+    return reach.largest(tau) * float(np.linalg.norm(u)), reach._single(u, 0)[1]
+
+
 def one_weight_row(n: int, d: int, n_val: int, shortfalls: list[str]) -> tuple[str, ...]:
     """Knots of one weight by both bounds, and by that of the chord alone."""
     X, y, X_val, y_val = one_weight.data(n, d, n_val)
     machine, rho = one_weight.machine_of(X, y)
     watch = Watch()
     found = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAPS[-1], progress=watch)
-    with patch("substrate.fusion.refinement._directional", return_value=0.0):
+    with patch.object(DeterminedErrors, "along", _in_worst_direction):
         before = fuse(machine, over=rho, validation=(X_val, y_val), gap=GAPS[-1])
     met = len(found.path) <= len(before.path)
     if not met:

@@ -39,8 +39,6 @@ NUMERICAL = (
     "substrate/composition/test_pivoted_features.py",
     "substrate/composition/test_span.py",
     "substrate/composition/test_structured_solution.py",
-    "substrate/fusion/test_parametric_qp.py",
-    "substrate/fusion/test_tail.py",
     "substrate/kernels/test_distances.py",
     "substrate/kernels/test_scales.py",
     "substrate/penalized/test_block_basis.py",

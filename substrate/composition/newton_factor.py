@@ -91,13 +91,14 @@ class NewtonFactor:
         columns = significance.squares.T @ weights
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(P > 0.0, columns / P, np.inf)
-        small = int(np.searchsorted(np.cumsum(shares[::-1]), share, side="right"))
+        # one column and one row stay, also where the weights are tiny beside P and none matters
+        small = min(int(np.searchsorted(np.cumsum(shares[::-1]), share, side="right")), P.size - 1)
         self._kept, self._rest = P.size - small, P[P.size - small :] + columns[P.size - small :]
         # of a column without P, the row's part
         free = np.flatnonzero(P == 0.0)
         rows = weights * (significance.rows + significance.squares[:, free] @ (1.0 / np.maximum(columns[free], _TINY)))
         order = np.argsort(rows)
-        few = int(np.searchsorted(np.cumsum(rows[order]), np.sqrt(share), side="right"))
+        few = min(int(np.searchsorted(np.cumsum(rows[order]), np.sqrt(share), side="right")), rows.size - 1)
         return np.sort(order[few:])
 
     def _factor_of(self, scaled: Array, shift: float) -> None:

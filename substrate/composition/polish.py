@@ -1,7 +1,7 @@
 r"""The point of a quadratic program made exact by its active rows, and a proof that every optimum is near it.
 
 Rows with a multiplier larger than their slack are taken for equalities; rows that the solution violates are added, rows
-with a negative multiplier removed, a few times, as in :mod:`substrate.fusion.parametric_qp`; the result is not trusted.
+with a negative multiplier removed, a few times, as in :mod:`substrate.fusion.eliminated`; the result is not trusted.
 
 For the proof that all points that are no worse than a given one lie within a radius of it, let :math:`\tilde x` be
 feasible, :math:`f(y) \le f(\tilde x)` for another feasible y, :math:`d = y - \tilde x`, and z any multipliers with

@@ -57,7 +57,7 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, Restricted, Scaled
 from substrate.search.best_first import BestFirst, Limits
 
-__all__ = ["BoundShape", "Proof", "ShapePlan"]
+__all__ = ["BoundShape", "LowestValue", "ShapePlan"]
 
 #: Columns that are searched at once.
 _MOST_COLUMNS = 3
@@ -86,7 +86,7 @@ _OPERATIONS = 128.0
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class LowestValue:
     """A proved lower bound on the smallest value in a box, the smallest value found and where, and the cells."""
 
     lower: float
@@ -358,14 +358,14 @@ class BoundShape:
             return _HessianTarget(self.plan, group, pieces)
         return _Target(self.plan, group, pieces)
 
-    def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> Proof:
+    def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> LowestValue:
         """Prove a lower bound within ``gap`` of the smallest value, or one that reaches ``level``.
 
         A Hessian of several groups has blocks, the smallest eigenvalue of which counts; other shapes are their sums.
         """
         if not self.plan.groups:
             value = self.constant - self.constant_radius if not self.plan.constraint.hessian else 0.0
-            return Proof(value, self.constant, self.plan.box.mean(axis=1), 0, "")
+            return LowestValue(value, self.constant, self.plan.box.mean(axis=1), 0, "")
         single = len(self.plan.groups) == 1 or bool(self.plan.constraint.hessian)
         share = gap if single else gap / len(self.plan.groups)
         own = None if level is None or not single else level - self.constant + self.constant_radius
@@ -378,17 +378,17 @@ class BoundShape:
             lower, found = min(p.lower for p in proofs), min(p.found for p in proofs)
             if set(self.plan.constraint.hessian) - {c for group in self.plan.groups for c in group.columns}:
                 lower, found = min(lower, 0.0), min(found, 0.0)  # a column that the kernel does not read
-            return Proof(lower, found, point, cells, stop)
+            return LowestValue(lower, found, point, cells, stop)
         lowers, founds = [p.lower for p in proofs], [p.found for p in proofs]
         lower = math.fsum([*lowers, self.constant, -self.constant_radius])
         lower -= relative_rounding(4.0) * (abs(lower) + abs(self.constant))
-        return Proof(lower, math.fsum([*founds, self.constant]), point, cells, stop)
+        return LowestValue(lower, math.fsum([*founds, self.constant]), point, cells, stop)
 
-    def _prove(self, number: int, gap: float, level: float | None, time_limit: float) -> Proof:
+    def _prove(self, number: int, gap: float, level: float | None, time_limit: float) -> LowestValue:
         cells = _Cells(self.target(number), gap, level, time_limit)
         search: BestFirst[_Batch] = BestFirst(cells, cells.limits, lambda *_: None, "")
         search.run()
-        return Proof(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
+        return LowestValue(search.lower_bound, cells.best, cells.best_point, cells.solves, search.stop)
 
     def final_cells(self, number: int, gap: float, level: float) -> list[tuple[Array, Array]]:
         """Return the lower and the upper ends of the cells with which a proof of one group ends; they cover the box."""

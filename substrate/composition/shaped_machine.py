@@ -45,7 +45,7 @@ from substrate.composition.expanded_function import (
 from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.result import Further, KernelExpansion, Result
-from substrate.composition.shape_oracle import BoundShape, Proof, ShapePlan
+from substrate.composition.shape_oracle import BoundShape, LowestValue, ShapePlan
 from substrate.errors import SolverError
 from substrate.solvers import SolverRecord
 
@@ -496,7 +496,7 @@ class _Loop:
     def _own_variables(self) -> list[Any]:
         return list(self.base.own_variables())
 
-    def _prove(self, k: int, shape: BoundShape, gap: float) -> Proof:
+    def _prove(self, k: int, shape: BoundShape, gap: float) -> LowestValue:
         """A bound within ``gap`` of the smallest value, or within more where that takes too many cells."""
         level, wide = self.shapes.plans[k].constraint.bound, max(gap, _FIRST_GAP * self.scales[k])
         proof = shape.proof(wide, level, self.clock.left)
@@ -556,7 +556,7 @@ class _Loop:
                 cuts.points, cuts.directions = points, directions
 
     def _mix(
-        self, solved: _Solved, proofs: list[Proof], feasible: tuple[_Solved, list[float]] | str | None
+        self, solved: _Solved, proofs: list[LowestValue], feasible: tuple[_Solved, list[float]] | str | None
     ) -> "_Mixture":
         """The machine that holds everywhere, where there is one, and its value."""
         violations = [max(self._violation(k, proof.lower), 0.0) for k, proof in enumerate(proofs)]

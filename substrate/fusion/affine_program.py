@@ -9,38 +9,58 @@ Every parameter may be in the linear term, and at most one, :math:`\tau`, in the
 :math:`P_1 \succeq 0`: a ridge weight. The numbers are those that cvxpy passes to a solver, read off at a few values of
 the parameters (:mod:`substrate.fusion.affine_terms`).
 
-Solutions are knots (:class:`~substrate.fusion.parametric_qp.Knot`) as in :mod:`substrate.fusion.parametric_qp`:
-feasible exactly, with slacks from above, and with an allowance for the residual r of stationarity. Coordinates that P
-determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with :math:`\tau`. A corner
-of a simplex that was cut is rounded, so that its parts may leave slivers of rounding size uncovered; the residual
-therefore also covers parameters that differ from those of the knot by a few units in the last place.
+A solution is a knot (:class:`~substrate.fusion.knot.Knot`). The solver's point is polished by its active rows, in the
+program without the variables that equalities define (:mod:`substrate.fusion.eliminated`). Then x is moved to a point
+that satisfies all constraints exactly (:mod:`substrate.composition.feasible_point`), so that no multiplier of the
+optimum need be known:
+with slacks :math:`s \ge 0`, multipliers :math:`\mu \ge 0` and the residual r of stationarity,
+
+.. math:: \|x^\star - x\|_P^2 \le \mu^T s - r^T (x^\star - x)
+
+(:mod:`substrate.composition.nearness`). The first term is the duality gap, the second the allowance of a knot. Where P
+determines a coordinate, :math:`|d_j| \le c_j \|d\|_P`, it is quadratic in r; elsewhere it is :math:`|r_j| R_j`, with
+the optimum assumed to be within :math:`R_j`: a thousand times the size of the variable that j belongs to, or one,
+whichever is more, in units in which solutions are of the order of one. It is of rounding size, and linear in R.
+Coordinates that P determines are tied to it at the smallest :math:`\tau`, since :math:`\|d\|_{P(\tau)}` grows with
+:math:`\tau`. A corner of a simplex that was cut is rounded, so that its parts may leave slivers of rounding size
+uncovered; the residual therefore also covers parameters that differ from those of the knot by a few units in the last
+place.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiply
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateBounds
-from substrate.composition.feasible_point import Feasibility, FeasiblePoint
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
+from substrate.composition.scaled_program import Warm
+from substrate.composition.structure import Structure
+from substrate.composition.structure_search import find_structure, renew
+from substrate.composition.structured_solution import structured_solution
 from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.bound_variables import BoundVariables
 from substrate.fusion.eliminated import EliminatedProgram
-from substrate.fusion.parametric_qp import FAR, Knot
+from substrate.fusion.knot import FAR, Knot
 
 __all__ = ["AffineProgram", "Corner"]
 
-#: Gap up to which the solver's point is taken as it is.
+#: Gap up to which a point is taken at once unless another is asked for.
 _EXACT = 1e-11
-#: Accuracies requested from the solver in turn.
-_ACCURACIES = (1e-12, 1e-10)
+#: Accuracies requested from the solver in turn, each with the gap of the best point above which it is tried.
+_ATTEMPTS = ((1e-12, np.inf), (1e-12, 1e-12), (1e-10, 1e-7))
+#: Number of variables from which on the structured method is used, and the gap of its polished point that is taken.
+_STRUCTURED, _USUAL = 80, 1e-9
 #: Largest number of variables for which it is computed whether P determines them.
 _LARGEST = 3000
 #: Share of the squared distance reserved for the residual of stationarity in coordinates that P determines.
@@ -56,19 +76,29 @@ _PLACES = 64.0
 MARGIN = relative_rounding(32.0)
 
 Corner = tuple[float, ...]
+#: x, and the multipliers of all rows.
+Point = tuple[Array, Array]
 
 
 class AffineProgram:
     """The program, in units in which its solutions are of the order of one; the unit is a power of two.
 
-    ``lowest`` is the smallest value of the ridge weight that will be asked for.
+    ``lowest`` is the smallest value of the ridge weight that will be asked for, ``exact`` the gap up to which a point
+    is taken at once, ``dense`` the variables by which all others are computed, as the coordinates of a kernel machine.
     """
 
-    def __init__(self, terms: AffineTerms, unit: float, lowest: float = 0.0) -> None:
+    def __init__(
+        self,
+        terms: AffineTerms,
+        unit: float,
+        lowest: float = 0.0,
+        exact: float = _EXACT,
+        dense: Sequence[int] = (),
+    ) -> None:
         m = terms.equalities
         self.terms, self.unit, self.ridge, self.columns = terms, unit, terms.ridge, terms.columns
         self.q0, self.q = terms.q0 / unit, terms.q
-        self.P0, self.P1, self.lowest = terms.P0, terms.P1, lowest
+        self.P0, self.P1, self.lowest, self.exact = terms.P0, terms.P1, lowest, exact
         self.A, self.b, self.G, self.h = terms.A[:m], terms.b[:m] / unit, terms.A[m:], terms.b[m:] / unit
         self.program = ConeProgram(
             P=sp.csr_array(self.P0 + self.lowest * self.P1),
@@ -84,6 +114,9 @@ class AffineProgram:
         self.bounds = BoundVariables.of(self.A, self.G, self.h, np.asarray(occupied).ravel(), self.q0, self.q)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
         self._sizes1 = abs(self.P1)
+        places = [self.columns[key] for key in dense]
+        self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
+        self._warm: Warm | None = None
 
     @cached_property
     def _elimination(self) -> EliminatedProgram:
@@ -115,33 +148,78 @@ class AffineProgram:
 
     def solve(self, theta: Corner) -> Knot:
         """Return the knot at theta; raises where the solver fails."""
-        best: Knot | None = None
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
-        for accuracy in _ACCURACIES:
-            solution = self._elimination.solve(q, tau, accuracy)
-            if solution is None:
-                continue
-            for point in chain([solution], self._elimination.polish(q, tau, *solution)):
+        structured = self._dense and self._elimination.width > _STRUCTURED
+        best = self._by_structure(theta, q, tau) if structured else None
+        if best is not None:
+            best = self._polished(theta, best, q, tau)
+            if best.gap <= max(10.0 * self.exact, _USUAL):
+                return best
+        for accuracy, poor in _ATTEMPTS:
+            if best is not None and best.gap <= poor:
+                return best
+            # the second time from the first point, where the program loses no digits to an offset
+            for point in self._points(q, tau, accuracy, None if best is None else best.x):
                 knot = self.knot(theta, *point)
                 best = knot if best is None or knot.gap < best.gap else best
-                if best.gap <= _EXACT:
+                if best.gap <= self.exact:
                     return best
         if best is None:
             raise SolverError(f"PIQP found no point at {theta}")
         return best
 
-    def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
-        """Return the knot at a feasible point next to x, with multipliers that fit theta."""
+    @cached_property
+    def _structure(self) -> Structure | None:
+        structure = find_structure(self.program, self._dense)
+        return None if isinstance(structure, str) else structure
+
+    def _by_structure(self, theta: Corner, q: Array, tau: float) -> Knot | None:
+        """Return the knot of the structured interior-point method; None where it fails."""
+        program = replace(self.program, P=self.quadratic(tau), q=q) if self.ridge >= 0 else replace(self.program, q=q)
+        structure = None if self._structure is None else renew(self._structure, program)
+        point = None if structure is None else structured_solution(structure, warm=self._warm)
+        if point is None or isinstance(point, str):
+            return None
+        self._warm, m = point.warm, self.b.size
+        dual = np.append(-point.z[:m], np.maximum(point.z[m:], 0.0))
+        return self.knot(theta, point.x, dual, towards(self.program, point.x, point.inside))
+
+    def _polished(self, theta: Corner, knot: Knot, q: Array, tau: float) -> Knot:
+        """Return the best knot by the active rows of one, or itself where it is nearly exact."""
+        if knot.gap > 10.0 * self.exact:
+            for point in self._elimination.polish(q, tau, knot.x, knot.dual):
+                knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
+                if knot.gap <= self.exact:
+                    break
+        return knot
+
+    def _points(self, q: Array, tau: float, accuracy: float, near: Array | None) -> Iterator[Point]:
+        """Yield the solver's point, and those by its active rows."""
+        solution = self._elimination.solve(q, tau, accuracy, near)
+        if solution is not None:
+            yield solution
+            yield from self._elimination.polish(q, tau, *solution)
+
+    def knot(self, theta: Corner, x: Array, dual: Array, inwards: Step | None = None) -> Knot:
+        """Return the knot at a feasible point next to x, with multipliers that fit theta.
+
+        ``inwards`` is a step to the inside of the rows.
+        """
         x = self.bounds.lower(x, MARGIN)
         dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
-        feasible_point = self.feasible.near(x, self.bounds.step)
+
+        def step(near: NDArray[np.bool_], gains: Array) -> Array | None:
+            change = self.bounds.step(near, gains)
+            return change if change is not None or inwards is None else inwards(near, gains)
+
+        feasible_point = self.feasible.near(x, step)
         return self.nothing(x, dual) if isinstance(feasible_point, str) else self.at(theta, feasible_point, dual)
 
     def nothing(self, x: Array, dual: Array) -> Knot:
         """Return the knot of a point that cannot be made feasible: it bounds nothing."""
         slack = np.maximum(self.h - self.G @ x, 0.0)
-        return Knot(value=0.0, x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x))
+        return Knot(x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x))
 
     def recall(self, theta: Corner, x: Array, dual: Array) -> Knot | None:
         """Return the knot of stored points, with all its bounds computed again; None where x is not certainly feasible
@@ -159,7 +237,7 @@ class AffineProgram:
         a, untied = self._ties.split(residual_radius, self.radius(point.x))
         allowance = (1.0 + YOUNG) * (float(untied @ self.radius(point.x)) + a * a / (2.0 * YOUNG))
         gap = (1.0 + YOUNG) * float(dual[m:] @ above) + allowance
-        return Knot(value=0.0, x=point.x, dual=dual, slack=above, gap=gap, allowance=allowance, radius=point.radius)
+        return Knot(x=point.x, dual=dual, slack=above, gap=gap, allowance=allowance, radius=point.radius)
 
     def residual(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Array:
         """Return a bound on the sizes of the residual of stationarity at the exactly feasible point."""

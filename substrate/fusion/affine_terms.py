@@ -1,4 +1,9 @@
-"""What a machine depends on, as a quadratic program, with several parameters: its terms, as cvxpy has them."""
+r"""What a machine depends on, as a quadratic program, with one or several parameters: its terms, as cvxpy has them.
+
+Where one parameter :math:`\lambda` is the weight of all squares and the rest is linear, as in
+:math:`\tfrac{\lambda}{2} w^T w` with a hinge, the machine divided by :math:`\lambda` has the same optimum, and is a
+program whose linear term alone depends on a parameter, :math:`1/\lambda`: a change of variable.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +14,7 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.fusion.program_numbers import quadratic_parts
+from substrate.fusion.program_numbers import QuadraticNumbers, quadratic_parts, weighs_all_squares
 
 __all__ = ["AffineTerms"]
 
@@ -18,7 +23,8 @@ __all__ = ["AffineTerms"]
 class AffineTerms:
     """P0, P1, q0, the q_k as rows, all rows and their constants, and how many are equalities.
 
-    ``ridge`` is the number of the parameter that weighs P1 (-1: none), ``columns`` the place of each variable.
+    ``ridge`` is the number of the parameter that weighs P1 (-1: none), ``columns`` the place of each variable;
+    ``inverse`` is whether the terms are those in one over the parameter, the weight of all squares.
     """
 
     P0: Any
@@ -30,12 +36,15 @@ class AffineTerms:
     columns: dict[int, int]
     equalities: int
     ridge: int
+    inverse: bool = False
 
     @classmethod
     def of(cls, problem: Any, parameters: Sequence[Any]) -> "AffineTerms":
         """Return the terms of a problem, or why it is not affine in its parameters."""
         names = [parameter.name() for parameter in parameters]
         constant, *steps = quadratic_parts(problem, parameters)
+        if len(steps) == 1 and constant.q.any() and weighs_all_squares(constant, steps[0]):
+            return cls._divided(constant, steps[0])
         for name, step in zip(names, steps, strict=True):
             if step.has_rows:
                 raise DeclarationError(
@@ -64,4 +73,20 @@ class AffineTerms:
             columns=constant.columns,
             equalities=constant.equalities,
             ridge=ridge,
+        )
+
+    @classmethod
+    def _divided(cls, constant: QuadraticNumbers, step: QuadraticNumbers) -> "AffineTerms":
+        """Return the terms of a problem divided by its parameter, the weight of all squares."""
+        return cls(
+            P0=sp.csr_array(step.P),
+            P1=sp.csr_array(step.P.shape),
+            q0=np.zeros_like(constant.q),
+            q=constant.q[None, :],
+            A=constant.A,
+            b=constant.b,
+            columns=constant.columns,
+            equalities=constant.equalities,
+            ridge=-1,
+            inverse=True,
         )

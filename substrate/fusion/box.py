@@ -10,7 +10,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 
-__all__ = ["Box", "check_box", "levels", "parameters_of"]
+__all__ = ["Box", "check_box", "levels", "parameters_of", "reciprocal_ends"]
 
 Box = tuple[tuple[float, float], ...]
 
@@ -93,6 +93,12 @@ def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float
             f"box[{name!r}] a finite upper end, received {ends!r}"
         )
     return low, high
+
+
+def reciprocal_ends(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of one over a positive weight; those of the weight, given those of one over it."""
+    low, high = ends
+    return (0.0 if math.isinf(high) else 1.0 / high), (math.inf if low == 0.0 else 1.0 / low)
 
 
 def levels(ends: tuple[float, float], parameters: int) -> Array:

@@ -64,6 +64,7 @@ class ChordFold:
             "starts": np.array(sorted(set(terms.columns.values())), dtype=np.int64),
             "equalities": np.array(terms.equalities),
             "ridge": np.array(terms.ridge),
+            "inverse": np.array(int(terms.inverse)),
             "scale": np.array([self.unit, *self.ends]),
             "M": self.M,
             "targets": self.targets,
@@ -84,7 +85,7 @@ class ChordFold:
             for name, shape in (("P0", (n, n)), ("P1", (n, n)), ("A", (height, n)))
         }
         starts, (unit, low, high) = arrays["starts"], (float(number) for number in arrays["scale"])
-        equalities, ridge = int(arrays["equalities"]), int(arrays["ridge"])
+        equalities, ridge, inverse = (int(arrays[name]) for name in ("equalities", "ridge", "inverse"))
         shapes = {
             "q0": (n,),
             "q": (weights, n),
@@ -99,6 +100,7 @@ class ChordFold:
         fits = fits and all(np.isfinite(matrix.data).all() for matrix in matrices.values())
         fits = fits and 0 <= equalities <= height and -1 <= ridge < weights and 0.0 <= low <= high < np.inf
         fits = fits and np.frexp(unit)[0] == 0.5 and starts.dtype.kind == "i" and starts.size > 0
+        fits = fits and (inverse == 0 or (inverse == 1 and ridge == -1 and weights == 1))
         if not (fits and starts.min() == 0 and starts.max() < n):
             refuse_numbers()
         terms = AffineTerms(
@@ -109,6 +111,7 @@ class ChordFold:
             columns=dict(enumerate(starts.tolist())),
             equalities=equalities,
             ridge=ridge,
+            inverse=bool(inverse),
         )
         kept = {name: numbers[name] for name in ("M", "targets", "points", "duals")}
         return cls(terms=terms, unit=unit, ends=(low, high), **kept)

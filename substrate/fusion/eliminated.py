@@ -3,6 +3,11 @@ r"""A quadratic program without the variables that equalities define, solved by 
 cvxpy writes :math:`\|y - F x\|^2` with variables :math:`e = y - F x` of their own. An equality with a column that is in
 no other row and no inequality defines the variable of that column, and :math:`x = T z + c` with fewer z. The multiplier
 of such a row follows from stationarity in that column (*balanced*), so that its residual there is of rounding size.
+
+With targets far from zero c is large, and the slope at z = 0 has lost the digits that matter. A program is therefore
+solved for the step from a point near its optimum, where it has not: with x at that point the slope
+:math:`T^T (P x + q)` is a sum of terms of their final size.
+
 Nothing here is trusted: the point is judged in the program as it was given.
 """
 
@@ -89,12 +94,21 @@ class EliminatedProgram:
             whole=(sp.csr_array(P0), sp.csr_array(P1), sp.csr_array(A), unequal),
         )
 
-    def _linear(self, q: Array, tau: float) -> Array:
-        P0, P1 = self.whole[:2]
-        return np.asarray(self.T.T @ (q + P0 @ self.c + tau * (P1 @ self.c)))
+    @property
+    def width(self) -> int:
+        """Return how many variables are left."""
+        return int(self.P0.shape[0])
 
-    def solve(self, q: Array, tau: float, accuracy: float) -> Point | None:
-        """x and the multipliers of all rows by PIQP; None where it failed, one that only stalled is judged later."""
+    def _slope(self, q: Array, tau: float, z: Array) -> Array:
+        """Return the slope of the objective at z."""
+        (P0, P1), x = self.whole[:2], self.T @ z + self.c
+        return np.asarray(self.T.T @ (q + P0 @ x + tau * (P1 @ x)))
+
+    def solve(self, q: Array, tau: float, accuracy: float, near: Array | None = None) -> Point | None:
+        """x and the multipliers of all rows by PIQP; None where it failed, one that only stalled is judged later.
+
+        ``near`` is a point from which the step is solved for.
+        """
         import piqp
 
         dense = self.G.size + self.P0.size < _DENSE
@@ -102,13 +116,20 @@ class EliminatedProgram:
         settings = solver.settings
         settings.eps_abs, settings.eps_rel, settings.max_iter, settings.verbose = accuracy, accuracy, 100, False
         ready = np.asarray if dense else sp.csc_matrix
-        P = self.P0 + tau * self.P1
-        solver.setup(ready(P), self._linear(q, tau), ready(self.A), self.b, ready(self.G), None, self.h, None, None)
+        P, start = self.P0 + tau * self.P1, np.zeros(self.P0.shape[0]) if near is None else self._free(near)
+        equal, limits = self.b - self.A @ start, self.h - self.G @ start
+        solver.setup(
+            ready(P), self._slope(q, tau, start), ready(self.A), equal, ready(self.G), None, limits, None, None
+        )
         status, result = solver.solve(), solver.result
-        z, lam, mu = np.array(result.x), np.array(result.y), np.maximum(result.z_u, 0.0)
+        z, lam, mu = start + np.array(result.x), np.array(result.y), np.maximum(result.z_u, 0.0)
         if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED) or not np.isfinite(z).all():
             return None
         return self._whole(q, tau, z, lam, mu)
+
+    def _free(self, x: Array) -> Array:
+        """Return z of a point in all variables."""
+        return x[np.setdiff1d(np.arange(x.size), self.columns)]
 
     def _whole(self, q: Array, tau: float, z: Array, lam: Array, mu: Array) -> Point:
         """Return the point in all variables."""
@@ -129,8 +150,7 @@ class EliminatedProgram:
 
     def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
         """Yield points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
-        m, P, linear = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._linear(q, tau)
-        z = x[np.setdiff1d(np.arange(x.size), self.columns)]
+        m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
         active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))
         visited: set[bytes] = set()
         for _ in range(_ROUNDS):
@@ -140,14 +160,15 @@ class EliminatedProgram:
             C, d = np.vstack([self.A, self.G[active]]), np.append(self.b, self.h[active])
             full = np.block([[P, C.T], [C, np.zeros((d.size, d.size))]])
             shift = np.append(np.full(z.size, _REGULAR), np.full(d.size, -_REGULAR))
-            right = np.append(-linear, d)
             try:
                 factor = scipy.linalg.lu_factor(full + np.diag(shift), check_finite=False)
             except (scipy.linalg.LinAlgError, ValueError):
                 return
             solution = np.append(z, np.append(dual[self.kept], dual[m + active]))
             for _ in range(_REFINEMENTS):
-                solution = solution + scipy.linalg.lu_solve(factor, right - full @ solution, check_finite=False)
+                point, multipliers = solution[: z.size], solution[z.size :]
+                missing = np.append(-self._slope(q, tau, point) - C.T @ multipliers, d - C @ point)
+                solution = solution + scipy.linalg.lu_solve(factor, missing, check_finite=False)
             if not np.isfinite(solution).all():
                 return
             point, lam, mu = np.split(solution, [z.size, z.size + self.kept.size])

@@ -1,7 +1,7 @@
 r"""Beyond the box: a bound for all larger values of weights whose penalties can vanish.
 
 Let :math:`p_k(x) = q_k^T x \ge 0` be what :math:`\theta_k` weighs, non-negative on all feasible points by the rows
-themselves (:func:`~substrate.fusion.fold.nonnegative_on_rows`), and :math:`\hat x` a feasible point with
+themselves (:func:`~substrate.fusion.penalty_signs.nonnegative_on_rows`), and :math:`\hat x` a feasible point with
 :math:`p_k(\hat x) = 0` exactly. Let w be a knot at :math:`\theta_k = R`, with multipliers :math:`\mu`, and
 :math:`x^\star` the optimum at the same other parameters and any :math:`\theta_k \ge R`. With :math:`f` the objective at
 that value,
@@ -26,18 +26,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.feasible_point import FeasiblePoint
+from substrate.composition.feasible_point import FeasiblePoint, least_step
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
-from substrate.fusion.fold import nonnegative_on_rows
+from substrate.fusion.knot import Knot
 from substrate.fusion.knot_store import KnotStore, ProgramFold
-from substrate.fusion.parametric_qp import Knot
+from substrate.fusion.penalty_signs import nonnegative_on_rows
+from substrate.fusion.program_numbers import least_linear
 from substrate.fusion.simplex_bound import SimplexBound, bound_simplex
 from substrate.fusion.simplex_search import Simplex, cell_simplices, halves
 from substrate.search.best_first import Limits, SpentError
@@ -45,14 +48,18 @@ from substrate.search.best_first import Limits, SpentError
 __all__ = ["Faces", "bound_beyond_box", "outer_ends", "vanishing_knot"]
 
 #: Penalty, as a share of its largest value, that counts as vanished; the first weight, its growth and steps.
-_NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 20
+_NOUGHT, _FIRST, _GROWTH, _STEPS = 1e-9, 1e-3, 4.0, 40
+#: Steps after which a penalty that falls no more is compared with the smallest that the constraints allow.
+_STALLED = 4
 #: Entries of a knot below this share of the largest count as zero, and how much larger a weight may make them so.
 _ZERO, _FARTHER = 1e-9, 1e3
+#: The same of a variable that a growing weight multiplies, which is set to zero.
+_VANISHED = 1e-6
 
 
 def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box:
-    """Return the box with every infinite end replaced by a value at which the penalties have vanished if all of these
-    have it.
+    """Return the box with every infinite end replaced by a value at which the penalties have vanished, or are as small
+    as the constraints allow, if all of these have it.
 
     At smaller values of the others a penalty may last longer; whether the end was large enough is proved afterwards.
     """
@@ -62,7 +69,8 @@ def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box
     size = max(fold.size for fold in store.folds)
     corner = [low for low, _ in ends]
     value, most = max(_FIRST * size, _GROWTH * max(ends[k][0] for k in infinite)), 0.0
-    for _ in range(_STEPS):
+    least, before = 0.0, np.inf
+    for step in range(_STEPS):
         for k in infinite:
             corner[k] = value
         if limits is not None and store.corners:  # the first one is solved whatever the limits
@@ -71,15 +79,23 @@ def outer_ends(store: KnotStore, ends: Box, limits: Limits | None = None) -> Box
         pairs = zip(store.folds, store.knots, strict=True)
         penalty_left = max(fold.program.penalty(k, knots[at].x) for fold, knots in pairs for k in infinite)
         most = max(most, penalty_left)
-        if penalty_left <= _NOUGHT * max(most, 1e-12):
+        if step >= _STALLED and penalty_left > 0.5 * before and least == 0.0:
+            least = max(_least_penalty(fold.program, k) for fold in store.folds for k in infinite)
+        if penalty_left - least <= _NOUGHT * max(most - least, 1e-12):
             break
-        value *= _GROWTH
+        value, before = value * _GROWTH, penalty_left
     else:
         raise DeclarationError(
-            f"the penalties do not vanish at {value / _GROWTH:.1e}, so the search has no upper end; give one for each: "
+            f"the penalties do not vanish at {value / _GROWTH:.1e}, nor are they as small as the constraints allow, so "
+            "the search has no upper end; give one for each: "
             "box={name: (low, high), ...}"
         )
     return tuple((low, value) if k in infinite else (low, high) for k, (low, high) in enumerate(ends))
+
+
+def _least_penalty(program: AffineProgram, k: int) -> float:
+    """Return the smallest value that the constraints allow of what parameter k weighs; zero where there is none."""
+    return least_linear(program.q[k], program.A, program.b, program.G, program.h) or 0.0
 
 
 @dataclass(slots=True)
@@ -99,11 +115,11 @@ class Faces:
     @classmethod
     def of(cls, store: KnotStore, box: Box, ends: Box) -> "Faces":
         """Return those of the parameters with an infinite end, where the rows show that their penalty is never
-        negative.
+        negative; what a ridge weight multiplies is no penalty of this kind.
         """
         infinite = [k for k, (_, high) in enumerate(box) if math.isinf(high)]
         programs = [fold.program for fold in store.folds]
-        shown = [k for k in infinite if all(nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
+        shown = [k for k in infinite if all(k != p.ridge and nonnegative_on_rows(p.q[k], p.G, p.h) for p in programs)]
         return cls(store, ends, tuple(shown))
 
     def pieces(self) -> list[tuple[tuple[int, ...], tuple[Corner, ...]]]:
@@ -208,8 +224,27 @@ def _cover_faces(faces: Faces, target: float, limits: Limits) -> tuple[float, tu
 def _zero_penalties(fold: ProgramFold, corner: Corner, knot: Knot, beyond: tuple[int, ...]) -> Knot | None:
     program = fold.program
     largest = max(float(np.abs(knot.x).max(initial=0.0)), 1e-3)  # solutions are of the order of one
-    x = program.bounds.lower(np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x), MARGIN)
-    return vanishing_knot(program, corner, program.feasible.at(x), knot.dual, beyond)
+    x = np.where(np.abs(knot.x) <= _ZERO * largest, 0.0, knot.x)
+    found = vanishing_knot(program, corner, program.feasible.at(program.bounds.lower(x, MARGIN)), knot.dual, beyond)
+    if found is not None:
+        return found
+    # rounding has raised a penalty: what is not weighed moves inside instead
+    weighed = program.q[list(beyond)].any(axis=0)
+    if (np.abs(x[weighed]) > _VANISHED * largest).any():
+        return None
+    x[weighed] = 0.0
+    point = program.feasible.near(x, lambda near, gains: _step_beside(program, weighed, near, gains))
+    return None if isinstance(point, str) else vanishing_knot(program, corner, point, knot.dual, beyond)
+
+
+def _step_beside(program: AffineProgram, weighed: Any, near: Any, gains: Array) -> Array | None:
+    """Return a change of x that raises the rows in a mask by gains, and leaves what is weighed as it is."""
+    step, rows = np.zeros(weighed.size), -sp.csr_array(program.G)[near][:, ~weighed]
+    moved = least_step(sp.csr_array(program.A)[:, ~weighed], rows, gains[near])
+    if moved is None:
+        return None
+    step[~weighed] = moved
+    return step
 
 
 def vanishing_knot(

@@ -7,56 +7,36 @@ r"""Fusion of training and validation: the parameter of a machine chosen with a 
 
 [Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
 turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28) itself is
-solved: the machine is a parametric quadratic program, its path is followed by refinement, and a bound over the whole
-path states how far from the global optimum the answer can be (:mod:`substrate.penalized.homotopy.chord_certificate`).
-Several parameters are searched by simplices (:mod:`substrate.fusion.joint`).
+solved: one search over cells (:mod:`substrate.search.best_first`) with a bound on each states how far from the global
+optimum the answer can be. One parameter is several with one: chords over simplices, which are intervals then
+(:mod:`substrate.fusion.joint`), where the machine is a quadratic program whose squares determine its predictions, and
+the universal bound elsewhere (:mod:`substrate.fusion.machine_fusion`).
 """
 
 import sys
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import ExitStack
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import positive
-from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
-from substrate.errors import DeclarationError, SolverError
+from substrate.errors import DeclarationError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import check_box, parameters_of
-from substrate.fusion.error_gram import ErrorGram
-from substrate.fusion.fold import Fold
-from substrate.fusion.interval_proof import IntervalProof
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
-from substrate.fusion.output_map import weighed_map
-from substrate.fusion.parametric_qp import ParametricQP
-from substrate.fusion.refinement import Refined, refine
-from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.result import Fusion
 from substrate.fusion.shaped_fusion import fuse_shaped
-from substrate.fusion.simplex_proof import RADIUS
-from substrate.fusion.unsaved_proof import UnsavedProof
-from substrate.fusion.validated_machine import (
-    Candidate,
-    ValidatedMachine,
-    certify_search,
-    end_of_search,
-    least_error,
-    solve_candidates,
-)
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, check_loss
-from substrate.fusion.variations import component_variations
-from substrate.search.best_first import Limits, Progress, SpentError, end_by, late_progress
+from substrate.search.best_first import Limits, Progress, late_progress
 
 __all__ = ["fuse"]
 
 #: Largest number of solves, for one parameter and for several.
 _BUDGETS = (500, 2000)
-#: Solves of a fold over one weight by simplices, before the refinement of one parameter is tried.
-_FIRST = 80
 
 
 def fuse(
@@ -88,8 +68,8 @@ def fuse(
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
-        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere
-        (C of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic
+        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere (C
+        of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or Poisson
         losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
         are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
@@ -191,96 +171,35 @@ def fuse(
                 raise DeclarationError("with a shape that holds everywhere fuse takes one parameter, a weight")
             range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
             return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
-        first: Fusion | None = None
-        refusal = None
-        if judged == SQUARED and (several or (box is None and top is None)):
-            result = _by_simplices(machines, sets, final, names, box, target, limits, shown, n_jobs)
-            if isinstance(result, DeclarationError):
-                refusal = result
-            elif several or _is_final(result, limits, len(machines)):
+        parameters = [parameters_of(each, names) for each in machines]
+        families = _bias_families(machines, parameters, sets, ends)
+        by_chords = judged == SQUARED and families is None
+        terms = _chord_terms(machines, parameters) if by_chords else DeclarationError("")
+        inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
+        if not isinstance(terms, DeclarationError):
+            range_of_chords = box if top is None else {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
+            result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, target, limits, shown, n_jobs)
+            if result is not None:
                 return result
-            else:
-                first = result
-        try:
-            second = _by_intervals_or_cells(
-                machines,
-                sets,
-                final,
-                names,
-                box is None and judged == SQUARED,
-                top,
-                ends,
-                refusal,
-                target,
-                limits,
-                shown,
-                n_jobs,
-            )
-        except (KeyboardInterrupt, SolverError, SpentError) as error:
-            if first is None:
-                raise
-            return _restate_stop(first, end_by(error, True))
-        if first is None or second.certificate.holds or second.gap <= first.gap:
-            return second
-        kept: dict[str, Any] = dict(first.values)
-        with suppress(KeyboardInterrupt, SolverError):  # the expressions of the substrates have the second's values
-            final.solve(**kept)
-        return first
-
-
-def _is_final(result: Fusion, limits: Limits, folds: int) -> bool:
-    """Return whether a first search over one weight needs no second one: it proves the gap, or nothing more may be
-    solved.
-    """
-    spent = limits.spent + folds > limits.budget or limits.seconds_left <= 0.0
-    return result.certificate.holds or "interrupted" in result.stop or spent
-
-
-def _restate_stop(result: Fusion, stop: str) -> Fusion:
-    """Return the result of a first search where the second one ended before it found anything."""
-    words = f"{result.stop}; then {stop}"
-    record = tuple(
-        (title, text.replace(result.stop, words) if title == "search" else text)
-        for title, text in result.certificate.record
-    )
-    return replace(
-        result, path=replace(result.path, stop=words), certificate=replace(result.certificate, record=record)
-    )
-
-
-def _by_intervals_or_cells(
-    machines: list[Machine],
-    sets: list[ValidationSet],
-    final: Machine,
-    names: list[str],
-    chords: bool,
-    top: float | None,
-    ends: list[tuple[float, float] | None],
-    refusal: DeclarationError | None,
-    gap: float,
-    limits: Limits,
-    progress: Progress,
-    n_jobs: int,
-) -> Fusion:
-    """Return the fusion over one weight by chords between knots, or over a box by the universal bound.
-
-    ``chords`` is whether the first are asked for: squared validation errors, and no range.
-    """
-    parameters = [parameters_of(each, names) for each in machines]
-    folds: list[Fold] | DeclarationError = DeclarationError("")
-    if len(names) == 1 and chords:
-        folds = _folds(machines, [parameter for (parameter,) in parameters], sets)
-    if isinstance(folds, DeclarationError) or not all(np.isfinite(fold.sigma) for fold in folds):
         if top is not None:
-            inverse = not isinstance(folds, DeclarationError) and folds[0].program.inverse
             ends = [_range_up_to(top, inverse)]
-        families = _families(machines, parameters, sets, folds, refusal)
-        if families is not None:
-            return fuse_over_box(families, machines, sets, final, names, ends, gap, limits, progress)
-    assert not isinstance(folds, DeclarationError)
-    least = least_error(sets) * sum(validation_set.weight for validation_set in sets)
-    path = refine(folds, gap, limits, progress, n_jobs, top, least)
-    return _fusion(final, machines, names[0], folds, sets, path, gap, limits)
+        if families is None:
+            refusal = terms if isinstance(terms, DeclarationError) else DeclarationError("")
+            families = _families(machines, parameters, sets, refusal)
+        return fuse_over_box(families, machines, sets, final, names, ends, target, limits, shown)
+
+
+def _chord_terms(machines: list[Machine], parameters: list[list[Any]]) -> list[AffineTerms] | DeclarationError:
+    """Return the quadratic programs whose chords bound the weights, or why there are none.
+
+    One weight of squares beside others bends its path so much that cells are bounded better
+    (:mod:`substrate.fusion.machine_fusion`).
+    """
+    try:
+        terms = [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
+    except DeclarationError as refusal:
+        return refusal
+    return DeclarationError("") if len(parameters[0]) == 1 and terms[0].ridge >= 0 else terms
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
@@ -291,68 +210,33 @@ def _names(machine: Machine, over: Any) -> list[str]:
     return [_parameter(machine, over).name()]
 
 
-def _by_simplices(
-    machines: list[Machine],
-    sets: list[ValidationSet],
-    final: Machine,
-    names: list[str],
-    box: Any,
-    gap: float,
-    limits: Limits,
-    progress: Progress,
-    n_jobs: int,
-) -> Fusion | DeclarationError:
-    """Return the fusion over weights by chords over simplices, or why there are none.
-
-    One weight of squares is left to others: as its inverse, or over a range.
-    """
-    try:
-        terms = [AffineTerms.of(machine.problem, parameters_of(machine, names)) for machine in machines]
-    except DeclarationError as refusal:
-        return refusal
-    if len(names) == 1 and terms[0].ridge >= 0:
-        return DeclarationError("")
-    if len(names) > 1:
-        result = fuse_jointly(machines, sets, final, names, box, gap, limits, progress, n_jobs)
-        return DeclarationError("") if result is None else result
-    # near a weight of zero the refinement of one parameter has better knots, and proves more
-    first = replace(limits, budget=min(limits.budget, _FIRST * len(machines)))
-    try:
-        result = fuse_jointly(machines, sets, final, names, box, gap, first, progress, n_jobs)
-    except DeclarationError as refusal:  # no upper end is found
-        return refusal
-    finally:
-        limits.spent, limits.estimate = first.spent, first.estimate
-    return DeclarationError("") if result is None else result
-
-
-def _folds(machines: list[Machine], parameters: list[Any], sets: list[ValidationSet]) -> list[Fold] | DeclarationError:
-    """Return the programs of the folds, or why they are not quadratic programs with the parameter in the linear
-    term.
-    """
-    try:
-        return [
-            _fold(machine, parameter, validation_set)
-            for machine, parameter, validation_set in zip(machines, parameters, sets, strict=True)
-        ]
-    except DeclarationError as refusal:
-        return refusal
-
-
-def _families(
+def _bias_families(
     machines: list[Machine],
     parameters: list[list[Any]],
     sets: list[ValidationSet],
-    folds: list[Fold] | DeclarationError,
-    joint: DeclarationError | None,
+    ends: list[tuple[float, float] | None],
 ) -> list[MachineFamily] | None:
-    """Return what the universal bound needs of the folds; None where it does not apply and another search does."""
+    """Return the folds where a finite range of one weight has chords that bound a bias too, if there is one.
+
+    They are those of a norm beside losses without squares (:mod:`substrate.fusion.bias_chord`), and cells have them.
+    """
+    if len(ends) > 1 or ends[0] is None or not np.isfinite(ends[0]).all():
+        return None
+    try:
+        families = [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
+    except DeclarationError:
+        return None
+    return families if all(family.chord is not None for family in families) else None
+
+
+def _families(
+    machines: list[Machine], parameters: list[list[Any]], sets: list[ValidationSet], chords: DeclarationError
+) -> list[MachineFamily]:
+    """Return what the universal bound needs of the folds; raise where it does not apply either, with the reason."""
     try:
         return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
     except DeclarationError as refusal:
-        if isinstance(folds, DeclarationError):
-            raise (joint if joint is not None and str(joint) else refusal) from refusal
-        return None
+        raise (chords if len(parameters[0]) > 1 and str(chords) else refusal) from refusal
 
 
 def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
@@ -404,143 +288,3 @@ def _parameter(machine: Machine, over: Any) -> Any:
     if missing:
         raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {name!r}")
     return parameter
-
-
-def _fold(machine: Machine, parameter: Any, validation_set: ValidationSet) -> Fold:
-    """Return the program of a machine, and the affine map from its solution to validation errors."""
-    size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
-    dense = [compiled.z.id for compiled in machine._compiled]
-    program = ParametricQP(machine.problem, parameter, power_of_two(size), dense)
-    M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
-    tie = program.tie(M, program.solve(size).x)
-    sigma, remainder = (np.inf, 0.0) if tie is None else (tie.factor, tie.remainder)
-    directions = ErrorGram.of(program.program, M) if np.isfinite(sigma) else None
-    return Fold(
-        program=program,
-        M=M,
-        errors_at_zero=targets,
-        sigma=sigma,
-        knots={},
-        remainder=remainder,
-        size=size,
-        directions=directions,
-    )
-
-
-def _fusion(
-    final: Machine,
-    machines: list[Machine],
-    name: str,
-    folds: list[Fold],
-    sets: list[ValidationSet],
-    refined_search: Refined,
-    gap: float,
-    limits: Limits,
-) -> Fusion:
-    weight = sum(validation_set.weight for validation_set in sets)
-    inverse = folds[0].program.inverse
-    order = refined_search.order(positive=inverse)  # at rho = 0 the weight 1/rho is infinite
-    knots = [float(refined_search.values[k]) for k in order]
-    chosen = solve_candidates(final, machines, sets, (_candidate(name, rho, folds, inverse) for rho in knots), limits)
-    refined_search = replace(refined_search, stop=end_of_search(refined_search.stop, chosen))
-    value = chosen.values[name]
-    error = chosen.total / weight
-    lower = min(refined_search.lower_bound / weight, error)
-    searched = f"1/{name}" if inverse else name
-    reach = "on" if refined_search.complete else f"to {refined_search.values[-1]:g}"
-    facts = [
-        ("fused over", f"{searched} from {refined_search.values[0]:g} {reach}"),
-        ("search", f"{refined_search.solves} solves, {refined_search.values.size} knots; {refined_search.stop}"),
-        *refined_search.ends(1.0 / value if inverse else value),
-    ]
-    if inverse:
-        facts.append(("chosen", f"{name} = {value:.6g}; the machine is the one divided by it"))
-    if np.isfinite(lower):
-        facts.append(("radius of the bound", RADIUS))
-    else:
-        facts.append(("no certificate", "the loss is not strongly convex in f, or does not determine the predictions"))
-    determined = bool(np.isfinite(folds[0].sigma))
-    # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
-    # magnify those of the fit
-    sigma = max(fold.sigma * fold.program.unit for fold in folds)
-    agreement = (1e-5, sigma) if determined else (1e-3, 0.0)
-    formula = "validation error - lower bound over the values covered"
-    row = (f"gap of {name}", formula)
-    certificate = certify_search(
-        f"Fusion over {name}", chosen, error, lower, gap, sets, row, agreement, facts, refined_search.values.size
-    )
-    path = _path(name, final, folds, refined_search, weight)
-    return Fusion(
-        values=chosen.values,
-        validation_error=error,
-        lower_bound=lower,
-        proved_on={name: path.coverage},
-        result=chosen.result,
-        path=path,
-        certificate=certificate,
-        loss=SQUARED.words,
-        least=least_error(sets),
-        folds=chosen.folds,
-        proof=_collect_proof(name, chosen, error, lower, folds, refined_search, path.coverage, gap, sets),
-        estimate=limits.estimate,
-    )
-
-
-def _collect_proof(
-    name: str,
-    chosen: ValidatedMachine,
-    error: float,
-    lower: float,
-    folds: list[Fold],
-    search: Refined,
-    coverage: tuple[float, float],
-    gap: float,
-    sets: list[ValidationSet],
-) -> IntervalProof | UnsavedProof:
-    """Return the numbers behind the bound, or why there are none."""
-    if not np.isfinite(lower):
-        return UnsavedProof(f"nothing is proved over all values: {search.stop}")
-    statement = {
-        "names": (name,),
-        "values": chosen.values,
-        "validation_error": error,
-        "lower_bound": lower,
-        "gap": gap,
-        "divisor": float(sum(validation_set.weight for validation_set in sets)),
-        "least": least_error(sets),
-    }
-    try:
-        return IntervalProof.of(folds, search.values, coverage, statement)
-    except KeyboardInterrupt:
-        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
-
-
-def _candidate(name: str, rho: float, folds: list[Fold], inverse: bool) -> Candidate:
-    """Return the value of a knot, with its validation errors."""
-    errors = np.concatenate([fold.errors(fold.knots[rho]) for fold in folds])
-    return Candidate({name: 1.0 / rho if inverse else rho}, errors)
-
-
-def _path(name: str, final: Machine, folds: list[Fold], refined_search: Refined, weight: float) -> FusedPath:
-    """Return the knots in the parameter, ascending."""
-    values, errors = refined_search.values, refined_search.squares / weight
-    knots = tuple(tuple(fold.knots[float(rho)] for rho in values) for fold in folds)
-    top = np.inf if refined_search.complete else float(values[-1])
-    covered = (float(values[0]), top)
-    variation = component_variations(final, folds[0], knots[0]) if len(folds) == 1 else None
-    if folds[0].program.inverse:
-        with np.errstate(divide="ignore"):  # rho = 0 is an infinite weight
-            values = 1.0 / values[::-1]
-        errors, knots = errors[::-1], tuple(each[::-1] for each in knots)
-        covered = (1.0 / top, np.inf)
-        variation = None if variation is None else variation[::-1]
-    return FusedPath(
-        parameter=name,
-        values=values,
-        validation_errors=errors,
-        knots=knots,
-        coverage=covered,
-        holes=(),
-        stop=refined_search.stop,
-        maximal_variation=variation,
-    )

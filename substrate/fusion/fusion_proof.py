@@ -269,11 +269,11 @@ def collect_proof(
 def _lower_bound(proof: FusionProof, numbers: type[Enclosed]) -> float:
     """Return the bound over the box; raise where there is none."""
     _check_cover(proof)
-    knots = [_Fold(fold, proof, numbers) for fold in proof.folds]
+    knots = [_ConicFold(fold, proof, numbers) for fold in proof.folds]
     return min(sum(fold.bound(cell) for fold in knots) for cell in proof.cells.tolist())
 
 
-class _Fold:
+class _ConicFold:
     """The bounds of one fold, computed from its record."""
 
     def __init__(self, fold: FoldProof, proof: FusionProof, numbers: type[Enclosed]) -> None:

@@ -7,6 +7,7 @@ r"""Fusion over one to three parameters by chords: the box, the folds, the searc
 
 [Pelckmans2005]_ eq. (28) with several weights. Every parameter is in the linear term of a quadratic program, at most
 one in the quadratic term; the box is covered by simplices with a bound each (:mod:`substrate.fusion.simplex_bound`).
+One parameter that is the weight of all squares is searched as one over it (:mod:`substrate.fusion.affine_terms`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from substrate.certificates.rows import power_of_two
 from substrate.composition import Machine
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import Box, check_box, levels, parameters_of
+from substrate.fusion.box import Box, check_box, levels, reciprocal_ends
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
@@ -42,29 +43,32 @@ from substrate.search.best_first import INTERRUPTED, Limits, SpentError, end_by
 
 __all__ = ["fuse_jointly"]
 
+#: Share of the gap that the distance of a knot from its optimum may be, and the ends of a knot's gap that is asked for.
+_SHARE, _EXACT = 1e-3, (1e-16, 1e-10)
+
 
 def fuse_jointly(
     machines: Sequence[Machine],
     sets: Sequence[ValidationSet],
     final: Machine,
-    over: Sequence[Any],
+    terms: Sequence[AffineTerms],
+    names: Sequence[str],
     box: Any,
     gap: float,
     limits: Limits,
     progress: Progress,
     n_jobs: int,
 ) -> Fusion | None:
-    """Choose the values of several parameters whose machine validates best, and bound what all others could do.
+    """Choose the values of parameters whose machine validates best, and bound what all others could do.
 
     None where the squares do not determine the predictions, and no chord proves anything.
 
     :equation [Pelckmans2005]_ (28): fusion over several weights at once
     """
-    names = [parameter.name() for parameter in parameters_of(final, over)]
-    terms = [AffineTerms.of(machine.problem, parameters_of(machine, names)) for machine in machines]
-    ridge = terms[0].ridge
+    ridge, inverse = terms[0].ridge, terms[0].inverse
     ends = check_box(box, names, names[ridge] if ridge >= 0 else None)
-    folds = [_fold(*each, ends) for each in zip(machines, terms, sets, strict=True)]
+    ends = tuple(reciprocal_ends(range_) for range_ in ends) if inverse else ends
+    folds = [_fold(*each, ends, gap) for each in zip(machines, terms, sets, strict=True)]
     store = KnotStore(folds, n_jobs)
     try:
         inner = outer_ends(store, ends, limits)
@@ -123,10 +127,15 @@ def _collect_proof(
         return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
-def _fold(machine: Machine, terms: AffineTerms, validation_set: ValidationSet, ends: Box) -> ProgramFold:
+def _fold(
+    machine: Machine, terms: AffineTerms, validation_set: ValidationSet, ends: Box, gap: float = 1.0
+) -> ProgramFold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
     low, high = ends[terms.ridge] if terms.ridge >= 0 else (0.0, 0.0)
-    program = AffineProgram(terms, power_of_two(size), low)
+    # the distance of a knot from its optimum is the root of its gap, and has to be a small share of that asked for
+    exact = float(np.clip((_SHARE * gap) ** 2, *_EXACT))
+    dense = [compiled.z.id for compiled in machine._compiled]
+    program = AffineProgram(terms, power_of_two(size), low, exact, dense)
     M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
     return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors.of(program, M, high), size=size)
 
@@ -148,19 +157,18 @@ def _fusion(
     search = replace(search, stop=end_of_search(search.stop, chosen))
     error = chosen.total / weight
     lower = min(BELOW * min(bound, float(store.squares.min())) / weight, error)
-    several = len(names) > 1
-    fused = [(f"fused over {name}", _range(range_)) for name, range_ in zip(names, ends, strict=True)]
+    several, inverse = len(names) > 1, store.folds[0].program.terms.inverse
     kind = "simplices" if several else "intervals"
     facts = [
         *(
-            fused
+            [(f"fused over {name}", _range(range_)) for name, range_ in zip(names, ends, strict=True)]
             if several
-            else [("fused over", f"{names[0]} {_range(ends[0])}"), *_end(names[0], store, chosen, ends[0])]
+            else _describe_line(names[0], store, chosen.values[names[0]], ends[0])
         ),
         ("search", f"{store.solves} solves, {len(search.simplices)} {kind}; {search.stop}"),
         ("radius of the bound", RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
     ]
-    fold, corner = store.folds[0], tuple(chosen.values[name] for name in names)
+    fold, corner = store.folds[0], tuple(_searched(chosen.values[name], inverse) for name in names)
     # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
     # magnify those of the fit
     determined = fold.reach.is_determined(store.knots[0][store.best].x)
@@ -177,6 +185,7 @@ def _fusion(
         simplices=np.array(search.simplices, dtype=np.intp).reshape(-1, len(names) + 1),
         bounds=search.bounds / weight,
         stop=search.stop,
+        solves=store.solves,
     )
     if not several:
         path = _line(names[0], final, store, ends[0], weight, search.stop)
@@ -184,7 +193,9 @@ def _fusion(
         values=chosen.values,
         validation_error=error,
         lower_bound=lower,
-        proved_on=dict(zip(names, ends, strict=True)),
+        proved_on={
+            name: reciprocal_ends(range_) if inverse else range_ for name, range_ in zip(names, ends, strict=True)
+        },
         result=chosen.result,
         path=path,
         certificate=certificate,
@@ -201,6 +212,9 @@ def _line(
 ) -> FusedPath:
     """Return the knots over one parameter, ascending."""
     values = np.array(store.corners).ravel()
+    if store.folds[0].program.terms.inverse:
+        with np.errstate(divide="ignore"):  # zero is an infinite weight
+            values, ends = 1.0 / values, reciprocal_ends(ends)
     order = np.argsort(values)
     knots = tuple(tuple(knots_of_fold[k] for k in order) for knots_of_fold in store.knots)
     variation = component_variations(final, store.folds[0], knots[0]) if len(knots) == 1 else None
@@ -213,31 +227,44 @@ def _line(
         holes=(),
         stop=stop,
         maximal_variation=variation,
+        solves=store.solves,
     )
 
 
-def _end(name: str, store: KnotStore, chosen: Any, ends: tuple[float, float]) -> list[tuple[str, str]]:
-    """State that the value of one parameter is at an end of its range."""
-    value, values = chosen.values[name], np.array(store.corners).ravel()
+def _searched(value: float, inverse: bool) -> float:
+    """Return the parameter of the search at a weight: the weight, or one over it."""
+    return 1.0 / value if inverse else value
+
+
+def _describe_line(name: str, store: KnotStore, chosen: float, ends: tuple[float, float]) -> list[tuple[str, str]]:
+    """State what was searched over one parameter, and where the choice is at an end of it."""
+    inverse = store.folds[0].program.terms.inverse
+    values, value = np.array(store.corners).ravel(), _searched(chosen, inverse)
+    facts = [("fused over", f"{f'1/{name}' if inverse else name} {_range(ends)}")]
+    if inverse:
+        facts.append(("chosen", f"{name} = {chosen:.6g}; the machine is the one divided by it"))
+    at, of_ends = (f"{name} = {chosen:g}", ("upper", "lower")) if inverse else (f"{value:g}", ("lower", "upper"))
     if value <= values.min():
-        return [("choice", f"at {value:g}, the lower end of its range")]
-    if np.isinf(ends[1]) and store.squares[values.argmax()] <= (1.0 + 1e-9) * store.squares.min():
-        return [("choice", f"at {value:g}; the largest values of its range validate as well")]
-    if value < values.max():
-        return []
-    return [("choice", f"at {value:g}, the upper end of its range; box= looks further")]
+        facts.append(("choice", f"at {at}, the {of_ends[0]} end of its range"))
+    elif np.isinf(ends[1]) and store.squares[values.argmax()] <= (1.0 + 1e-9) * store.squares.min():
+        words = "smallest" if inverse else "largest"
+        facts.append(("choice", f"at {at}; the {words} values of its range validate as well"))
+    elif value >= values.max() * (1.0 - 1e-15):
+        facts.append(("choice", f"at {at}, the {of_ends[1]} end of its range; box= looks further"))
+    return facts
 
 
 def _candidates(names: Sequence[str], store: KnotStore) -> Iterator[Candidate]:
     """Yield the corners by their error; after one with a weight of zero also the tiny weight that its knot was
     solved at.
     """
+    program = store.folds[0].program
+    inverse = program.terms.inverse
     for k in np.argsort(store.squares, kind="stable"):
         errors = np.concatenate([fold.errors(knots[k]) for fold, knots in zip(store.folds, store.knots, strict=True)])
-        corner, solved = store.corners[k], store.folds[0].program.solved_at(store.corners[k])
-        yield Candidate(dict(zip(names, corner, strict=True)), errors)
-        if solved != corner:
-            yield Candidate(dict(zip(names, solved, strict=True)), errors)
+        for corner in dict.fromkeys((store.corners[k], program.solved_at(store.corners[k]))):
+            if not inverse or corner[0] > 0.0:  # one over zero is no weight
+                yield Candidate({n: _searched(v, inverse) for n, v in zip(names, corner, strict=True)}, errors)
 
 
 def _range(ends: tuple[float, float]) -> str:

@@ -11,7 +11,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
 from substrate.fusion.determined_errors import DeterminedErrors
-from substrate.fusion.parametric_qp import Knot
+from substrate.fusion.knot import Knot
 
 __all__ = ["KnotStore", "ProgramFold"]
 

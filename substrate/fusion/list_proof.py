@@ -12,7 +12,6 @@ from typing import Any
 from substrate.certificates import Certificate
 from substrate.certificates.balls import precision
 from substrate.fusion.fusion_proof import FusionProof
-from substrate.fusion.interval_proof import IntervalProof
 from substrate.fusion.path_proof import PathProof
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
 from substrate.fusion.simplex_proof import SimplexProof
@@ -21,7 +20,7 @@ from substrate.fusion.unsaved_proof import UnsavedProof
 __all__ = ["PROOFS", "ListProof", "collect_proofs", "common_ranges"]
 
 #: The proofs of single fusions.
-PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, IntervalProof, PathProof)
+PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, PathProof)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,10 @@ from substrate.errors import DeclarationError
 __all__ = [
     "QuadraticNumbers",
     "TermNumbers",
-    "least",
+    "least_linear",
     "parameters_at",
     "quadratic_parts",
     "read_terms",
-    "refuse_other_dependence",
     "weighs_all_squares",
 ]
 
@@ -128,24 +127,7 @@ def weighs_all_squares(constant: QuadraticNumbers, step: QuadraticNumbers) -> bo
     return step.has_squares and not constant.has_squares and not step.has_rows and not step.q.any()
 
 
-def refuse_other_dependence(name: str, step: QuadraticNumbers) -> None:
-    """Refuse a parameter that is not in the linear term only, with the next step."""
-    if step.has_squares and not step.has_rows and not step.q.any():
-        raise DeclarationError(
-            f"{name!r} must enter the linear term only, or be the weight of all squares; here it weighs a quadratic "
-            "term beside another one, such as w'w beside squared errors, and then the path between two values is no "
-            f"chord. With a linear loss (hinge, absolute values, pinball, tube) the weight of w'w can be fused over, "
-            "and beside squared errors that of a 1-norm or a maximum; for w'w with squared errors LSSVMRegressorCV and "
-            f"LSSVMClassifierCV choose gamma, which is 1/{name}, with a proof"
-        )
-    if step.has_squares or step.has_rows:
-        raise DeclarationError(
-            f"{name!r} must enter the linear term only, as the weight of a norm, of a maximum or of a hinge does, or "
-            "be the weight of all squares; here it also weighs a quadratic term or enters a constraint"
-        )
-
-
-def least(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
+def least_linear(q: Array, A: Any, b: Array, G: Any, h: Array) -> float | None:
     """Return the smallest q'x with A x = b and G x <= h, by a linear program; None where there is none."""
     from scipy.optimize import linprog
 

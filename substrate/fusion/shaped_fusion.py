@@ -51,7 +51,7 @@ _UNSAVED = UnsavedProof(
 )
 
 
-class _Fold:
+class _ShapedFold:
     """One machine, its validation rows, and the knots that were solved."""
 
     def __init__(self, machine: Machine, name: str, rows: ValidationSet) -> None:
@@ -137,7 +137,7 @@ class _Interval:
 class _Intervals:
     """The space of the search: intervals of the weight."""
 
-    folds: Sequence[_Fold]
+    folds: Sequence[_ShapedFold]
     box: tuple[float, float]
     gap: float
     least: float
@@ -227,7 +227,7 @@ def fuse_shaped(
     low, high = box
     if not 0.0 < low < high < math.inf:
         raise DeclarationError(f"the range of {name!r} must have 0 < low < high, received {box!r}")
-    folds = [_Fold(machine, name, rows) for machine, rows in zip(machines, sets, strict=True)]
+    folds = [_ShapedFold(machine, name, rows) for machine, rows in zip(machines, sets, strict=True)]
     for fold in folds:
         fold.refuse_other_weights(low, high)
     weight = sum(rows.weight for rows in sets)
@@ -276,7 +276,7 @@ def fuse_shaped(
 
 
 def _choose(
-    folds: Sequence[_Fold], machines: Sequence[Machine], final: Machine, name: str, value: float
+    folds: Sequence[_ShapedFold], machines: Sequence[Machine], final: Machine, name: str, value: float
 ) -> ValidatedMachine:
     """Return the machines at the chosen value: those of the vertex, and that of all rows."""
     knots = [fold.knots[value] for fold in folds]

@@ -15,6 +15,9 @@ and multipliers at every knot; and at which knot each simplex was cut. The check
    that the box is covered whatever was cut;
 4. the bounds beyond the box (:mod:`substrate.fusion.faces`), where larger values are covered too.
 
+Where the weight is that of all squares, the simplices are intervals in one over it
+(:mod:`substrate.fusion.affine_terms`), and the box is that of the weight.
+
 No program is solved, so that a check costs a fraction of the search.
 """
 
@@ -28,12 +31,12 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.affine_program import AffineProgram, Corner
-from substrate.fusion.box import Box, levels
+from substrate.fusion.box import Box, levels, reciprocal_ends
 from substrate.fusion.chord_numbers import ChordFold
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.faces import Faces, vanishing_knot
+from substrate.fusion.knot import Knot
 from substrate.fusion.knot_store import KnotStore, ProgramFold
-from substrate.fusion.parametric_qp import Knot
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import Simplex, cell_simplices
@@ -205,7 +208,7 @@ class SimplexProof(SavedProof):
         fits = corners.shape == (count, p) and np.isfinite(corners).all() and bool((corners >= 0.0).all())
         fits = fits and bool(folds) and len(inner) == p and all(0.0 <= low < high < np.inf for low, high in inner)
         fits = fits and () in cuts and all(one.fit(p + 1 - len(axes), count) for axes, one in cuts.items())
-        fits = fits and len({fold.terms.ridge for fold in folds}) == 1
+        fits = fits and len({(fold.terms.ridge, fold.terms.inverse) for fold in folds}) == 1
         for (fold, knot, _), x in vanishing.items():
             fits = fits and fold < len(folds) and knot < count and x.shape == folds[fold].terms.q0.shape
         if not fits:
@@ -243,8 +246,9 @@ class SimplexProof(SavedProof):
     def bound(self) -> float:
         """Compute the bound on the sums of the folds again."""
         store, p = self._store, len(self.inner)
-        growing = tuple(k for k, (_, high) in enumerate(self.box) if np.isinf(high))
-        for (low, high), (inner_low, inner_high) in zip(self.box, self.inner, strict=True):
+        box = self._searched_box()
+        growing = tuple(k for k, (_, high) in enumerate(box) if np.isinf(high))
+        for (low, high), (inner_low, inner_high) in zip(box, self.inner, strict=True):
             if low < inner_low or (high > inner_high and not np.isinf(high)):
                 raise UnprovedError(f"the simplices cover values from {inner_low:g} to {inner_high:g} only")
         for fold in self.folds:
@@ -262,6 +266,20 @@ class SimplexProof(SavedProof):
                     lowest = min(lowest, self._lowest(beyond, self._vertices(corners)))
         return BELOW * min(lowest, float(store.squares.min()))
 
+    def _searched_box(self) -> Box:
+        """Return the box in the parameters of the simplices: the weight of all squares is searched as one over it.
+
+        The ends of one over it are rounded, by less than the bounds of the corners allow for.
+        """
+        if not self.folds[0].terms.inverse:
+            return self.box
+        if self.box[0][0] < 0.0:
+            raise UnprovedError("the simplices cover positive weights of the squares only")
+        (low, high), (inner_low, inner_high) = reciprocal_ends(self.box[0]), self.inner[0]
+        rounding = relative_rounding(4.0)
+        low = inner_low if 0.0 <= inner_low - low <= rounding * inner_low else low
+        return ((low, inner_high if 0.0 <= high - inner_high <= rounding * high else high),)
+
     def _vertices(self, corners: Sequence[Corner]) -> Simplex:
         if not all(self._store.holds(corner) for corner in corners):
             raise UnprovedError("a corner of the first grid has no knot")
@@ -269,7 +287,7 @@ class SimplexProof(SavedProof):
 
     @cached_property
     def _faces(self) -> Faces:
-        faces = Faces.of(self._store, self.box, self.inner)
+        faces = Faces.of(self._store, self._searched_box(), self.inner)
         for key in self.vanishing:
             faces.points[key] = self._vanishing_knot(*key)
         return faces

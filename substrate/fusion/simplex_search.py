@@ -41,6 +41,8 @@ NOT_COVERED = "the search ended before all of the box was covered"
 _RATIO, _ZERO = 4.0, 1e-4
 #: An edge shorter than this, relative to its ends, is not cut any more.
 _COLLAPSED = 1e-9
+#: The loss of a simplex, in units of that of a vertex alone, at which it is not cut any more.
+_EXHAUSTED = 1.05
 #: Share of the gap up to which the bound of a simplex counts as exact.
 _SETTLED = 0.25
 #: Weights below which a place counts as lying on a face.
@@ -99,10 +101,12 @@ class SimplexSpace:
     limits: Limits
     least: float = 0.0
     collapsed: str = "the simplices have collapsed to rounding"
-    goes_on: bool = False
+    goes_on: bool = True
     usual: float = 4.0
     #: The parts of every simplex that was cut.
     cuts: dict[Simplex, tuple[Simplex, ...]] = field(default_factory=dict)
+    #: The bound at single knots.
+    _alone: dict[int, float] = field(default_factory=dict)
 
     @property
     def solves(self) -> int:
@@ -135,10 +139,22 @@ class SimplexSpace:
         self._check()
         if not cell.bound_of_simplex.sharp:
             return [self._bound(cell.simplex, cell.bound)]
+        if self._is_exhausted(cell, target):
+            return []
         parts = _cut_simplex(self.store, cell.simplex, cell.bound_of_simplex, self.gap)
         if parts:
             self.cuts[cell.simplex] = tuple(parts)
         return [self._bound(part, cell.bound) for part in parts]
+
+    def _is_exhausted(self, cell: SimplexCell, target: float) -> bool:
+        """Return whether a vertex alone, by its gap, has a bound below the target that the simplex has nearly reached:
+        every part with this vertex has no larger one.
+        """
+        for vertex in cell.simplex:
+            if vertex not in self._alone:
+                self._alone[vertex] = simplex_bound(self.store, (vertex,)).value
+        limit, best = min(self._alone[vertex] for vertex in cell.simplex), self.best
+        return limit < target and best - cell.bound <= _EXHAUSTED * (best - limit)
 
     def _bound(self, simplex: Simplex, floor: float) -> SimplexCell:
         found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)

@@ -80,7 +80,7 @@ def _kernel_rows(kernel: Kernel, round_: FusionRound) -> Array:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fold:
+class _FoldOfPath:
     """One machine of a round: its points, the noise of its correlations, kernel matrix and target; validation rows."""
 
     points: Any
@@ -111,7 +111,7 @@ class OverZeta(FusedSearch):
         check_refit(model, (("ridge_range", model.ridge_range),))
         super().check_rules()
 
-    def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_Fold]:
+    def each_fold(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Iterator[_FoldOfPath]:
         """Yield every machine of every round that validates some rows."""
         for one in rounds:
             gram, below = _gram(kernel, one.X), _kernel_rows(kernel, one)
@@ -122,7 +122,7 @@ class OverZeta(FusedSearch):
                 center = np.clip(y.mean(), y.min(), y.max())  # the bias absorbs it; otherwise it would hide small zetas
                 rows = np.ascontiguousarray(below[np.ix_(check.rows, train.rows)])
                 K = np.array(gram.restrict(train.rows).matrix)
-                yield _Fold(
+                yield _FoldOfPath(
                     points=train.points(one.X, kernel.pairwise),
                     noise=correlation_noise(K, y),
                     K=K,

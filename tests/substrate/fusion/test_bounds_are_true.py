@@ -6,9 +6,8 @@ import pytest
 from sampled_cases import first
 
 from substrate import Machine, Substrate, fuse
-from substrate.fusion.fold import never_negative
-from substrate.fusion.fuse import _fold
-from substrate.fusion.validation import check_validation
+from substrate.fusion.affine_terms import AffineTerms
+from substrate.fusion.penalty_signs import nonnegative_on_rows
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
 from substrate.penalized.l1.active_set import solve_l1
 from substrate.penalized.variation.active_rows import solve_maximal_variation
@@ -143,8 +142,10 @@ def test_that_a_penalty_is_never_negative_is_read_off_the_rows():
         (lambda s: cp.sum(cp.maximum(s.e, -0.5 * s.e)), False),
         (lambda s: cp.max(s.f()), False),
     ):
-        machine, rho, held = lasso(penalty)
-        assert never_negative(_fold(machine, rho, check_validation(machine, *held)).program) == known
+        machine, rho, _ = lasso(penalty)
+        terms = AffineTerms.of(machine.problem, [rho])
+        rows, limits = terms.A[terms.equalities :], terms.b[terms.equalities :]
+        assert nonnegative_on_rows(terms.q[0], rows, limits) == known
 
 
 @pytest.mark.parametrize("up_to", [1e-9, 1e-3, 0.5])
@@ -168,7 +169,7 @@ def test_a_choice_at_an_end_says_so():
     flat = fuse(machine, over=rho, validation=(V, against))
     assert "the largest values of its range validate as well" in dict(flat.certificate.record)["choice"]
     cut = fuse(machine, over=rho, validation=(V, against), up_to=0.01)
-    assert dict(cut.certificate.record)["choice"] == "at 0.01, the upper end of its range; up_to= looks further"
+    assert dict(cut.certificate.record)["choice"] == "at 0.01, the upper end of its range; box= looks further"
 
 
 def test_the_machine_speaks_first():

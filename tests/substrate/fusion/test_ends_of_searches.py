@@ -17,7 +17,6 @@ from substrate.composition.machine import Machine as ComposedMachine
 from substrate.errors import DeclarationError, LongFitWarning
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.conic_family import ConicFamily
-from substrate.fusion.parametric_qp import ParametricQP
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.search import best_first
 
@@ -97,7 +96,7 @@ FORMS = {
 def interrupted_at(monkeypatch, k):
     """Solvers of the searches that raise an interrupt at their k-th solve, once."""
     count = [0]
-    for cls in (AffineProgram, ParametricQP, ConicFamily):
+    for cls in (AffineProgram, ConicFamily):
         solve = cls.solve
 
         def counted(self, *args, solve=solve):

@@ -67,6 +67,13 @@ def logistic(X, y):
     return Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.logistic(s.e - 1.0))), {C: (0.05, 10.0)}
 
 
+def poisson(X, y):
+    """Counts, with the logarithm of their rate as the function."""
+    s, (C,) = Substrate(RBF(1.0), X, np.round(np.exp(1.0 + y))), weights("C")
+    loss = cp.sum(cp.exp(s.f()) - cp.multiply(s.y, s.f()))
+    return Machine(s, minimize=0.5 * s.squared_norm + C * loss), {C: (0.05, 5.0)}
+
+
 def codes(y):
     """Three classes as codes of three bits."""
     number = np.digitize(y, [-0.2, 0.5])
@@ -83,6 +90,8 @@ def targets_of(build, w):
         return np.where(w > 0.4, 1.0, -1.0)
     if build is coded:
         return codes(w)
+    if build is poisson:
+        return 1.0 + w
     return np.column_stack([w, w**2]) if build is two_columns else w
 
 
@@ -101,6 +110,8 @@ def meant(loss):
 
 CASES = [
     (tube, "squared"),
+    (poisson, "squared"),
+    (poisson, "mean_absolute"),
     (tube, "pinball"),
     (tube_and_weight, "squared"),
     (bound, "mean_absolute"),

@@ -9,8 +9,7 @@ import pytest
 from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
-from substrate.fusion import check_fusion, load_proof
-from substrate.fusion.refinement import IntervalSpace
+from substrate.fusion import check_fusion, load_proof, simplex_proof
 from substrate.kernels import RBF, Componentwise
 from tests.oracles.joint_machines import rows, sparse_ridge, two_groups
 
@@ -72,10 +71,9 @@ def path_of_variation():
     return fuse(MaximalVariationRegressor(Componentwise(RBF(1.0))), over="rho", data=data(18)[0], cv=3)
 
 
-SIMPLICES = (two_weights, ridge_and_norm, one_weight, folds)
-INTERVALS = (a_range, weight_of_squares)
+SIMPLICES = (two_weights, ridge_and_norm, one_weight, folds, a_range, weight_of_squares)
 PATHS = (path_of_norm, path_of_variation)
-FUSIONS = {one.__name__: one for one in (*SIMPLICES, *INTERVALS, *PATHS)}
+FUSIONS = {one.__name__: one for one in (*SIMPLICES, *PATHS)}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,7 @@ def without_solvers(monkeypatch):
 
     for name in ("clarabel.DefaultSolver", "piqp.DenseSolver", "piqp.SparseSolver", "cvxpy.Problem.solve"):
         monkeypatch.setattr(name, refuse)
-    monkeypatch.setattr("substrate.fusion.parametric_qp.structured_solution", refuse)
+    monkeypatch.setattr("substrate.fusion.affine_program.structured_solution", refuse)
     monkeypatch.setattr("substrate.penalized.homotopy.tracks.l1_path", refuse)
     monkeypatch.setattr("substrate.penalized.homotopy.tracks.variation_path", refuse)
 
@@ -141,7 +139,7 @@ def changed_fold(proof, **changes):
     return replace(proof, folds=(first, *proof.folds[1:]))
 
 
-@pytest.mark.parametrize("name", [one.__name__ for one in (*SIMPLICES, *INTERVALS)])
+@pytest.mark.parametrize("name", [one.__name__ for one in SIMPLICES])
 @pytest.mark.some_cases(2)
 def test_numbers_that_were_changed_prove_nothing(name, made):
     proof = made(name).proof
@@ -182,26 +180,43 @@ def test_larger_weights_need_points_without_a_penalty(made):
     assert not replace(proof, vanishing=raised).check().holds
 
 
-def test_a_knot_that_is_left_out_leaves_a_wider_interval(made):
+def test_a_weight_of_squares_has_an_upper_end(made):
+    """Nothing is known of larger ridge weights, nor of those at which the squares were not computed."""
+    proof = made("ridge_and_norm").proof
+    (norm, (low, _)) = proof.box
+    larger = replace(proof, box=(norm, (low, np.inf))).check()
+    assert "nothing is known of larger weights" in dict(larger.record)["proved"]
+    assert not larger.holds
+    narrow = changed_fold(proof, ends=lambda ends: (2.0 * ends[0], ends[1])).check()
+    assert "in which its squares are known" in dict(narrow.record)["proved"]
+
+
+def test_a_path_that_ends_early_says_nothing_of_larger_values(made):
+    """Its last machine is more than its bias, and could change."""
+    proof = made("path_of_norm").proof
+    assert proof.box[0][1] == np.inf
+    (path,) = proof.paths
+    kept = len(path) // 2
+    primal, dual = (np.array([np.asarray(rows[k]) for k in range(kept)]) for rows in (path.primal, path.dual))
+    early = replace(path, values=path.values[:kept], primal=primal, dual=dual, bias=path.bias[:kept])
+    certificate = replace(proof, paths=(early,)).check()
+    assert "larger values are not covered" in dict(certificate.record)["proved"]
+    assert not certificate.holds
+
+
+def test_cuts_that_are_left_out_leave_wider_intervals(made):
     proof = made("a_range").proof
-    near = int(np.abs(proof.knots - proof.values["rho"]).argmin())
-    kept = np.delete(
-        np.arange(proof.knots.size), [k for k in range(near - 3, near + 4) if 0 < k < proof.knots.size - 1]
-    )
-    fewer = changed_fold(proof, points=lambda points: points[kept], duals=lambda duals: duals[kept])
-    assert not replace(fewer, knots=proof.knots[kept]).check().holds
+    cuts = proof.cuts[()]
+    first = replace(cuts, vertices=cuts.vertices[:1], shares=cuts.shares[:1])
+    assert not replace(proof, cuts={(): first}).check().holds
 
 
-def test_a_knot_at_zero_whose_multipliers_are_of_another_point(monkeypatch, tmp_path):
-    """The segment that begins at zero is not found: the point of a small weight stands in for that at zero."""
-    monkeypatch.setattr("substrate.fusion.refinement._by_limit", lambda *_: False)
-    train, check = data()
-    best = fuse(variation(*train), over="rho", validation=check, gap=0.05, up_to=3.0)
-    assert best.proof.at_zero[0].size
-    best.proof.save(tmp_path / "proof.npz")
-    assert check_fusion(tmp_path / "proof.npz").holds
-    moved = replace(best.proof, at_zero=tuple(x + 0.5 for x in best.proof.at_zero))
-    assert not moved.check().holds
+def test_a_weight_of_squares_is_positive(made):
+    """One over a negative weight would be below every value: nothing is proved there."""
+    proof = made("weight_of_squares").proof
+    ((_, high),) = proof.box
+    certificate = replace(proof, box=((-1.0, high),)).check()
+    assert "nothing: the simplices cover positive weights" in dict(certificate.record)["proved"]
 
 
 @pytest.mark.parametrize("name", [one.__name__ for one in PATHS])
@@ -217,21 +232,20 @@ def test_points_off_the_path_prove_nothing(name, made):
 def test_what_an_interval_proves_is_computed_and_not_read(made, monkeypatch):
     """With another bound of an interval the check says so: it does not repeat what the file states."""
     proof = made("a_range").proof
-    whole = IntervalSpace.bound_interval
+    whole = simplex_proof.simplex_bound
 
-    def half(self, low, high):
-        interval = whole(self, low, high)
-        interval.bound *= 0.5
-        return interval
+    def half(*args):
+        found = whole(*args)
+        return replace(found, value=0.5 * found.value)
 
-    monkeypatch.setattr(IntervalSpace, "bound_interval", half)
+    monkeypatch.setattr(simplex_proof, "simplex_bound", half)
     assert not proof.check().holds
 
 
 def test_numbers_that_do_not_fit_together_are_not_written(made, tmp_path):
     for name, change in (
         ("two_weights", {"corners": np.zeros((2, 2))}),
-        ("a_range", {"knots": np.array([1.0, 0.0])}),
+        ("a_range", {"inner": ((1.0, 0.0),)}),
         (
             "path_of_norm",
             {"machines": ({"Phi": np.eye(2), "y": np.zeros(3), "below": np.eye(2), "y_val": np.ones(2)},)},

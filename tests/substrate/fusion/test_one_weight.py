@@ -1,0 +1,214 @@
+"""One weight is searched as several are: where its intervals start and end, and that tampered knots show."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sampled_cases import first
+
+from substrate import Machine, Substrate
+from substrate.errors import SolverError
+from substrate.fusion.affine_terms import AffineTerms
+from substrate.fusion.box import levels
+from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
+from substrate.fusion.joint import _fold
+from substrate.fusion.knot_store import KnotStore
+from substrate.fusion.simplex_bound import simplex_bound
+from substrate.fusion.simplex_search import cell_simplices, search_simplices
+from substrate.fusion.validation import check_validation
+from substrate.kernels import RBF, Componentwise
+
+EVERY = ((0.0, np.inf),)
+
+
+def quiet(*_):
+    return None
+
+
+def fold(seed=0, n=12, d=2, n_val=8, gap=1e-3, offset=0.0):
+    rng = np.random.default_rng(seed)
+    X, V = rng.uniform(-2.0, 2.0, size=(n, d)), rng.uniform(-2.0, 2.0, size=(n_val, d))
+    y, w = (np.sin(P[:, 0]) + 0.3 * rng.normal(size=len(P)) + offset for P in (X, V))
+    s = Substrate(Componentwise(RBF(1.5)), X, y)
+    rho = cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+    return _fold(machine, AffineTerms.of(machine.problem, [rho]), check_validation(machine, V, w), EVERY, gap)
+
+
+def search(folds, gap, budget=300):
+    """Return the knots, the search, and the end of its box."""
+    store = KnotStore(list(folds))
+    inner = outer_ends(store, EVERY)
+    cells = cell_simplices([levels(ends, 1) for ends in inner])
+    return store, search_simplices(store, cells, gap, budget, quiet), inner
+
+
+@pytest.mark.parametrize("seed", first(1, range(2)))
+def test_the_bound_holds_at_every_value_between_the_knots(seed):
+    """Solves of their own between the knots, none below the bound of its interval."""
+    one = fold(seed, gap=1e-2)
+    store, found, _ = search([one], 1e-2)
+    for simplex, bound in zip(found.simplices, found.bounds, strict=True):
+        (low,), (high,) = (store.corners[k] for k in simplex)
+        for share in (0.3, 0.5, 0.8):
+            errors = one.errors(one.program.solve((low + share * (high - low),)))
+            assert errors @ errors >= max(bound, found.lower_bound) * (1.0 - 1e-9)
+
+
+def test_the_intervals_start_at_zero_and_end_where_nothing_changes():
+    one = fold()
+    store, found, inner = search([one], 1e-3)
+    ((low, last),) = inner
+    assert low == 0.0
+    further = one.program.solve((100.0 * last,))
+    assert_allclose(one.errors(further), one.errors(store.knots[0][store.add((last,))]), atol=1e-8)
+    lower, covered = bound_beyond_box(Faces.of(store, EVERY, inner), found.lower_bound, 300)
+    assert covered == (0,)
+    assert found.lower_bound <= lower <= float(store.squares[store.add((last,))])
+
+
+def test_a_penalty_that_cannot_vanish_ends_where_it_is_smallest():
+    """Absolute errors of repeated rows with two targets: some stay, whatever their weight."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.uniform(-2.0, 2.0, size=(4, 1)), 2, axis=0)
+    s, rho = Substrate(RBF(1.0), X, rng.normal(size=8), bias=False), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.norm1(s.e))
+    held = check_validation(machine, X[:3] + 0.1, np.ones(3))
+    store = KnotStore([_fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY)])
+    inner = outer_ends(store, EVERY)
+    assert np.isfinite(inner[0][1])
+    penalties = [store.folds[0].program.penalty(0, knot.x) for knot in store.knots[0]]
+    assert penalties[-1] > 0.1 * penalties[0]
+    assert bound_beyond_box(Faces.of(store, EVERY, inner), 1e-9, 100)[1] == ()
+
+
+def test_a_penalty_whose_rows_hold_with_equality_vanishes_all_the_same():
+    """At a large weight errors lie on the edge of their tube; a point a little inside it has no penalty at all."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(10, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=10)
+    s, rho = Substrate(RBF(1.0), X, y, bias=False), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    held = check_validation(machine, X + 0.2, y)
+    store = KnotStore([_fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY)])
+    faces = Faces.of(store, EVERY, outer_ends(store, EVERY))
+    last = len(store.corners) - 1
+    found = faces.bound([last], (0,))
+    assert 0.5 * store.squares[last] <= found.value <= store.squares[last]
+    far = faces.points[0, last, (0,)]
+    program = store.folds[0].program
+    assert not far.x[program.q[0] != 0.0].any()
+    assert (program.h - program.G @ far.x >= 0.0).all()
+
+
+@pytest.mark.parametrize("what", ["x", "dual"])
+def test_a_tampered_knot_shows_in_the_bound(what):
+    """Moved points do not solve their programs: their gap grows and the bound drops."""
+    one = fold()
+    store, found, _ = search([one], 1e-3)
+    best, (worst, *_) = store.best, (simplex for simplex in found.simplices if store.best in simplex)
+    knot, program = store.knots[0][best], one.program
+    moved = getattr(knot, what).copy()
+    moved += 0.05 * np.abs(moved).max() * np.random.default_rng(0).normal(size=moved.size)
+    parts = {"x": knot.x, "dual": knot.dual, what: moved}
+    m = program.b.size
+    dual = np.append(parts["dual"][:m], np.maximum(parts["dual"][m:], 0.0))
+    again = program.at(store.corners[best], program.feasible.near(parts["x"]), dual)
+    assert again.gap > 1e3 * knot.gap
+    before = simplex_bound(store, worst).value
+    other = KnotStore([one])
+    for k in worst:
+        other.recall(store.corners[k], [again if k == best else store.knots[0][k]])
+    assert simplex_bound(other, [0, 1]).value < before * (1.0 - 1e-2)
+
+
+def test_the_knots_of_another_machine_do_not_pass():
+    one, other = fold(0), fold(1)
+    for value in (0.01, 0.1, 1.0):
+        foreign = other.program.solve((value,))
+        size = one.program.q0.size
+        if foreign.x.size == size and foreign.dual.size == one.program.b.size + one.program.h.size:
+            point = one.program.feasible.near(foreign.x)
+            assert isinstance(point, str) or one.program.at((value,), point, foreign.dual).gap > 1e-3
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_an_offset_of_the_targets_costs_no_digits_that_matter(offset):
+    """The program is solved again for the step from its first point, in which there is no offset."""
+    program = fold(offset=offset).program
+    for value in (0.0, 1e-3, 0.05, 0.4, 3.0):
+        assert program.solve((value,)).gap <= 1e-10, value
+
+
+def test_the_gap_that_is_asked_for_sets_how_exact_knots_are():
+    assert fold(gap=1e-6).program.exact == 1e-16
+    assert fold(gap=0.1).program.exact == 1e-10
+    one = fold(1, gap=1e-5)
+    store, found, _ = search([one], 1e-5)
+    assert found.stop == "the gap of 1e-05 is met"
+    assert found.lower_bound >= (1.0 - 1e-5) * store.squares.min()
+
+
+def test_two_folds_search_their_common_knots():
+    folds = [fold(0), fold(1, n=10)]
+    store, found, _ = search(folds, 5e-2)
+    assert found.stop == "the gap of 0.05 is met"
+    assert store.solves == 2 * len(store.corners)
+    pairs = [zip(folds, row, strict=True) for row in zip(*store.knots, strict=True)]
+    expected = [sum(float(one.errors(knot) @ one.errors(knot)) for one, knot in pair) for pair in pairs]
+    assert_allclose(store.squares, expected)
+
+
+def test_a_failing_solver_ends_the_search_with_what_is_known(monkeypatch):
+    one = fold()
+    solve, count = one.program.solve, [0]
+
+    def failing(value):
+        count[0] += 1
+        if count[0] > 15:
+            raise SolverError("out of luck")
+        return solve(value)
+
+    monkeypatch.setattr(one.program, "solve", failing)
+    store, found, _ = search([one], 1e-9)
+    assert found.stop == "a solver failed: out of luck"
+    assert len(store.corners) == 15
+    with pytest.raises(SolverError, match="out of luck"):
+        search([one], 1e-9)
+
+
+def test_rounding_ends_a_search_that_asks_for_too_much():
+    one = fold(gap=1e-15)
+    store, found, _ = search([one], 1e-15, 2000)
+    assert found.stop == "the simplices have collapsed to rounding"
+    assert store.solves < 400
+    assert found.lower_bound >= store.squares.min() * (1.0 - 1e-4)
+
+
+@pytest.mark.parametrize("width", [5, 10**9])
+def test_both_solvers_find_the_same_knot(width, monkeypatch):
+    """The structured method, used where many variables are left, and PIQP."""
+    monkeypatch.setattr("substrate.fusion.affine_program._STRUCTURED", width)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(12, 2))
+    s, rho = Substrate(RBF(1.0), X, np.sin(X[:, 0]), bias=False), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), check_validation(machine, X + 0.2, s.y), EVERY, 1e-2)
+    for value in (1e-3, 0.3, 20.0):
+        knot = one.program.solve((value,))
+        assert knot.gap <= 1e-9
+        expected = s.y - machine.solve(rho=value).predict(X + 0.2)
+        assert_allclose(one.errors(knot), expected, atol=1e-4)
+
+
+def test_a_small_weight_leaves_the_structured_method_a_column_and_a_row():
+    """The norm outweighs all rows, so that none of them matters to a step: the method goes on all the same."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(200, 2))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
+    s, rho = Substrate(RBF(1.0), X, y, bias=False), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    held = check_validation(machine, X[:5] + 0.2, y[:5])
+    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY, 1e-2)
+    theta = (1e-3,)
+    assert one.program._by_structure(theta, one.program.linear(theta), 0.0).gap <= 1e-12
