@@ -24,6 +24,8 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Espinoza2005b": (),
     "Morozov1984": (),
     "Ivanov1976": (),
+    "Mika1999": (),
+    "Suykens2003": (),
     "Barber2021": (),
     "Breiman1996": (),
     "Nouretdinov2001": (),

@@ -270,6 +270,17 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "ReducedL1Model": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
     "SparseL1SubstrateRegressor": {"bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR},
     "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
+    "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
+    "LSSVMKernelPCA": {
+        "basis_rank_": _WHOLE,
+        "mean_coefficients_": _VECTOR,
+        "n_rows_": _WHOLE,
+        "preimage_bias_": _VECTOR,
+        "preimage_error_": _NUMBER,
+        "preimage_kernel_": kernel(),
+        "preimage_scores_": _MATRIX,
+        "preimage_values_": _MATRIX,
+    },
 }
 
 
@@ -390,6 +401,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "SparseModel": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
+    "LSSVMKernelPCA": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
 }
 
 _PLAIN: Mapping[Any, Allowed] = {float: _NUMBER, int: _WHOLE, bool: _FLAG, types.NoneType: nothing()}
