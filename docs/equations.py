@@ -24,6 +24,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Espinoza2005b": (),
     "Morozov1984": (),
     "Ivanov1976": (),
+    "Alzate2010": (),
     "Mika1999": (),
     "Suykens2003": (),
     "Barber2021": (),

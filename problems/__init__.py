@@ -72,6 +72,7 @@ COMPOSED = {
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
 SPECTRAL = {
+    "KernelSpectralClustering": "problems.estimators.spectral.clustering",
     "LSSVMKernelPCA": "problems.estimators.spectral.kernel_pca",
 }
 #: The pages: the files of this folder, but for what they say of themselves.

@@ -271,6 +271,15 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "SparseL1SubstrateRegressor": {"bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR},
     "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
     "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
+    "KernelSpectralClustering": {
+        "candidate_clusters_": array("iu"),
+        "candidate_criteria_": _VECTOR,
+        "candidate_kernels_": many(kernel()),
+        "code_book_": _MATRIX,
+        "criterion_": _NUMBER,
+        "labels_": array("iu"),
+        "n_clusters_": _WHOLE,
+    },
     "LSSVMKernelPCA": {
         "basis_rank_": _WHOLE,
         "mean_coefficients_": _VECTOR,
@@ -401,6 +410,11 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "SparseModel": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
+    "KernelSpectralClustering": {
+        "kernels": either(nothing(), many(kernel(named=True), 1)),
+        "n_clusters": either(_WHOLE, many(_WHOLE, 1), array("iu")),
+        "random_state": _MOST,
+    },
     "LSSVMKernelPCA": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
 }
 

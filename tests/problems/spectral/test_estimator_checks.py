@@ -11,10 +11,8 @@ SPECTRAL = [getattr(problems, name) for name in problems.SPECTRAL]
 
 
 def instances():
-    """Every estimator as it comes, and on a precomputed kernel where it takes one."""
-    made = [estimator() for estimator in SPECTRAL]
-    pairwise = [estimator(kernel="precomputed") for estimator in SPECTRAL if estimator._takes_matrix]
-    return made + pairwise
+    """Every estimator as it comes, and components of a precomputed matrix: any symmetric one has some."""
+    return [*(estimator() for estimator in SPECTRAL), problems.LSSVMKernelPCA("precomputed")]
 
 
 @pytest.mark.filterwarnings("ignore::substrate.errors.IndefiniteKernelWarning", "ignore::substrate.errors.ScaleWarning")
