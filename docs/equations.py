@@ -26,6 +26,7 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Ivanov1976": (),
     "Alzate2010": (),
     "Mika1999": (),
+    "Mika1999b": (),
     "Suykens2003": (),
     "Barber2021": (),
     "Breiman1996": (),

@@ -72,6 +72,9 @@ COMPOSED = {
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
 SPECTRAL = {
+    "KernelCCA": "problems.estimators.spectral.two_views",
+    "KernelFisherDiscriminant": "problems.estimators.spectral.fisher",
+    "KernelPLS": "problems.estimators.spectral.two_views",
     "KernelSpectralClustering": "problems.estimators.spectral.clustering",
     "LSSVMKernelPCA": "problems.estimators.spectral.kernel_pca",
 }

@@ -72,6 +72,7 @@ def test_the_papers_have_this_many_equations():
         "Ivanov1976": 0,
         "Alzate2010": 0,
         "Mika1999": 0,
+        "Mika1999b": 0,
         "Suykens2003": 0,
         "Barber2021": 0,
         "Breiman1996": 0,

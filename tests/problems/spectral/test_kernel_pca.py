@@ -218,6 +218,7 @@ def test_refusals_that_name_the_next_step():
     assert "LSSVMKernelPCA" in dir(problems)
 
 
+@pytest.mark.slow  # `verify` runs it
 @pytest.mark.parametrize("label", ["components", "weighted rows"])
 def test_the_page_agrees_with_its_relaxation(label):
     (line,) = [line for line in verify("kernel_pca", "CLARABEL") if line.case == label]

@@ -127,6 +127,7 @@ def test_what_cannot_be_fitted_is_refused(choice, fault, message):
         KernelSpectralClustering(**choice).fit(X - X.mean(axis=0))
 
 
+@pytest.mark.slow  # `verify` runs it
 def test_the_page_agrees_with_its_relaxation():
     (line,) = verify("kernel_spectral_clustering", "CLARABEL")
     assert line.passes, line.complaints
