@@ -82,19 +82,17 @@ def eigenpairs_of_matrix(operator: MeasuredOperator, count: int) -> Eigenpairs:
     n = matrix.shape[0]
     kept = min(count + FURTHER, n)
     low = max(n - kept - 1, 0)
-    values, vectors = eigh(
-        matrix, subset_by_index=(low, n - 1), driver="evr", check_finite=False, overwrite_a=True, lower=True
-    )
+    values, vectors = eigh(matrix, subset_by_index=(low, n - 1), driver="evr", check_finite=False, lower=True)
     values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
     following = float(values[kept]) if values.size > kept else float("nan")
     U = vectors[:, :kept]
     return Eigenpairs(
         values=np.array(values[:kept]),
         vectors=U,
-        products=operator.product(U),
+        products=matrix @ U,
         wanted=count,
         following=following,
-        product_error=operator.product_error * np.sqrt(kept),
+        product_error=2.0 * operator.product_error * np.sqrt(kept),  # that of the matrix as formed, and of the product
         steps=0,
     )
 

@@ -34,7 +34,7 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.robust_weights import check_choice
-from substrate.namespaces import is_device_array, on_device_of
+from substrate.namespaces import is_device_array, on_device_of, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.spectral.centred_operator import CentredOperator
@@ -385,5 +385,5 @@ def _points_row(model: Any, X: Any) -> Row:
         value = 0.0
     else:
         difference = X - model.support_vectors_
-        value = float(abs(difference).max())
+        value = float(abs(difference if is_sparse(difference) else to_numpy(difference)).max())
     return Row(name="rows of the fit", value=value, scale=1.0, tolerance=0.0, formula="max |X - support vectors|")

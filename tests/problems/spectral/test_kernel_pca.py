@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
@@ -239,3 +240,19 @@ def test_verify_notices_a_component_that_is_not_leading(monkeypatch):
     lines = list(verify("kernel_pca", "CLARABEL"))
     assert not any(line.passes for line in lines)
     assert any("multiplicity" in complaint for line in lines for complaint in line.complaints)
+
+
+@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("dense", [True, False])
+def test_arrays_of_a_device_stay_there(monkeypatch, home, dense):
+    send, X = sender(home), rows(40)
+    if not dense:
+        monkeypatch.setattr("substrate.spectral.eigenpairs.DENSE_BELOW", 0)
+    model = LSSVMKernelPCA(RBF(2.0), 3).fit(X)
+    moved = LSSVMKernelPCA(RBF(2.0), 3).fit(send(X))
+    assert_close(moved.transform(send(X)), model.transform(X), 1e-9)
+    assert moved.certificate_.holds
+    assert moved.certify(send(X)).holds
+    assert_allclose(moved.to_numpy().transform(X), model.transform(X), atol=1e-9)
+    with pytest.raises(DataError, match="not sparse"):
+        LSSVMKernelPCA(RBF(2.0), 2, basis=5).fit(send(X))
