@@ -121,7 +121,7 @@ class CentredOperator:
         mean_row = kernel_matrix.product(shares)
         middle = total * float(shares @ mean_row)
         diagonal = float(np.sum(counted * np.asarray(to_numpy(kernel_matrix.diagonal))))
-        trace = diagonal - middle + relative_rounding(3.0 * n + 10.0) * norm + error
+        trace = diagonal - middle + relative_rounding(3.0 * n + 10.0) * norm + 2.0 * error
         return cls(
             kernel_matrix=kernel_matrix,
             root=root,

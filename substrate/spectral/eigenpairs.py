@@ -181,8 +181,9 @@ def _iterate(operator: CentredOperator, count: int) -> Eigenpairs:
     kept = min(max(count, int(wide[0])), m)
     chosen = on_device_of(space.basis, np.ascontiguousarray(vectors[:, order[:kept]]))
     U = space.basis[:m, :].T @ chosen
-    # errors of m products, combined by orthonormal columns, and the rounding of the combination
-    error = operator.product_error * np.sqrt(m) * 1.01 + operator.norm * relative_rounding(m + 2.0) * np.sqrt(kept)
+    # errors of m products, combined by orthonormal columns, and the rounding of both combinations
+    combined = 2.0 * operator.norm * relative_rounding(m + 2.0) * np.sqrt(kept * m)
+    error = 1.01 * (operator.product_error * np.sqrt(m) + combined)
     return Eigenpairs(
         values=values[order[:kept]],
         vectors=U,

@@ -10,6 +10,7 @@ that the mean takes away little. Its eigenvalues are at most those of the centre
 (Poincaré), and what is missing of the trace is what the basis does not reach: it bounds their distance (Weyl).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from substrate.streaming.source import MICRO, Source
 __all__ = ["FeatureMoments", "feature_moments", "kept_features"]
 
 #: Share of the largest eigenvalue of the basis below which a direction is left out: its features would be rounding.
-_FAINT = 1e-10
+_FAINT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,14 @@ def feature_moments(
     mean = first / mass
     matrix = second - mass * np.outer(mean, mean)
     matrix = (matrix + matrix.T) / 2.0
-    # sums of products of all rows; a feature is a sum over the basis of kernel values times numbers of size s^(-1/2)
-    stretch = float(np.linalg.norm(features.transform))
-    heights_of_basis = float(np.sqrt(np.max(np.abs(kernel.diag(points)), initial=0.0)))
-    per_row = (rounding + relative_rounding(features.n_basis + 4.0)) * stretch * heights_of_basis
+    # a feature is a sum of kernel values, each right to p (k(x, x) k(s, s))^(1/2), by a matrix of norm s^(-1/2)
+    stretch = 1.0 / float(np.sqrt(features.values[-1])) if rank else 0.0
+    basis_trace = float(np.sum(np.abs(kernel.diag(points))))
+    per_row = (rounding + relative_rounding(features.n_basis + 4.0)) * stretch * np.sqrt(basis_trace)
     by_values = 2.0 * per_row * np.sqrt(sizes * diagonal) + per_row**2 * diagonal
     by_sums = relative_rounding(n + 8.0) * (sizes + mass * float(mean @ mean))
-    gram = features.transform.T @ (kernel(points) @ features.transform) - np.eye(rank)
-    metric = float(np.linalg.norm(gram)) + per_row * np.sqrt(float(features.n_basis)) * stretch
-    error = at_most(by_values + by_sums + metric * max(sizes, 0.0))
+    # the norm of w is that of its coordinates up to what T'K T is off the identity
+    off = float(np.linalg.norm(features.transform.T @ (kernel(points) @ features.transform) - np.eye(rank)))
+    metric = off + (rounding + relative_rounding(2.0 * features.n_basis + 4.0)) * stretch**2 * basis_trace
+    error = at_most(by_values + by_sums + 1.1 * metric * sizes) if metric <= 0.05 else math.inf
     return FeatureMoments(matrix=matrix, mean=mean + origin, mass=mass, diagonal=diagonal, error=error, rows=n)

@@ -19,6 +19,7 @@ from problems.estimators.spectral.components import (
     ComponentsModel,
     KernelComponents,
     PointRows,
+    all_equal,
     bias_row,
     check_count,
     check_points,
@@ -155,7 +156,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         book = CodeBook.of(scores, clusters)
         self.code_book_, self.n_clusters_ = book.codes, int(book.codes.shape[0])
         self.labels_ = book.assign(scores)
-        self._state(found.operator, found.bound, count, self._facts(kernel, clusters, book))
+        self._state(found.bound, count, self._facts(kernel, clusters, book), all_equal(rows.X))
         self._keep_expansion(rows.X, rows.numbers, kernel, found.alpha, found.bias)
         return self
 
@@ -235,7 +236,8 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
         )
         book, count = CodeBook(self.code_book_), int(self.eigenvalues_.size)
         facts = self._facts(self.kernel_, self.n_clusters_, book)
-        return state_components(self._title, operator, bound, count, tolerance, facts).extended(*further)
+        equal = all_equal(rows.X)
+        return state_components(self._title, bound, count, tolerance, facts, equal).extended(*further)
 
 
 def _share(value: Any, name: str) -> float:

@@ -14,8 +14,8 @@ from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, refuse_disguised
-from substrate.certificates import PROVED, Certificate, Row, warn_unless_holds
+from substrate.arrays import Array, is_sparse, refuse_disguised
+from substrate.certificates import NO_BOUND, PROVED, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import relative_rounding
 from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
@@ -32,6 +32,7 @@ __all__ = [
     "Facts",
     "KernelComponents",
     "PointRows",
+    "all_equal",
     "bias_row",
     "check_count",
     "check_points",
@@ -157,9 +158,9 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _certify_rows(self, rows: PointRows) -> Certificate:
         """Return the certificate of the stored components on the rows of the fit."""
 
-    def _state(self, operator: MeasuredOperator, bound: EigenBound, count: int, facts: Facts) -> None:
+    def _state(self, bound: EigenBound, count: int, facts: Facts, equal_rows: bool) -> None:
         """Set the certificate of the fit, and warn unless it holds."""
-        self.certificate_ = state_components(self._title, operator, bound, count, self._tolerance(), facts)
+        self.certificate_ = state_components(self._title, bound, count, self._tolerance(), facts, equal_rows)
         warn_unless_holds(self.certificate_)
 
 
@@ -178,24 +179,44 @@ def prove_components(operator: MeasuredOperator, pairs: Eigenpairs, factorize: b
 
 
 def state_components(
-    title: str, operator: MeasuredOperator, bound: EigenBound, count: int, tolerance: float, facts: Facts
+    title: str, bound: EigenBound, count: int, tolerance: float, facts: Facts, equal_rows: bool
 ) -> Certificate:
-    """Return the certificate of components, of which ``bound.wanted`` are not zero."""
+    """Return the certificate of components, of which ``bound.wanted`` are larger than rounding.
+
+    ``equal_rows`` says whether all rows are one: then, and only then, nothing larger than rounding is no fault.
+    """
     if bound.wanted == 0:
         row = Row(
             name="variance",
-            value=max(operator.trace, bound.radius, 0.0),
-            scale=operator.norm,
-            tolerance=tolerance,
-            formula="trace of the centred matrix",
+            value=0.0 if equal_rows else math.inf,
+            scale=1.0,
+            tolerance=0.0,
+            formula="zero where all rows are equal",
         )
-        text = f"all {count} eigenvalues are zero to rounding: no row differs from another"
-        return Certificate(title, (row,), (*facts, (PROVED, text)))
+        if equal_rows:
+            return Certificate(
+                title, (row,), (*facts, (PROVED, f"all {count} eigenvalues are zero: the rows are equal"))
+            )
+        text = (
+            f"no eigenvalue is larger than the rounding of the kernel values, {bound.radius:.1e}; subtract the means "
+            "of the columns, or take a narrower kernel"
+        )
+        return Certificate(title, (row,), (*facts, (NO_BOUND, text), ("rounding", text)))
     certificate = eigen_certificate(title, bound, tolerance, facts)
     if bound.wanted < count:
-        text = f"{bound.wanted} of {count} components: the other eigenvalues are zero to rounding, as are their scores"
+        text = (
+            f"{bound.wanted} of {count} components; the other eigenvalues cannot be told from zero, as their scores are"
+        )
         certificate = certificate.extended(record=(("rank", text),))
     return certificate
+
+
+def all_equal(X: Any) -> bool:
+    """Return whether all rows are one, number by number."""
+    if is_sparse(X):
+        return bool(abs(X - X[[0] * X.shape[0]]).max() == 0.0)
+    host = np.asarray(to_numpy(X))
+    return bool((host == host[0]).all())
 
 
 def scaled_components(bound: EigenBound, count: int) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from problems.estimators.shared.base import KernelEstimator, Uses
 from problems.estimators.spectral.components import (
     KernelComponents,
     PointRows,
+    all_equal,
     bias_row,
     check_count,
     check_points,
@@ -148,7 +149,7 @@ class LSSVMKernelPCA(KernelComponents):
             self._keep_pre_images(fit_pre_images(scores, rows.X))
             shares = np.full(scores.shape[0], 1.0 / scores.shape[0]) if rows.weights is None else rows.weights
             self.mean_coefficients_ = shares / shares.sum()
-        self._state(operator, bound, count, _facts(kernel, pairs.steps, operator.n))
+        self._state(bound, count, _facts(kernel, pairs.steps, operator.n), all_equal(rows.X))
         self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
         return self
 
@@ -219,7 +220,8 @@ class LSSVMKernelPCA(KernelComponents):
         pairs = stored_pairs(operator, self.eigenvalues_[:rank], self.support_values_[:, :rank])
         bound = prove_components(operator, pairs)
         count = self._n_features_out
-        return state_components(self._title, operator, bound, count, self._tolerance(), facts).extended(*further)
+        equal = all_equal(rows.X)
+        return state_components(self._title, bound, count, self._tolerance(), facts, equal).extended(*further)
 
     # ---- on a basis ------------------------------------------------------------------------------
 
@@ -245,7 +247,8 @@ class LSSVMKernelPCA(KernelComponents):
         self.eigenvalues_ = values
         self.explained_variance_ratio_ = _shares(values, moments.trace)
         self.basis_rank_, self.n_rows_ = moments.n, moments.rows
-        self._state(moments, bound, count, _basis_facts(kernel, moments, basis.description))
+        equal = _equal_blocks(source) if bound.wanted == 0 else False
+        self._state(bound, count, _basis_facts(kernel, moments, basis.description), equal)
         support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
         self._keep_expansion(points, np.arange(points.shape[0]), kernel, beta, -(moments.mean @ U) * signs)
         self.support_ = np.asarray(support)
@@ -320,7 +323,8 @@ class LSSVMKernelPCA(KernelComponents):
             steps=0,
         )
         bound = prove_components(moments, pairs)
-        return state_components(self._title, moments, bound, self._n_features_out, tolerance, facts).extended(bias)
+        count, equal = self._n_features_out, _equal_blocks(source) if bound.wanted == 0 else False
+        return state_components(self._title, bound, count, tolerance, facts, equal).extended(bias)
 
     # ---- refusals --------------------------------------------------------------------------------
 
@@ -377,6 +381,12 @@ def _basis_facts(kernel: Kernel, moments: FeatureMoments, description: str) -> t
             f"{moments.unreached:.2e}",
         ),
     )
+
+
+def _equal_blocks(source: Source) -> bool:
+    """Return whether all rows of a source are one."""
+    (first,) = source.take_rows([0])
+    return all(bool((first == block.X).all()) for block in source.blocks(0, source.n_rows, LEAF))
 
 
 def _points_row(model: Any, X: Any) -> Row:

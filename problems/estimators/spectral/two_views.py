@@ -321,7 +321,9 @@ def choose_weight(first: View, second: View, count: int, folds: int, random_stat
 
 def unit_of_weight(view: View) -> float:
     """Return the weight at which the variance of the scores of a direction of all the trace counts as its norm."""
-    return 1.0 / (view.n * max(view.mean_value, 1e-300))
+    variance = view.n * view.mean_value
+    # a view of equal rows has no variance to weigh
+    return 1.0 / variance if variance > view.matrix_error else 0.0
 
 
 def _equal_weights(nu: float, first: View, second: View) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
@@ -85,6 +86,15 @@ def test_equal_rows_have_few_components(X):
     assert model.certificate_.holds
     assert model.certify(X).holds
     assert_array_equal(model.transform(X)[:, distinct - 1 :], 0.0)
+
+
+def test_what_rounding_hides_is_not_certified():
+    """A linear kernel far from the origin: its values have no digit left of what differs between rows."""
+    with pytest.warns(ConvergenceWarning, match="subtract the means"):
+        model = LSSVMKernelPCA(Linear(), 2).fit(rows() + 1e8)
+    assert not model.certificate_.holds
+    assert not model.certify(rows() + 1e8).holds
+    assert LSSVMKernelPCA(Linear(), 2).fit(rows() + 1e3).certificate_.holds
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e8)])
