@@ -50,6 +50,10 @@ __all__ = [
 ]
 
 
+#: Share of the largest singular value below which one that rounding explains is a zero.
+_NO_DIRECTION = 1e-7
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One view of the rows: its centred kernel matrix, the eigenvalues above rounding and their vectors."""
@@ -144,10 +148,12 @@ class SolvedViews:
 
     @property
     def radius(self) -> float:
-        """A bound on the distance of the leading singular values from exact ones."""
-        smallest = float(self.pairs.values[-1]) if self.pairs.values.size else 0.0
+        """A bound on the distance of the leading singular values that are not zero from exact ones."""
+        positive = self.pairs.values[self.pairs.values > 0.0]
         by_root = math.sqrt(self.square_radius)
-        return at_most(min(by_root, self.square_radius / smallest)) if smallest > 0.0 else at_most(by_root)
+        if not positive.size:
+            return at_most(by_root)
+        return at_most(min(by_root, self.square_radius / float(positive[-1])))
 
 
 def find_pairs(first: View, second: View, nus: tuple[float, float], count: int, *, bounded: bool = True) -> SolvedViews:
@@ -163,7 +169,11 @@ def find_pairs(first: View, second: View, nus: tuple[float, float], count: int, 
     else:
         P, values, Qt = np.zeros((T.shape[0], 0)), np.zeros(0), np.zeros((0, T.shape[1]))
     square_radius = _square_radius(first, second, nus, (F1, F2), (T, P, values, Qt)) if bounded else math.inf
-    floor = rank_cutoff(first.n) * (float(values[0]) if kept else 0.0)
+    largest = float(values[0]) if kept else 0.0
+    # a value that is far below the largest and below its own radius is no direction; any other is kept, and its radius
+    # says what it is worth
+    hidden = min(math.sqrt(square_radius), _NO_DIRECTION * largest) if bounded else 0.0
+    floor = max(rank_cutoff(first.n) * largest, hidden)
     rank = int(np.sum(values[:count] > floor))
     sigma = np.zeros(count)
     sigma[:rank] = values[:rank]
@@ -270,6 +280,9 @@ def pairs_certificate(
         f"{values.size} leading singular values within {solved.radius:.1e} (the largest is {top:.3g}, the next one "
         f"{following:.3g})"
     )
+    rank = int(np.sum(values > 0.0))
+    if rank < values.size:
+        facts = (*facts, ("rank", f"{rank} of {values.size} pairs; the others cannot be told from zero, and are zero"))
     rows = (row, *optimality_rows(first, second, nus, solved.pairs, max(tolerance, 1e-9)))
     return Certificate(title, rows, (*facts, (PROVED, text)))
 

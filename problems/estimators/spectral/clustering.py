@@ -210,6 +210,13 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
             )
         return tuple(facts)
 
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._stored_shapes()
+        return shapes | {
+            "code_book_": (self.n_clusters_, self._n_features_out),
+            "labels_": (int(self.support_.size),),
+        }
+
     def _certify_rows(self, rows: PointRows) -> Certificate:
         if int(rows.X.shape[0]) != int(self.support_values_.shape[0]):
             raise DataError(

@@ -71,6 +71,15 @@ class ComponentsModel(Model):
             f"{type(self.estimator).__name__} has no fitted values; certify(X) checks its components"
         )
 
+    def check_loaded(self) -> None:
+        """Refuse inconsistent attributes of a fitted model read from a file."""
+        super().check_loaded()
+        model = self.estimator
+        for name, shape in model._stored_shapes().items():
+            received = np.shape(getattr(model, name))
+            if received != shape:
+                raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
+
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number of at least ``least``."""
@@ -157,6 +166,11 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     @abstractmethod
     def _certify_rows(self, rows: PointRows) -> Certificate:
         """Return the certificate of the stored components on the rows of the fit."""
+
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes that fitted attributes beside the expansion must have."""
+        count = self._n_features_out
+        return {"eigenvalues_": (count,), "explained_variance_ratio_": (count,)}
 
     def _state(self, bound: EigenBound, count: int, facts: Facts, equal_rows: bool) -> None:
         """Set the certificate of the fit, and warn unless it holds."""

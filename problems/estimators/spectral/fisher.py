@@ -144,6 +144,13 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
             raise DataError(f"n_components={count}, and {most + 1} classes have {most} directions; use at most {most}")
         return count
 
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        count = self._n_features_out
+        return super()._stored_shapes() | {
+            "class_means_": (int(self.classes_.size), count),
+            "within_": (count,),
+        }
+
     def _check_weights(self) -> None:
         if self.nu is not None:
             non_negative(self.nu, "nu", "as a weight of the variance")

@@ -326,6 +326,18 @@ class LSSVMKernelPCA(KernelComponents):
         count, equal = self._n_features_out, _equal_blocks(source) if bound.wanted == 0 else False
         return state_components(self._title, bound, count, tolerance, facts, equal).extended(bias)
 
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._stored_shapes()
+        if hasattr(self, "preimage_values_"):
+            n, count = self.support_values_.shape
+            shapes |= {
+                "preimage_values_": (n, self.n_features_in_),
+                "preimage_scores_": (n, count),
+                "preimage_bias_": (self.n_features_in_,),
+                "mean_coefficients_": (n,),
+            }
+        return shapes
+
     # ---- refusals --------------------------------------------------------------------------------
 
     def _refuse_basis(self, what: str) -> None:

@@ -167,6 +167,17 @@ class TwoViews(KernelComponents):
         certificate = self._certificate(first, second, SolvedViews(stored, again.values, radius))
         return certificate.extended(*_bias_rows(stored, (first, second), self._tolerance()))
 
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        n, count = self.support_values_.shape
+        return {
+            "singular_values_": (count,),
+            "correlations_": (count,),
+            "nus_": (2,),
+            "y_support_values_": (n, count),
+            "y_bias_": (count,),
+            "y_vectors_": (n, self.y_vectors_.shape[1]),
+        }
+
     def _certify_rows(self, rows: PointRows) -> Certificate:
         raise DataError("certify needs both views")
 
