@@ -70,6 +70,14 @@ COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
 }
+#: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
+SPECTRAL = {
+    "KernelCCA": "problems.estimators.spectral.two_views",
+    "KernelFisherDiscriminant": "problems.estimators.spectral.fisher",
+    "KernelPLS": "problems.estimators.spectral.two_views",
+    "KernelSpectralClustering": "problems.estimators.spectral.clustering",
+    "LSSVMKernelPCA": "problems.estimators.spectral.kernel_pca",
+}
 #: The pages: the files of this folder, but for what they say of themselves.
 PAGES = tuple(
     file.name for file in iter_modules([os.path.dirname(__file__)]) if not file.ispkg and file.name != "demonstration"
@@ -106,12 +114,13 @@ def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None
 
 def _estimator(name: str) -> Any:
     """Return the class of a registered estimator, or None."""
-    if name not in ESTIMATORS:
+    home = {**ESTIMATORS, **SPECTRAL}.get(name)
+    if home is None:
         return None
     from problems.estimators.shared.base import KernelEstimator
 
     KernelEstimator._fuser = staticmethod(_fuse)
-    return getattr(import_module(ESTIMATORS[name]), name)
+    return getattr(import_module(home), name)
 
 
 def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
@@ -122,7 +131,7 @@ def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ESTIMATORS:
+    if name in ESTIMATORS or name in SPECTRAL:
         return _estimator(name)
     if name in COMPOSED:
         return getattr(import_module(COMPOSED[name]), name)
@@ -132,4 +141,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, *COMPOSED])
+    return sorted([*globals(), *__all__, *COMPOSED, *SPECTRAL])

@@ -10,7 +10,17 @@ from substrate import datasets
 from substrate.arrays import Array
 from substrate.kernels import Componentwise, Kernel
 
-__all__ = ["MOST_ROWS", "MOST_VALUES", "Case", "Demonstration", "half_validates", "kernel_values", "training"]
+__all__ = [
+    "MOST_ROWS",
+    "MOST_VALUES",
+    "Case",
+    "Demonstration",
+    "EigenCase",
+    "EigenDemonstration",
+    "half_validates",
+    "kernel_values",
+    "training",
+]
 
 #: The most rows of a worked case, with those that validate: ``substrate verify`` has every solver solve every one of
 #: them, in both forms, and the tests do so again on every version. ``every`` thins a larger data set.
@@ -107,3 +117,62 @@ class Demonstration:
         """
         build = self.cases[0].build
         return None if build is training else build
+
+
+def own_matrix(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
+    """Take the kernel matrix alone: ``K``."""
+    return {"K": kernel(X)}
+
+
+@dataclass(frozen=True, slots=True)
+class EigenCase:
+    """One worked case of a page that states an eigenproblem.
+
+    Parameters
+    ----------
+    label
+        What is special about it.
+    dataset
+        The data set's name in :mod:`substrate.datasets`.
+    kernel
+        The kernel, with ``"median"`` widths resolved on the data.
+    parameters
+        The remaining arguments of ``closed_form``, ``conditions`` and ``declare``; ``weights`` are repeated.
+    every
+        Each k-th row only: the relaxation is a semidefinite program of the order of the rows.
+    standardize
+        Whether columns are scaled to mean zero and unit variance first.
+    build
+        How kernel, points and targets become the matrices among the arguments.
+    """
+
+    label: str
+    dataset: str
+    kernel: Kernel
+    parameters: Mapping[str, Any]
+    every: int = 1
+    standardize: bool = False
+    build: Callable[[Kernel, Array, Array], Mapping[str, Any]] = own_matrix
+
+    def arguments_on_data(self) -> dict[str, Any]:
+        """Return the arguments on its own data set."""
+        X, y = getattr(datasets, self.dataset)()
+        if self.standardize:
+            deviations = X.std(axis=0)
+            X = (X - X.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+        X, y = X[:: self.every], y[:: self.every]
+        given = {**self.build(self.kernel.resolved(X), X, y), **self.parameters}
+        if "weights" in given:
+            given["weights"] = np.resize(np.asarray(given["weights"], dtype=np.float64), X.shape[0])
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class EigenDemonstration:
+    """The equations of a page whose conditions of optimality are an eigenproblem, and its worked cases.
+
+    Its ``closed_form`` is checked by its ``conditions``, and against the convex relaxation that it can ``declare``.
+    """
+
+    equations: str
+    cases: tuple[EigenCase, ...]

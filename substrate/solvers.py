@@ -18,6 +18,7 @@ from substrate.solver_call import METHOD, OUT_OF_TIME, Attempt, SolverRecord, he
 
 __all__ = [
     "ORDER",
+    "SEMIDEFINITE",
     "Attempt",
     "SolverRecord",
     "capable_solvers",
@@ -91,6 +92,9 @@ _BEHIND, _TIMES = 20.0, 10.0
 
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
 ORDER: tuple[str, ...] = tuple(_SOLVERS)
+
+#: Those that have the cone of semidefinite matrices.
+SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
 
 
 def installed_solvers() -> tuple[str, ...]:

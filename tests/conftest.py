@@ -43,6 +43,7 @@ NUMERICAL = (
     "substrate/kernels/test_scales.py",
     "substrate/penalized/test_block_basis.py",
     "substrate/search/test_bounds.py",
+    "substrate/spectral",
     "substrate/search/test_gamma_search.py",
     "substrate/penalized/test_l1_homotopy.py",
     "substrate/penalized/test_variation_homotopy.py",

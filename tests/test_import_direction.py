@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import problems
-from problems.command_line.verify import problem_modules
+from problems.command_line.verify import eigen_modules, problem_modules
 from problems.displays import DISPLAYS
 from substrate import uncertainty
 
@@ -49,6 +49,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.least_squares",),
     ("substrate.search",),
     ("substrate.reduced",),
+    ("substrate.spectral",),
     ("substrate.penalized",),
     ("substrate.uncertainty",),
     ("substrate.proof",),
@@ -63,6 +64,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.full",),
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
+    ("problems.estimators.spectral",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.displays",),
     ("problems.reproductions",),
@@ -73,7 +75,10 @@ ROOTS = ("substrate", "problems")
 _PAGES = {f"problems.{page}" for page in problems.PAGES}
 #: Files that look names up at run time, with all that they may find: these arrows count like those that are written.
 LOOKED_UP = {
-    "problems": _PAGES | set(problems.ESTIMATORS.values()) | set(problems.COMPOSED.values()),
+    "problems": _PAGES
+    | set(problems.ESTIMATORS.values())
+    | set(problems.COMPOSED.values())
+    | set(problems.SPECTRAL.values()),
     "problems.estimators.shared.base": _PAGES,
     "problems.displays": set(DISPLAYS.values()),
     "problems.command_line.verify": _PAGES,
@@ -151,7 +156,11 @@ GRAPH = _Graph()
 
 def floor_of(name: str) -> int | None:
     """The floor of the file, or else of the nearest package around it that has one; a root stands for itself only."""
-    if name.startswith("problems.") and name.count(".") == 1 and "DEMONSTRATION" in assigned_names(TREES[name]):
+    if (
+        name.startswith("problems.")
+        and name.count(".") == 1
+        and {"DEMONSTRATION", "EIGENPROBLEM"} & assigned_names(TREES[name])
+    ):
         return FLOORS.index(("a problem file",))
     homes = [name, *sorted(ancestors(name) - set(ROOTS), key=len, reverse=True)]
     return next((number for home in homes for number, members in enumerate(FLOORS) if home in members), None)
@@ -249,7 +258,7 @@ def brings(name: str, foreign: str) -> bool:
 def test_estimators_ask_for_pages_only_when_they_declare_one():
     """Pages bring cvxpy, and whoever uses a closed form must not pay for it."""
     loads = {name: targets(name, at_import(name)) for name in FILES}
-    reached = set(problems.ESTIMATORS.values())
+    reached = {*problems.ESTIMATORS.values(), *problems.SPECTRAL.values()}
     while new := set().union(*(loads[name] for name in reached)) & set(FILES) - reached:
         reached |= new
     assert sorted(reached & {f"problems.{page}" for page in problems.PAGES}) == []
@@ -282,7 +291,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error(package):
 
 
 def test_every_problem_file_is_exported():
-    assert set(problem_modules()) == set(problems.PAGES)
+    assert {*problem_modules(), *eigen_modules()} == set(problems.PAGES)
 
 
 def test_one_line_registers_a_name_and_all_else_follows():
@@ -290,8 +299,9 @@ def test_one_line_registers_a_name_and_all_else_follows():
     space: dict[str, object] = {}
     exec("from problems import *", space)
     assert set(problems.__all__) <= set(space)
-    homes = {name: getattr(problems, name).__module__ for name in problems.ESTIMATORS}
-    assert homes == problems.ESTIMATORS, "each lives where its line says"
+    registered = {**problems.ESTIMATORS, **problems.SPECTRAL}
+    homes = {name: getattr(problems, name).__module__ for name in registered}
+    assert homes == registered, "each lives where its line says"
 
 
 def run(code: str, **options) -> subprocess.CompletedProcess[str]:

@@ -35,6 +35,7 @@ FOLDERS = {
     "tests/problems/command_line": "the command `substrate`: tables, reports, interrupts, terminals",
     "tests/problems/displays": "the numbers in the pictures",
     "tests/problems/reproductions": "the published studies, in small",
+    "tests/problems/spectral": "components, clusters and two views: against their eigenproblems and their peers",
     "tests/substrate": "the ground: arrays, archives, conventions, data sets, the Gram matrix, solvers, threads",
     "tests/substrate/certificates": "certificates, exact sums, doubled precision, numbers with a radius",
     "tests/substrate/composition": "composed machines: grammar, spans, the structured method, certificates",
@@ -46,6 +47,7 @@ FOLDERS = {
     "tests/substrate/penalized": "L1, Huber and maximal variation: active sets and exact paths",
     "tests/substrate/reduced": "reduced bases: sums over rows, criteria, folds",
     "tests/substrate/search": "the searches of gamma and of widths, and their bounds",
+    "tests/substrate/spectral": "eigenpairs, their bounds and counts: against more digits",
     "tests/substrate/streaming": "rows in passes: sources, executors, checkpoints, the same bits",
     "tests/substrate/uncertainty": "calibration, conformal sets, jackknife, label sets",
 }

@@ -75,6 +75,8 @@ def by_family() -> str:
     words = "Made of a function that builds a machine; imported from ``problems`` like the others.\n\n"
     own = words + table("problems", sorted(problems.COMPOSED))
     composed = put_under_heading("Estimators around a machine of your own", own, rule="-")
+    words = "Components, clusters and two views, which have no targets; imported from ``problems`` like the others.\n\n"
+    composed += put_under_heading("Eigenproblems", words + table("problems", sorted(problems.SPECTRAL)), rule="-")
     return "\n".join(tables) + composed + put_under_heading("Parameters that are values", values, rule="-") + saved
 
 

@@ -30,6 +30,17 @@ closed form at every value. It is one file and needs no network. Models without
 such a path (robust, sparse) are refused.
 {_CODES}"""
 
+_MAP = f"""examples:
+  substrate map houses.csv --out houses.png
+  substrate map @ripley --color yc --kernel rbf --sigma 0.8
+  substrate map customers.csv --clusters 4 --scores scores.csv
+
+The picture shows every row in the plane of two kernel principal components, so that
+rows which the kernel finds alike are near each other. Columns are treated as by
+"substrate fit"; --color names one that is shown by colour and is no input. The
+certificate says how near the eigenvalues are to exact ones.
+{_CODES}"""
+
 _DATASETS = """examples:
   substrate datasets
   substrate datasets motorcycle --out motorcycle.csv"""
@@ -77,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
     add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
     _explore(commands)
+    _map(commands)
     _datasets(commands)
     _reproduce(commands)
     _verify(commands)
@@ -107,6 +119,27 @@ def _explore(commands: _Commands) -> None:
     explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
     explore.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
     explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
+
+
+def _map(commands: _Commands) -> None:
+    map_ = _command(commands, "map", "draw the rows of a table in the plane of two kernel components", _MAP)
+    map_.add_argument("data", help="a CSV or Parquet file, or @NAME")
+    map_.add_argument("--out", default="map.png", metavar="PICTURE", help="file to write: .png, .svg or .pdf (map.png)")
+    map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is no input")
+    map_.add_argument("--clusters", type=int, metavar="K", help="find K clusters, shown unless --color is given")
+    map_.add_argument("--scores", metavar="FILE.csv", help="write the scores of all rows too, and their clusters")
+    map_.add_argument("--kernel", choices=_KERNELS[1:], default="rbf", help="rbf unless given")
+    map_.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
+    map_.add_argument("--one-hot", nargs="+", default=[], metavar="COLUMN", help="categories to code as 0 and 1")
+    map_.add_argument("--date", nargs="+", default=[], metavar="COLUMN", help="columns that hold dates")
+    map_.add_argument("--id", nargs="+", default=[], metavar="COLUMN", help="columns that name rows, no inputs")
+    map_.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    map_.add_argument("--impute", choices=("refuse", "median", "drop"), default="refuse", help="missing cells (refuse)")
+    map_.add_argument("--no-standardise", action="store_true", help="leave the columns in their own units")
+    map_.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file; found unless given")
+    map_.add_argument("--decimal", metavar="MARK", help="decimal mark of numbers: . or ,")
+    map_.add_argument("--thousands", metavar="MARK", help="mark between thousands")
+    map_.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
 def _datasets(commands: _Commands) -> None:

@@ -71,6 +71,7 @@ def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
         "explore": _explore,
+        "map": _map,
         "datasets": _datasets,
         "reproduce": _reproduce,
         "verify": _verify,
@@ -95,7 +96,15 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
         return [], "nothing is written by this command"
     if options.command == "reproduce" and options.page is None:
         return [], f"the studies printed above are in {options.out}"
-    files = [options.page] if options.command == "reproduce" else [options.out, getattr(options, "report", None)]
+    files = (
+        [options.page]
+        if options.command == "reproduce"
+        else [
+            options.out,
+            getattr(options, "report", None),
+            getattr(options, "scores", None),
+        ]
+    )
     if options.command in ("predict", "datasets") and options.out is None:
         return [], "the table on standard output may be incomplete"
     return files, ""
@@ -242,6 +251,23 @@ def _explore(options: argparse.Namespace) -> int:
     write(options.out, text)
     print(f"written: {options.out}")
     return 0
+
+
+def _map(options: argparse.Namespace) -> int:
+    from problems.command_line.map import make_map, refuse_picture
+
+    refuse_picture(options.out)
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.scores, options.data, options.out)
+    with printed_warnings():
+        drawn = make_map(options)
+    with written_whole(options.out) as stream:
+        stream.write(drawn.picture)
+    if options.scores is not None:
+        write(options.scores, drawn.csv())
+    if not options.quiet:
+        print("\n".join([*drawn.remarks, drawn.certificate.promise, f"written: {options.out}"]))
+    return _verdict(drawn.certificate)
 
 
 def _datasets(options: argparse.Namespace) -> int:

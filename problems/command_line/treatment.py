@@ -24,7 +24,7 @@ from problems.command_line.preparation import refuse_overflow
 from problems.command_line.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
-__all__ = ["ColumnOptions", "Treated", "labels_of", "task_of", "treat"]
+__all__ = ["ColumnOptions", "Treated", "TreatedInputs", "labels_of", "task_of", "treat", "treat_inputs"]
 
 #: A text target with more classes than this is no target of a classification unless asked for.
 _MOST_CLASSES = 20
@@ -106,6 +106,41 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
         remarks=tuple(remarks),
         target_written=written,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TreatedInputs:
+    """The inputs of a table without a target: its rows, their numbers in the file (from 0), and what was done to it."""
+
+    table: Table
+    rows: tuple[int, ...]
+    inputs: tuple[Input, ...]
+    remarks: tuple[str, ...]
+
+
+def treat_inputs(table: Table, options: ColumnOptions) -> TreatedInputs:
+    """Decide about every column but ``options.target``, which is no input, and about rows with missing cells.
+
+    An empty target names no column.
+    """
+    if options.target:
+        _check_names(table, options)
+    inputs, _, decided = _inputs(table, options)
+    formats = {input_.name: input_.written for input_ in inputs if input_.written is not None}
+    table = table.in_plain(formats)
+    remarks, rows = [*table.remarks, *_format_remarks(formats, table), *decided], list(range(table.n_rows))
+    names = [input_.name for input_ in inputs]
+    if options.impute == "drop":
+        lacking = {row for name in names for row in table.missing(name)}
+        rows = [row for row in rows if row not in lacking]
+        if not rows:
+            raise DataError(f"every row of {table.source} has a missing cell; --impute drop would leave none")
+        if lacking:
+            remarks.append(f"left out: {_count(len(lacking), 'row')} with missing cells")
+        inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
+    elif options.impute == "refuse":
+        table.refuse_missing(names, _advice(table, names))
+    return TreatedInputs(table=table.take_rows(rows), rows=tuple(rows), inputs=tuple(inputs), remarks=tuple(remarks))
 
 
 def _target_in_plain(table: Table, options: ColumnOptions) -> tuple[Table, NumberFormat]:
@@ -266,7 +301,8 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
         remarks.append(f"one-hot: {listed}, one 0-1 input per category")
     if not inputs:
         said = "".join(f"; {remark}" for remark in remarks)
-        raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")
+        beside = f" beside the target {options.target!r} to predict it from" if options.target else " that can be used"
+        raise DataError(f"{table.source} has no column{beside}{said}")
     return inputs, left_out, remarks
 
 

@@ -8,6 +8,10 @@ solvers hold and all that hold agree with the closed form, or with each other wh
 is shown and counted; that alone is no failure unless ``strict``, since versions of solvers and processors differ. A
 solver that holds and disagrees is a failure always: either the problem or the closed form is wrong.
 
+A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its own ``conditions``: residual, and a
+count of the eigenvalues that are larger; and against the convex relaxation that the page declares, which one solver
+with a cone of semidefinite matrices has to solve.
+
 With ``prove``, the closed form of a page that has a ``prove`` of its own is proved in ball arithmetic too, relative to
 the kernel matrix; one that is not proved is a failure.
 """
@@ -25,16 +29,19 @@ from types import ModuleType
 from typing import Any
 
 import problems
-from problems.demonstration import Case, Demonstration
+from problems.demonstration import Case, Demonstration, EigenCase, EigenDemonstration
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.declarations import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
 from substrate.proof import flint
-from substrate.solvers import canonical_name, installed_solvers, tolerance_of
+from substrate.solvers import SEMIDEFINITE, canonical_name, installed_solvers, tolerance_of
 
-__all__ = ["TIME_LIMIT", "Line", "Miss", "problem_modules", "verify"]
+__all__ = ["EIGENPAIRS", "TIME_LIMIT", "Line", "Miss", "eigen_modules", "problem_modules", "verify"]
+
+#: What the relaxation of an eigenproblem is compared with.
+EIGENPAIRS = "eigenpairs"
 
 #: Seconds for each solver, many times what the slowest of them needs for these problems.
 TIME_LIMIT = 60.0
@@ -86,9 +93,18 @@ class Line:
 
 def problem_modules() -> dict[str, ModuleType]:
     """Return the problem files: every module of the package that carries a demonstration."""
+    return _modules_with("DEMONSTRATION")
+
+
+def eigen_modules() -> dict[str, ModuleType]:
+    """Return the files of eigenproblems."""
+    return _modules_with("EIGENPROBLEM")
+
+
+def _modules_with(attribute: str) -> dict[str, ModuleType]:
     names = [info.name for info in pkgutil.iter_modules(problems.__path__) if not info.ispkg]
     modules = {name: import_module(f"problems.{name}") for name in names}
-    return {name: module for name, module in modules.items() if hasattr(module, "DEMONSTRATION")}
+    return {name: module for name, module in modules.items() if hasattr(module, attribute)}
 
 
 def verify(
@@ -117,14 +133,20 @@ def verify(
     """
     if prove:
         flint()  # an error now rather than on every line
-    modules = problem_modules()
-    if problem is not None and problem not in modules:
-        raise DeclarationError(f"no problem named {problem!r}; there are {', '.join(modules)}")
+    modules, eigen = problem_modules(), eigen_modules()
+    if problem is not None and problem not in modules and problem not in eigen:
+        raise DeclarationError(f"no problem named {problem!r}; there are {', '.join([*modules, *eigen])}")
     solvers = installed_solvers() if solver is None else (canonical_name(solver),)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
-    chosen = {problem: modules[problem]} if problem is not None else modules
+    chosen = {name: module for name, module in modules.items() if problem in (None, name)}
+    eigen_cases = [
+        (name, module, case)
+        for name, module in eigen.items()
+        if problem in (None, name)
+        for case in module.EIGENPROBLEM.cases
+    ]
     cases = [(name, module, case) for name, module in chosen.items() for case in module.DEMONSTRATION.cases]
-    progress = Progress(len(cases) * len(solvers))
+    progress = Progress(len(cases) * len(solvers) + len(eigen_cases))
     try:
         for name, module, case in cases:
             yield _line(
@@ -140,6 +162,9 @@ def verify(
                     progress=progress,
                 )
             )
+        for name, module, eigen_case in eigen_cases:
+            progress.step(f"{name} {eigen_case.label}")
+            yield _eigen_line(name, module, eigen_case, solvers, limit)
     finally:
         progress.close()
 
@@ -194,6 +219,49 @@ def _line(run: _Run) -> Line:
         seconds=time.perf_counter() - start,
         complaints=tuple(complaints),
         proved=proved,
+    )
+
+
+def _eigen_line(name: str, module: ModuleType, case: EigenCase, solvers: tuple[str, ...], limit: float | None) -> Line:
+    """Check the closed form by its conditions, and its value and projector against the relaxation."""
+    demonstration: EigenDemonstration = module.EIGENPROBLEM
+    start = time.perf_counter()
+    points: _Points = {}
+    misses: list[Miss] = []
+    size, distances = 0, []
+    try:
+        arguments = case.arguments_on_data()
+        size = int(arguments["K"].shape[0])
+        reference = module.closed_form(**arguments)
+        rows = module.conditions(reference, **arguments)
+        complaints = [f"the eigenpairs miss a condition: {_describe_miss(row)}" for row in rows if not row.passes]
+        declared = module.declare(**arguments)
+        for solver in [solver for solver in solvers if solver in SEMIDEFINITE][:1]:
+            miss = _miss(declared, solver, limit)
+            if miss is not None:
+                misses.append(miss)
+                complaints.append(f"the relaxation is not solved: {miss}")
+                continue
+            points[solver] = declared.solution()
+            found = agreement_rows(points[solver], reference, AGREEMENT * tolerance_of(solver), declared.units())
+            distances = [row.relative for row in found]
+            complaints += [
+                f"{solver} and the eigenpairs disagree: {_describe_miss(row)}" for row in found if not row.passes
+            ]
+    except Exception as error:  # as above
+        complaints = [str(error) if isinstance(error, SubstrateError) else f"{type(error).__name__}: {error}"]
+    return Line(
+        problem=name,
+        case=case.label,
+        equations=demonstration.equations,
+        size=size,
+        # without a semidefinite solver the conditions alone are checked
+        solvers=tuple(points) or (EIGENPAIRS,),
+        misses=tuple(misses),
+        compared_with=EIGENPAIRS,
+        agreement=max(distances, default=float("inf")),
+        seconds=time.perf_counter() - start,
+        complaints=tuple(complaints),
     )
 
 

@@ -60,7 +60,8 @@ def test_every_parameter_has_a_kind_or_acts_outside(estimator):
 
 @pytest.mark.parametrize("listed", [PARAMETERS, FITTED], ids=["parameters", "attributes"])
 def test_the_lists_name_classes_of_estimators_only(listed):
-    assert set(listed) <= {kind.__name__ for estimator in ESTIMATORS for kind in kinds_of(estimator)}
+    every = [*ESTIMATORS, *(getattr(problems, name) for name in problems.SPECTRAL)]
+    assert set(listed) <= {kind.__name__ for estimator in every for kind in kinds_of(estimator)}
 
 
 @over_estimators

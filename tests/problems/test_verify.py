@@ -18,7 +18,7 @@ import problems.command_line.verify
 from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
 from problems.command_line.verdicts import table
-from problems.command_line.verify import TIME_LIMIT, Line, Miss, problem_modules, verify
+from problems.command_line.verify import TIME_LIMIT, Line, Miss, eigen_modules, problem_modules, verify
 from problems.demonstration import MOST_ROWS, MOST_VALUES
 from substrate import solver_call, solvers
 from substrate.declarations import optimality_conditions
@@ -148,8 +148,10 @@ def test_every_problem_passes(capsys, monkeypatch, left_out):
     expected = {
         f"{name} ({case.label})" for name, module in problem_modules().items() for case in module.DEMONSTRATION.cases
     }
-    assert {line["name"] for line in lines} == expected
-    for line in lines:
+    eigen = {f"{name} ({case.label})" for name, module in eigen_modules().items() for case in module.EIGENPROBLEM.cases}
+    assert {line["name"] for line in lines} == expected | eigen
+    assert all(line["passes"] for line in lines)
+    for line in (line for line in lines if line["name"] in expected):
         assert line["passes"]
         assert line["complaints"] == []
         assert len(line["solvers"]) >= 2

@@ -270,6 +270,39 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "ReducedL1Model": _FEW | {"candidates_": either(_MATRIX, sparse()), "zeta_max_": _NUMBER},
     "SparseL1SubstrateRegressor": {"bias_path_": _VECTOR, "support_values_path_": sparse(), "zetas_": _VECTOR},
     "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
+    "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
+    "KernelFisherDiscriminant": {"class_means_": _MATRIX, "classes_": labels(), "within_": _VECTOR},
+    "TwoViews": {
+        "candidate_criteria_": _VECTOR,
+        "candidate_nus_": _VECTOR,
+        "correlations_": _VECTOR,
+        "criterion_": _NUMBER,
+        "nus_": _VECTOR,
+        "singular_values_": _VECTOR,
+        "y_bias_": _VECTOR,
+        "y_kernel_": kernel(),
+        "y_support_values_": _MATRIX,
+        "y_vectors_": _MATRIX,
+    },
+    "KernelSpectralClustering": {
+        "candidate_clusters_": array("iu"),
+        "candidate_criteria_": _VECTOR,
+        "candidate_kernels_": many(kernel()),
+        "code_book_": _MATRIX,
+        "criterion_": _NUMBER,
+        "labels_": array("iu"),
+        "n_clusters_": _WHOLE,
+    },
+    "LSSVMKernelPCA": {
+        "basis_rank_": _WHOLE,
+        "mean_coefficients_": _VECTOR,
+        "n_rows_": _WHOLE,
+        "preimage_bias_": _VECTOR,
+        "preimage_error_": _NUMBER,
+        "preimage_kernel_": kernel(),
+        "preimage_scores_": _MATRIX,
+        "preimage_values_": _MATRIX,
+    },
 }
 
 
@@ -390,6 +423,15 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "SparseModel": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
+    "TwoViews": {"kernel_y": kernel(named=True)},
+    "KernelCCA": {"random_state": _MOST},
+    "KernelFisherDiscriminant": {"n_components": _MOST, "random_state": _MOST},
+    "KernelSpectralClustering": {
+        "kernels": either(nothing(), many(kernel(named=True), 1)),
+        "n_clusters": either(_WHOLE, many(_WHOLE, 1), array("iu")),
+        "random_state": _MOST,
+    },
+    "LSSVMKernelPCA": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
 }
 
 _PLAIN: Mapping[Any, Allowed] = {float: _NUMBER, int: _WHOLE, bool: _FLAG, types.NoneType: nothing()}

@@ -1,0 +1,38 @@
+"""How many clusters are there?
+============================
+
+Kernel spectral clustering is an LS-SVM, so it has scores for rows that were not in the fit. How well those lie on
+lines, the balanced line fit, says how many clusters there are and which kernel shows them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_blobs, make_moons
+
+from problems import KernelSpectralClustering
+from substrate.kernels import RBF
+
+moons, _ = make_moons(240, noise=0.06, random_state=0)
+blob, _ = make_blobs(120, centers=[[0.5, 2.2]], cluster_std=0.15, random_state=0)
+X = np.vstack([moons, blob])
+
+widths, counts = (0.15, 0.3, 0.6, 1.2), [2, 3, 4, 5]
+model = KernelSpectralClustering(n_clusters=counts, kernels=[RBF(width) for width in widths]).fit(X)
+print(f"{model.n_clusters_} clusters of sizes {np.bincount(model.labels_).tolist()}, kernel {model.kernel_!r}")
+(label,) = model.predict([[0.5, 2.0]])
+print(f"balanced line fit {model.criterion_:.3f}; a new row at (0.5, 2.0) is in cluster {label + 1}\n")
+print(model.certify(X))
+
+# %%
+# The criterion of every kernel and number of clusters, and the clusters that it chooses.
+figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
+for values, width, line in zip(model.candidate_criteria_.reshape(4, 4), widths, ("-", "--", "-.", ":"), strict=True):
+    axes[0].plot(counts, values, line, marker="o", label=f"width {width:g}")
+axes[0].set(xlabel="number of clusters", ylabel="balanced line fit of rows left out", xticks=counts)
+axes[0].set_title("The criterion is largest at three clusters")
+axes[0].legend()
+for label, mark in zip(range(model.n_clusters_), "os^Dv", strict=False):
+    axes[1].plot(*X[model.labels_ == label].T, mark, markersize=4, label=f"cluster {label + 1}")
+axes[1].set(xlabel="first input", ylabel="second input", title="Clusters by the signs of two components")
+axes[1].legend()
+plt.show()

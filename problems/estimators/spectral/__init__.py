@@ -1,0 +1,1 @@
+"""Estimators whose conditions of optimality are eigenproblems: components, clusters, and two views."""

@@ -1,0 +1,144 @@
+r"""Kernel principal component analysis as an LS-SVM.
+
+.. math::
+
+    \max_{w, e} \; \tfrac{\gamma}{2} \sum_{i=1}^N v_i e_i^2 - \tfrac12 w^T w
+    \quad \text{s.t.} \quad e_i = w^T (\varphi(x_i) - \bar\varphi), \quad i = 1, \dots, N
+
+Symbols: w direction in feature space; e scores of the rows, the projections on it about the mean
+:math:`\bar\varphi = \sum_i v_i \varphi(x_i) / \sum_i v_i`; :math:`\gamma` weight of their variance; v weights of the
+rows, one unless given; K kernel matrix.
+
+The multipliers of the equalities are :math:`\alpha_i`. The conditions of optimality are :math:`w = \sum_i \alpha_i
+(\varphi(x_i) - \bar\varphi)`, :math:`\alpha_i = \gamma v_i e_i` and the equalities. Without w and e they are, with
+:math:`P = I - 1 v^T / 1^T v`,
+
+.. math:: V\, P K P^T \alpha = \lambda \alpha, \qquad \lambda = 1/\gamma, \quad V = \operatorname{diag}(v) ,
+
+an eigenproblem: the difference of two squares has a stationary point other than zero for some values of
+:math:`\gamma` only, one for each eigenvalue, where its value is zero. The largest eigenvalues are the components. With
+:math:`w^T w = 1` the scores are :math:`e(x) = \sum_i \alpha_i k(x_i, x) + b`, :math:`\sum_i \alpha_i = 0`, and
+:math:`\sum_i v_i e_i^2 = \lambda`.
+
+Such a problem is not checked by a convex solver. Its closed form is
+:func:`substrate.spectral.eigenpairs.leading_eigenpairs`, checked by the conditions above, and by a count of the
+eigenvalues that are larger (:mod:`substrate.spectral.eigen_bound`), which finds one that was missed or counted twice.
+What is convex is declared beside it: the sum of the k largest eigenvalues by the relaxation of Ky Fan, which is tight
+(:mod:`substrate.declarations.ky_fan`).
+
+[Suykens2003]_ section III; weights as in [Alzate2010]_ section 3.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from problems.demonstration import EigenCase, EigenDemonstration
+from substrate.arrays import Array, row_weights
+from substrate.certificates import Row
+from substrate.declarations import Declared, given_gram
+from substrate.declarations.ky_fan import declare_ky_fan
+from substrate.errors import DataError
+from substrate.gram import Gram
+from substrate.kernels import RBF, Precomputed
+from substrate.spectral.centred_operator import CentredOperator
+from substrate.spectral.eigen_bound import bound_eigenpairs, prove_leading
+from substrate.spectral.eigenpairs import Eigenpairs, leading_eigenpairs
+
+__all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
+
+EIGENPROBLEM = EigenDemonstration(
+    equations="Suykens2003 section III",
+    cases=(
+        EigenCase(label="components", dataset="motorcycle", kernel=RBF(10.0), parameters={"n_components": 3}, every=5),
+        EigenCase(
+            label="weighted rows",
+            dataset="motorcycle",
+            kernel=RBF(10.0),
+            parameters={"n_components": 2, "weights": (1.0, 3.0)},
+            every=5,
+        ),
+    ),
+)
+
+
+def declare(K: Any, n_components: int, weights: Any = None) -> Declared:
+    """Declare the relaxation of Ky Fan for the variance of the leading components."""
+    operator = _operator(K, n_components, weights)
+    return declare_ky_fan("Kernel PCA (relaxation of Ky Fan)", operator.dense(), n_components, given_gram(K).record())
+
+
+def closed_form(K: Any, n_components: int, weights: Any = None) -> dict[str, Array]:
+    """Return eigenvalues, support values with w'w = 1, biases, scores, and the value and solution of the relaxation.
+
+    :place [Suykens2003]_ dual problem: the eigenproblem of the centred kernel matrix
+    """
+    operator = _operator(K, n_components, weights)
+    pairs = leading_eigenpairs(operator, n_components)
+    values, U = pairs.values[:n_components], pairs.vectors[:, :n_components]
+    alpha = operator.support_values(U) / np.sqrt(values)
+    bias = operator.biases(alpha)
+    return {
+        "eigenvalues": values,
+        "support_values": alpha,
+        "bias": bias,
+        "errors": operator.kernel_matrix.product(alpha) + bias,
+        "variance": np.asarray(values.sum()),
+        "projector": U @ U.T,
+    }
+
+
+def conditions(solution: Mapping[str, Array], K: Any, n_components: int, weights: Any = None) -> tuple[Row, ...]:
+    """Return the conditions of optimality, from plain numbers, and the count of larger eigenvalues by inertia.
+
+    :place [Suykens2003]_ conditions of optimality: alpha = gamma v e, the equalities, and the sum of alpha
+    """
+    operator = _operator(K, n_components, weights)
+    v = row_weights(weights, operator.n)
+    alpha, errors, values = (np.asarray(solution[name]) for name in ("support_values", "errors", "eigenvalues"))
+    tolerance = 1e-9
+    scores = np.asarray(given_gram(K).matrix) @ alpha + np.asarray(solution["bias"])
+    size, pulls = float(np.abs(errors).max()), v[:, None] * errors
+    U = alpha * np.sqrt(values) / np.sqrt(v)[:, None]
+    pairs = Eigenpairs(
+        values=values,
+        vectors=U,
+        products=operator.product(U),
+        wanted=n_components,
+        following=_next(operator, n_components),
+        product_error=operator.product_error * np.sqrt(n_components),
+        steps=0,
+    )
+    bound = prove_leading(bound_eigenpairs(operator, pairs), operator, pairs.following)
+    largest = float(np.abs(values).max())
+
+    def row(name: str, value: float, scale: float, formula: str) -> Row:
+        return Row(name=name, value=value, scale=scale, tolerance=tolerance, formula=formula)
+
+    return (
+        row("equalities", float(np.abs(scores - errors).max()), size, "|K alpha + b - e|"),
+        row(
+            "multipliers",
+            float(np.abs(values * alpha - pulls).max()),
+            float(np.abs(pulls).max()),
+            "|lambda alpha - v e|",
+        ),
+        row("sum", float(np.abs(alpha.sum(axis=0)).max()), float(np.abs(alpha).sum()), "|1'alpha|"),
+        row("unit directions", float(np.abs(np.sum(alpha * errors, axis=0) - 1.0).max()), 1.0, "|w'w - 1|"),
+        row("residual", bound.radius, largest, "||AU - U Theta||, with rounding"),
+        row("multiplicity", 0.0 if bound.leading else np.inf, 1.0, "eigenvalues above the next: as many as components"),
+    )
+
+
+def _next(operator: CentredOperator, count: int) -> float:
+    values = np.linalg.eigvalsh(operator.dense())[::-1]
+    return float(values[count]) if values.size > count else 0.0
+
+
+def _operator(K: Any, n_components: int, weights: Any) -> CentredOperator:
+    gram: Gram = given_gram(K)
+    if not 1 <= n_components < gram.n:
+        raise DataError(f"n_components must be from 1 to {gram.n - 1} for {gram.n} rows, received {n_components!r}")
+    v = None if weights is None else row_weights(weights, gram.n)
+    return CentredOperator.of(gram, Precomputed(), gram.matrix, v)
