@@ -26,6 +26,8 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Ivanov1976": (),
     "Barber2021": (),
     "Breiman1996": (),
+    "DeBrabanter2011b": (),
+    "Gibbs2021": (),
     "Nouretdinov2001": (),
     "Platt2000": (),
     "Saerens2002": (),

@@ -173,7 +173,7 @@ class _Survey:
         shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
         shift = np.where(np.isnan(shift), np.inf, shift)
         floor = _negligible(criterion)
-        rounding = _rounding(criterion, values, samples.ceiling)
+        rounding = _rounding(criterion, values, samples.ceiling, samples.condition)
         roots, most = np.sqrt(values), np.sqrt(values + rounding)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
@@ -260,9 +260,13 @@ class _Survey:
         return np.asarray(np.minimum(outside, result.values))
 
 
-def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
-    """Return a bound on the rounding of the sums in a value of the criterion."""
-    eta = relative_rounding(criterion.size + 16)
+def _rounding(
+    criterion: Criterion | CriterionSum, values: Array, ceiling: Array, condition: Array | float | None = None
+) -> Array:
+    """Return a bound on the rounding of the sums in a value of the criterion, times the ``condition`` of residuals."""
+    eta: Any = relative_rounding(criterion.size + 16)
+    if condition is not None:
+        eta = eta * np.reshape(condition, (*np.shape(condition), 1))
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
     return np.asarray(np.where(np.isnan(rounding), np.inf, rounding))
@@ -379,7 +383,9 @@ class _Best:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
         largest = values.max(axis=0)
-        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + relative_rounding(64.0 * DEGREE) * largest)
+        condition = None if samples.condition is None else float(samples.condition[number])
+        summed = _rounding(criterion, largest, ceiling, condition)
+        rounding = LEBESGUE * (summed + relative_rounding(64.0 * DEGREE) * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
         lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
