@@ -63,6 +63,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.full",),
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
+    ("problems.estimators.series",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.displays",),
     ("problems.reproductions",),
