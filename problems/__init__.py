@@ -71,7 +71,7 @@ COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
     "NARXRegressor": "problems.estimators.series.narx",
-    "windowize": "problems.estimators.series.windows",
+    "windowize": "substrate.windows",
 }
 #: The pages: the files of this folder, but for what they say of themselves.
 PAGES = tuple(

@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.datasets",
         "substrate.codings",
         "substrate.conventions",
+        "substrate.windows",
         "substrate.archive",
         "substrate.encoding",
     ),

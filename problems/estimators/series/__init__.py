@@ -1,1 +1,1 @@
-"""Estimators of series: windows of a series as rows, and the recursion around a regressor."""
+"""Estimators of series: the recursion around a regressor on windows."""

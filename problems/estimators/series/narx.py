@@ -2,7 +2,7 @@ r"""Nonlinear autoregression with exogenous inputs around any regressor, and wha
 
 .. math:: \hat y_t = f(y_{t-1}, \dots, y_{t-p},\; u_{t-d_1}, \dots, u_{t-d_q})
 
-f is fitted to windows of the series (:mod:`problems.estimators.series.windows`), for an LS-SVM the problem of
+f is fitted to windows of the series (:mod:`substrate.windows`), for an LS-SVM the problem of
 :mod:`problems.narx_ls_svm`. One step uses observed outputs; a free run uses its own predictions in their place. With a
 horizon h the regressor has h outputs, the next h steps, and a free run advances by h at a time.
 
@@ -23,13 +23,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen.selection import LSSVMRegressorCV
-from problems.estimators.series.windows import Windows, read_delays, read_series, windowize
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.files import save
 from substrate.arrays import Array, real_array, whole_number
 from substrate.certificates import Certificate
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError, SubstrateError
+from substrate.windows import Windows, read_delays, read_series, windowize
 
 if TYPE_CHECKING:
     from substrate.composition.contraction import StabilityProof

@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from substrate.arrays import Array, real_array, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.leave_one_out import Rows
 
 __all__ = ["Windows", "read_delays", "read_series", "windowize"]
 
@@ -39,7 +39,7 @@ class Windows:
 
     X: Array
     y: Array
-    rows: Rows
+    rows: NDArray[np.intp]
     names: tuple[str, ...]
 
 
@@ -118,7 +118,7 @@ def windowize(
     return Windows(X=np.column_stack(columns), y=targets, rows=rows, names=tuple(names))
 
 
-def _first_targets(n: int, reach: int, steps: int, groups: Any) -> Rows:
+def _first_targets(n: int, reach: int, steps: int, groups: Any) -> NDArray[np.intp]:
     """Return the rows of first targets whose windows and targets are in one series."""
     rows = np.arange(reach, n - steps + 1)
     if groups is None or not rows.size:
