@@ -176,6 +176,11 @@ class Criterion(ABC):
         return self.spectrum.n
 
     @property
+    def is_conditioned(self) -> bool:
+        """Whether samples have a condition, by which rounding of the sums grows."""
+        return False
+
+    @property
     def outputs(self) -> int:
         """The number of criteria, one per gamma to choose."""
         return 1 if self.pooled else self.targets.outputs
@@ -321,6 +326,11 @@ class LeaveOneOut(LeftOutCriterion):
     spectrum: Spectrum
     blocks: LeftOutBlocks | None = None
 
+    @property
+    def is_conditioned(self) -> bool:
+        """Whether blocks have more than one row."""
+        return self.blocks is not None
+
     @classmethod
     def of_blocks(cls, spectrum: Spectrum, Y: Any, blocks: LeftOutBlocks, *, pooled: bool = False) -> Self:
         """Return the criterion with these blocks left out, on the targets Y, one column per output."""
@@ -332,12 +342,18 @@ class LeaveOneOut(LeftOutCriterion):
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
         """Sample by products with the basis and with products of its rows, batch by batch."""
         n = self.spectrum.n
-        sums = _left_out_sums(self.spectrum.basis, g, self.targets.coordinates, t, self.blocks)
+        roots = np.sqrt(self.machine.quadratic(g, np.exp(t.ravel())))
+        sums = _left_out_sums(self.spectrum.basis, g, self.targets.coordinates, t, roots, self.blocks)
         unknown, q = unknown_at(self.spectrum, t)
         share = following(unknown, t) / np.maximum(1.0 - q, 0.5)
         sizes = np.sqrt(sums.moves / n).reshape(*t.shape, -1)
         shrink, shifts = self._shrink_and_shift(q, share, sizes, np.ones(t.shape[0]))
-        condition = None if self.blocks is None else sums.condition.reshape(t.shape).max(axis=1)
+        condition = None
+        if self.blocks is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                grown = np.sqrt(sums.rounding / sums.reciprocal[:, None]) / roots
+            grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
+            condition = np.maximum(np.where(np.isnan(grown), np.inf, grown).reshape(t.shape).max(axis=1), 1.0)
         nothing = np.zeros((t.shape[0], self.outputs))
         values = self._shape(sums.squares / n, t)
         return Samples(values, nothing, shrink, shifts, condition=condition), sums.reciprocal
@@ -357,41 +373,61 @@ def following(sums: Array, t: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class _LeftOutSums:
     """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output; (B_SS^-1)_ii; and
-    ||P_i||^2 ||alpha^(-S)||^2, one column per output. ``condition`` is by how much rounding can grow.
+    ||P_i||^2 ||alpha^(-S)||^2 and the squares of the rounding of r_i over that of a sum, one column per output.
     """
 
     squares: Array
     reciprocal: Array
     moves: Array
-    condition: Array
+    rounding: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _SolvedBlocks:
+    """What is known of some blocks: (B_SS^-1)_ii of the rows that count, of shape (blocks, points, rows that count),
+    its relative rounding, and its slope at the first points; and for every output r_S, of shape (blocks, points,
+    rows), and the rounding of those that count over that of a sum.
+    """
+
+    diagonal: Array
+    spare: Array
+    slopes: Array
+    residuals: list[Array]
+    roundings: list[Array]
 
 
 #: Entries of the matrices B_SS, and of the products of rows of the basis, that are computed at a time.
 _ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
 
 
-def _left_out_sums(basis: Array, g: Array, z: Array, t: Array, blocks: LeftOutBlocks | None) -> _LeftOutSums:
-    """Return the sums; the products with the basis are where it is, all else is small and on the host."""
+def _left_out_sums(
+    basis: Array, g: Array, z: Array, t: Array, roots: Array, blocks: LeftOutBlocks | None
+) -> _LeftOutSums:
+    """Return the sums; the products with the basis are where it is, all else is small and on the host.
+
+    ``roots`` are those of Q, one column per output.
+    """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
     firsts = slice(None, None, t.shape[1])
     steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
-    sums = _LeftOutSums(np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.ones(points))
+    sums = _LeftOutSums(
+        np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.zeros((points, outputs))
+    )
     with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
         lengths = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
         largest = to_numpy(namespace_of(g).max(g, axis=0))
         for batch, entries in _left_out_entries(basis, g, firsts, blocks):
-            inverses, condition, slopes = _invert_blocks(entries[:, :points], batch, entries[:, points:], n)
-            np.maximum(sums.condition, condition, out=sums.condition)
-            diagonal = np.take_along_axis(inverses.diagonal(axis1=2, axis2=3), batch.counted[:, None, :], axis=2)
-            moved = _slopes_of(diagonal, slopes, steps, firsts, t.shape[1], relative_rounding(n + 16.0) * condition)
-            np.add(sums.reciprocal, diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
-            for k, alpha in enumerate(alphas):
-                block_alpha = np.moveaxis(alpha[batch.rows], 2, 1)  # blocks, points, rows
-                residuals = _times(inverses, block_alpha)
+            of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
+            solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
+            solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
+            moved = _slopes_of(solved, steps, firsts, t.shape[1])
+            np.add(sums.reciprocal, solved.diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
+            for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
                 counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
                 sums.squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
-                pulled = np.maximum(np.einsum("bpr,bpr->bp", block_alpha, residuals), 0.0)
+                sums.rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
+                pulled = np.maximum(np.einsum("bpr,bpr->bp", alpha, residuals), 0.0)
                 without = lengths[k] + np.sqrt(largest * pulled)
                 sums.moves[:, k] += np.einsum("bpc,bp->p", moved, np.square(without))
     return sums
@@ -425,68 +461,97 @@ def _left_out_entries(
         yield batch, np.moveaxis(products[places.reshape(low.shape)], 3, 1)
 
 
-def _invert_blocks(matrices: Array, batch: BlockBatch, squared: Array, n: int) -> tuple[Array, Array, Array]:
-    r"""Return the inverses of B_SS, by how much rounding can grow in residuals, and ||P_i||^2 at the first points.
+def _solve_single_rows(
+    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
+) -> _SolvedBlocks:
+    """Return the same for blocks of one row, where all is a quotient of sums of positive terms and one of others."""
+    diagonal = 1.0 / matrices[:, :, :, 0]
+    step = matrices.shape[1] // squared.shape[1]
+    return _SolvedBlocks(
+        diagonal=diagonal,
+        spare=np.full((1, 1, 1), relative_rounding(n + 16.0)),
+        slopes=squared[:, :, :, 0] * np.square(diagonal[:, ::step]),
+        residuals=[diagonal * alpha for alpha in alphas],
+        roundings=[np.zeros((1, 1, 1)) for _ in alphas],
+    )
 
-    With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}` and eta the rounding of a sum,
-    an entry of C is known to eta, and a residual therefore to
 
-    .. math:: 2 b\, \eta\, \|C^{-1}\| \, \big( (B_{SS}^{-1})_{ii}\, Q \big)^{1/2} ,
+def _solve_blocks(
+    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
+) -> _SolvedBlocks:
+    r"""Solve with B_SS for the rows that count and for the support values, and bound the rounding.
 
-    b the rows of the block. An inverse Z that was computed leaves :math:`\tau = \|I - C Z\|`, which is measured:
-    :math:`\|C^{-1}\| \le \|Z\| / (1 - \tau)`, and :math:`\tau \|C^{-1}\|^{1/2}` is added to the factor of the root.
+    With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}`,
+    :math:`z_i = C^{-1} S^{-1} e_i` and :math:`w = C^{-1} S^{-1} \alpha_S`, so that :math:`r_S = S^{-1} w`: entries of C
+    are known to :math:`\eta`, the rounding of a sum, those of :math:`S^{-1} \alpha_S` to :math:`\eta Q^{1/2}`, and
+    solutions leave residuals, measured, of :math:`\omega` of the same sizes. Hence, to first order,
+
+    .. math:: |\delta r_i| \le (2 \eta + \omega)\, \|z_i\|_1 \big( Q^{1/2} + \|w\|_1 \big), \qquad
+              |\delta (B_{SS}^{-1})_{ii}| \le (2 \eta + \omega)\, \|z_i\|_1^2 ,
+
+    and twice that in all, where :math:`3 b \eta \|C^{-1}\| \le \tfrac12`, b the rows of the block. The latter is known
+    where C less :math:`8 b \eta` has a Cholesky factor, whose own rounding is below :math:`b (b + 3)` units.
     """
-    b = batch.rows.shape[1]
-    if b == 1:
-        inverses = 1.0 / matrices
-        slopes = squared[:, :, 0, :] * np.square(inverses[:, _first_places(matrices, squared), 0, :])
-        return inverses, np.ones(matrices.shape[1]), slopes
-    roots = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
-    scaled = matrices / roots[:, :, :, None] / roots[:, :, None, :]
+    b, eta = batch.rows.shape[1], relative_rounding(n + 16.0)
+    step = matrices.shape[1] // squared.shape[1]
+    S = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
+    C = matrices / S[:, :, :, None] / S[:, :, None, :]
+    lost = _are_near_singular(C, 8.0 * b * eta)
+    counted = np.zeros((batch.rows.shape[0], 1, b, batch.counted.shape[1]))
+    np.put_along_axis(counted, batch.counted[:, None, None, :], 1.0, axis=2)
+    sides = np.concatenate([counted / S[:, :, :, None], *((alpha / S)[:, :, :, None] for alpha in alphas)], axis=3)
     try:
-        inverses = np.asarray(np.linalg.inv(scaled), dtype=np.float64)
+        solutions = np.linalg.solve(C, sides)
     except np.linalg.LinAlgError as error:
         raise SolverError(
             f"without a block of {b} rows the machine is not determined (B_SS is singular); use smaller blocks or "
             "groups, more rows, or fewer columns of a linear part"
         ) from error
-    sizes = np.sqrt(np.square(inverses).sum(axis=(2, 3)))
-    defects = np.sqrt(np.square(np.eye(b) - scaled @ inverses).sum(axis=(2, 3)))
-    defects += relative_rounding(b + 4.0) * b * sizes  # entries of C are at most one
-    lost = ~(defects < 0.5)
-    bounds = sizes / np.where(lost, 1.0, 1.0 - defects)
-    factors = 2.0 * b * bounds + defects * np.sqrt(bounds) / relative_rounding(n + 16.0)
-    condition = np.where(lost, np.inf, factors).max(axis=0)
-    inverses = inverses / roots[:, :, :, None] / roots[:, :, None, :]
-    columns = np.take_along_axis(inverses, batch.counted[:, None, None, :], axis=3)
-    at_first = columns[:, _first_places(matrices, squared)]
-    slopes = np.einsum("bprc,bprs,bpsc->bpc", at_first, squared, at_first, optimize=True)
-    return inverses, condition, slopes
+    sizes = np.abs(solutions).sum(axis=2)  # ||z_i||_1 and ||w||_1
+    levels = sizes + np.concatenate(
+        [np.zeros((1, matrices.shape[1], batch.counted.shape[1])), roots[None, :, :]], axis=2
+    )
+    defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)
+    omega = defects.max(axis=2) + relative_rounding(b + 4.0)
+    lost |= ~(omega <= eta)
+    eta_of_blocks = np.where(lost, np.inf, 2.0 * (2.0 * eta + omega))
+    c = batch.counted.shape[1]
+    S_counted = np.take_along_axis(S, batch.counted[:, None, :], axis=2)
+    diagonal = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, None, :], axis=2)[:, :, 0, :]
+    if c > 1:
+        columns = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, :, None], axis=2)
+        diagonal = columns.diagonal(axis1=2, axis2=3)
+    diagonal = diagonal / S_counted
+    at_first = (solutions[:, :, :, :c] / S[:, :, :, None])[:, ::step]
+    return _SolvedBlocks(
+        diagonal=diagonal,
+        spare=eta_of_blocks[:, :, None] * np.square(sizes[:, :, :c]) / diagonal,
+        slopes=np.einsum("bprc,bprc->bpc", at_first, squared @ at_first),
+        residuals=[solutions[:, :, :, c + k] / S for k in range(len(alphas))],
+        roundings=[
+            eta_of_blocks[:, :, None] / eta * sizes[:, :, :c] * levels[:, :, [c + k]] for k in range(len(alphas))
+        ],
+    )
 
 
-def _first_places(matrices: Array, squared: Array) -> Any:
-    """Return the numbers of the first points of the intervals among all points."""
-    return np.arange(0, matrices.shape[1], matrices.shape[1] // squared.shape[1])
+def _are_near_singular(matrices: Array, shift: float) -> Any:
+    """Return which matrices, with a diagonal of ones, are not proved to be positive definite by this much."""
+    shifted = matrices - shift * np.eye(matrices.shape[-1])
+    try:
+        np.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:  # some of them: all are looked at
+        return ~(np.linalg.eigvalsh(shifted)[:, :, 0] > shift)
+    return np.zeros(matrices.shape[:2], dtype=bool)
 
 
-def _times(inverses: Array, vectors: Array) -> Array:
-    """Return the products of matrices (blocks, points, rows, rows) and vectors (blocks, points, rows)."""
-    if vectors.shape[2] == 1:
-        return np.asarray(inverses[:, :, :, 0] * vectors)
-    return np.asarray(np.matmul(inverses, vectors[:, :, :, None])[:, :, :, 0])
-
-
-def _slopes_of(diagonal: Array, slopes: Array, steps: Array, firsts: slice, length: int, rounded: Array) -> Array:
-    """Bound d (B_SS^-1)_ii / d lambda from every point on: by itself at a first point, by a chord at the others.
-
-    ``diagonal`` has the shape (blocks, points, counted rows) and is known up to ``rounded``, one relative error per
-    point.
-    """
-    spare = rounded[None, :, None]
+def _slopes_of(solved: _SolvedBlocks, steps: Array, firsts: slice, length: int) -> Array:
+    """Bound d (B_SS^-1)_ii / d lambda from every point on: by itself at a first point, by a chord at the others."""
+    diagonal = solved.diagonal
+    spare = np.broadcast_to(solved.spare, diagonal.shape)
     bounds = np.empty_like(diagonal)
     above, below = (1.0 + spare[:, 1:]) * diagonal[:, 1:], (1.0 - spare[:, :-1]) * diagonal[:, :-1]
     bounds[:, 1:] = (above - below) / steps[None, 1:, None]
-    bounds[:, firsts] = (1.0 + 8.0 * spare[:, firsts]) * np.maximum(slopes, 0.0)
+    bounds[:, firsts] = (1.0 + 8.0 * spare[:, firsts]) * np.maximum(solved.slopes, 0.0)
     (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
     stuck = stuck[stuck % length != 0]
     bounds[:, stuck] = bounds[:, stuck - stuck % length]

@@ -12,19 +12,9 @@ single rows out chooses such a machine ([DeBrabanter2011b]_ section 2). Three se
 
 Every row counts once, so the criterion is a mean over all rows in each case.
 
-Rule for l. The errors are estimated first, by the smoother of Nadaraya and Watson with the bimodal kernel
-:math:`K(u) = u^2 e^{-u^2}`, which is zero at zero: its fit at :math:`x_i` does not use :math:`y_i`, and hardly its
-neighbours, so its width is chosen by plain cross-validation in the presence of correlation ([DeBrabanter2011b]_).
-Then l is the smallest lag at which the errors e, about their mean, are no longer correlated,
-
-.. math:: |\hat\rho(l)| = \Big| \frac{\sum_i e_i e_{i+l}}{\sum_i e_i^2} \Big|
-          \le \frac{\Phi^{-1}(1 - \alpha/2)}{\sqrt N}, \qquad \alpha = 0.05,
-
-less one, since rows at that lag may stay ([DeBrabanter2011b]_ Algorithm 1 leaves them out too); at most a quarter of
-the shortest series, so that machines are left with rows. Errors without correlation have l = 0: leave-one-out.
+How many neighbours to leave out is the rule of :mod:`~substrate.least_squares.correlated_errors`.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,16 +23,10 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.leave_one_out import Rows, left_out_residuals
 
-__all__ = ["BlockBatch", "LeftOutBlocks", "block_residuals", "choose_reach", "correlation_reach", "pilot_errors"]
-
-#: Two-sided level of the test that ends the search for l, and the largest share of a series that l may be.
-_LEVEL, _SHARE = 0.05, 0.25
-#: Widths of the pilot smoother: shares of the largest distance, from a few rows on.
-_WIDTHS = 24
+__all__ = ["BlockBatch", "LeftOutBlocks", "block_residuals"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,74 +134,3 @@ def block_residuals(support_values: Array, B: Array, blocks: LeftOutBlocks) -> A
     for block, counted in zip(blocks.rows, blocks.counted, strict=True):
         residuals[block[counted]] = left_out_residuals(support_values, B, block)[counted]
     return residuals
-
-
-def pilot_errors(X: Any, y: Array) -> Array:
-    r"""Return the errors of the Nadaraya-Watson smoother with the bimodal kernel, at the width of least squares.
-
-    A row without neighbours within reach of the kernel has the error of the mean.
-    """
-    points = np.asarray(X, dtype=np.float64)
-    points = points[:, None] if points.ndim == 1 else points
-    centred = points - points.mean(axis=0)
-    squares = np.square(centred).sum(axis=1)
-    distances = np.maximum(squares[:, None] + squares - 2.0 * (centred @ centred.T), 0.0)
-    np.fill_diagonal(distances, 0.0)
-    largest = float(distances.max())
-    targets = np.asarray(y, dtype=np.float64).reshape(points.shape[0], -1)
-    deviations = targets - targets.mean(axis=0)
-    if not largest > 0.0:
-        return np.asarray(deviations)
-    np.fill_diagonal(distances, np.inf)
-    nearest = float(np.median(distances.min(axis=1)))
-    np.fill_diagonal(distances, 0.0)
-    shortest = max(nearest, relative_rounding(1e6) * largest)
-    best, least = deviations, math.inf
-    for squared_width in np.geomspace(4.0 * shortest, max(largest, 4.0 * shortest), _WIDTHS):
-        scaled = distances / squared_width
-        weights = scaled * np.exp(-scaled)
-        mass = weights.sum(axis=1)
-        is_known = mass > np.finfo(np.float64).tiny
-        fitted = np.zeros_like(deviations)
-        fitted[is_known] = (weights[is_known] @ deviations) / mass[is_known, None]
-        errors = deviations - fitted
-        loss = float(np.square(errors / np.abs(deviations).max(initial=1e-300)).sum())
-        if loss < least:
-            best, least = errors, loss
-    return np.asarray(best)
-
-
-def correlation_reach(errors: Array, series: Any = None, level: float = _LEVEL) -> int:
-    """Return the last lag before the first at which errors in the order of time are not correlated at this level.
-
-    ``errors`` have one column per output, the worst of which counts; lags do not cross from one series to another.
-    """
-    from scipy.stats import norm
-
-    columns = np.asarray(errors, dtype=np.float64)
-    columns = columns[:, None] if columns.ndim == 1 else columns
-    n = columns.shape[0]
-    labels = np.zeros(n, dtype=np.intp) if series is None else np.unique(np.asarray(series), return_inverse=True)[1]
-    parts = [columns[labels == label] for label in range(int(labels.max(initial=0)) + 1)]
-    unit = float(np.abs(columns).max(initial=0.0))
-    if not unit > 0.0:
-        return 0
-    centred = [part / unit - columns.mean(axis=0) / unit for part in parts]
-    total = sum(np.square(part).sum(axis=0) for part in centred)
-    limit = float(norm.ppf(1.0 - level / 2.0)) / math.sqrt(n)
-    most = max(0, int(_SHARE * min(part.shape[0] for part in parts)))
-    for lag in range(1, most + 1):
-        products = sum((part[:-lag] * part[lag:]).sum(axis=0) for part in centred)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            correlation = np.abs(np.where(np.asarray(total) > 0.0, products / total, 0.0))
-        if float(np.max(correlation)) <= limit:
-            return lag - 1
-    return most
-
-
-def choose_reach(X: Any, y: Array, series: Any = None) -> int:
-    """Return l by the rule: the correlation of the errors of the pilot smoother.
-
-    :place [DeBrabanter2011b]_ Algorithm 1: what precedes cross-validation for correlated errors
-    """
-    return correlation_reach(pilot_errors(X, y), series)

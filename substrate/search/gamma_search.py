@@ -310,6 +310,8 @@ def search_gamma(
             # decomposition's error at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
             is_split = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
+            if criterion.is_conditioned:  # rounding falls along the interval, too
+                is_split |= (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
             halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)

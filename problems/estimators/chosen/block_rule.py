@@ -11,7 +11,8 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.left_out_blocks import LeftOutBlocks, choose_reach
+from substrate.least_squares.correlated_errors import choose_reach
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.namespaces import is_device_array, to_numpy
 
 __all__ = ["BLOCKS", "blocks_of", "check_blocks", "check_groups", "describe_blocks"]
@@ -66,7 +67,7 @@ def blocks_of(model: Any, X: Any, Y: Array, groups: Any) -> LeftOutBlocks | None
     if reach is None:
         if is_sparse(X) or is_device_array(X) or model.__sklearn_tags__().input_tags.pairwise:
             raise DeclarationError(
-                "reach=None estimates the correlation of errors with a smoother on dense points; give reach=, the "
+                "reach=None estimates the correlation of errors with a pilot machine on dense points; give reach=, the "
                 "number of neighbours to leave out on each side"
             )
         reach = choose_reach(X, to_numpy(Y), groups)
@@ -78,5 +79,5 @@ def describe_blocks(model: Any, blocks: LeftOutBlocks) -> str:
     """Return what is left out, for a certificate."""
     if model.cv == "groups":
         return blocks.describe()
-    rule = "by the correlation of pilot errors" if model.reach is None else "given"
+    rule = "by the correlation of the errors of a pilot" if model.reach is None else "given"
     return f"{blocks.describe()}: reach {model.reach_}, {rule}; only the row itself counts"

@@ -236,9 +236,9 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     width_gap : float, default=0.01
         Relative distance between criterion and lower bound at which ``search="certified"`` ends.
     reach : int, default=None
-        With ``cv="blocks"``: the number of neighbours on each side that are left out with a row. None: the last lag
-        before the first at which the errors of a pilot smoother are not correlated
-        (:mod:`substrate.least_squares.left_out_blocks`).
+        With ``cv="blocks"``: the number of neighbours on each side that are left out with a row. None: as far as the
+        errors of a pilot machine are correlated (:mod:`substrate.least_squares.correlated_errors`); zero for errors
+        that are not, which is leave-one-out.
     noise : float, default=None
         With ``cv="noise"``: the standard deviation of the noise, in the units of y. A value that no gamma reaches is
         refused with those that some gamma has.

@@ -1,4 +1,4 @@
-"""Rows that are left out together: the closed form against refits, its slope, its rules, and the choice of l."""
+"""Rows that are left out together: the closed form against refits, its slope and its rules."""
 
 import numpy as np
 import pytest
@@ -11,16 +11,10 @@ from substrate.least_squares.border import Border
 from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.kernel_slope import block_response, left_out_response
 from substrate.least_squares.leave_one_out import projected_inverse
-from substrate.least_squares.left_out_blocks import (
-    LeftOutBlocks,
-    block_residuals,
-    choose_reach,
-    correlation_reach,
-    pilot_errors,
-)
+from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.search.gamma_search import search_spectra
+from substrate.search.gamma_search import _rounding, search_spectra
 
 RNG = np.random.default_rng(11)
 N = 36
@@ -114,6 +108,36 @@ def test_the_slope_is_that_of_differences(name):
     assert_allclose(np.vdot(slope.within, direction), (values[0] - values[1]) / 2e-5, rtol=1e-5)
 
 
+def precise_criterion(spectrum, coordinates, lam, blocks):
+    """The criterion in extended precision, from the numbers of the spectrum as they are."""
+    U, z = (values.astype(np.longdouble) for values in (spectrum.basis, coordinates))
+    g = 1.0 / (spectrum.values.astype(np.longdouble) + np.longdouble(lam))
+    total = np.longdouble(0.0)
+    for block, counted in zip(blocks.rows, blocks.counted, strict=True):
+        A, r = (U[block] * g) @ U[block].T, U[block] @ (g * z)
+        for pivot in range(block.size):  # elimination without pivoting: the matrix is positive definite
+            factors = A[:, pivot] / A[pivot, pivot]
+            factors[pivot] = 0.0
+            r = r - factors * r[pivot]
+            A = A - np.outer(factors, A[pivot])
+        total += np.square((r / A.diagonal())[counted]).sum()
+    return total / spectrum.n
+
+
+@pytest.mark.parametrize("name", ["neighbours", "two series", "unequal groups"])
+@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(8.0)], ids=repr)
+def test_rounding_is_within_what_the_search_takes_off(name, kernel):
+    spectrum = centred_spectrum(Gram.of(kernel, X))
+    criterion = LeaveOneOut.of_blocks(spectrum, Y, BLOCKS[name])
+    t = np.linspace(-28.0, 3.0, 12)
+    samples = criterion.sample(t[:, None])
+    allowed = _rounding(criterion, samples.values[:, 0], samples.ceiling, samples.condition)[:, 0]
+    assert np.isfinite(allowed[t > -12.0]).all()
+    for place, lam in enumerate(np.exp(t)):
+        exact = precise_criterion(spectrum, criterion.targets.coordinates[:, 0], lam, BLOCKS[name])
+        assert abs(float(samples.values[place, 0, 0] - exact)) <= allowed[place]
+
+
 def test_units_and_offsets_change_nothing():
     ridge, gram = np.full(N, 0.05), Gram.of(KERNEL, X)
     B = projected_inverse(gram, ridge)
@@ -147,39 +171,3 @@ def test_blocks_that_leave_nothing_are_refused():
         LeftOutBlocks.centred(6, -1)
     with pytest.raises(DataError, match="a vector"):
         LeftOutBlocks.of_groups(np.zeros((3, 2)))
-
-
-def autoregressive(n, share, rng):
-    errors = np.zeros(n)
-    for row in range(1, n):
-        errors[row] = share * errors[row - 1] + rng.normal()
-    return errors
-
-
-def test_the_rule_finds_how_far_errors_are_correlated():
-    """None for white errors, some for those of an autoregression.
-
-    :place [DeBrabanter2011b]_ Algorithm 1: what precedes cross-validation for correlated errors
-    """
-    rng = np.random.default_rng(3)
-    white, red = rng.normal(size=400), autoregressive(400, 0.8, rng)
-    assert correlation_reach(white) <= 1
-    assert 4 <= correlation_reach(red) <= 25
-    assert correlation_reach(np.zeros(50)) == 0
-    assert correlation_reach(1e-200 * red) == correlation_reach(red)
-    # two series: lags do not cross
-    both = np.concatenate([red[:200], red[200:]])
-    assert 3 <= correlation_reach(both, np.arange(400) < 200) <= 50
-    x = np.linspace(0.0, 1.0, 400)
-    assert choose_reach(x, np.sin(9.0 * x) + 0.2 * white) <= 1
-    assert choose_reach(x, np.sin(9.0 * x) + 0.2 * red) >= 3
-
-
-def test_the_pilot_does_not_use_the_row_itself():
-    x = np.linspace(0.0, 1.0, 60)
-    y = np.sin(5.0 * x)
-    spoiled = y.copy()
-    spoiled[30] += 100.0
-    errors = pilot_errors(x, spoiled)
-    assert abs(errors[30, 0] - 100.0) < 10.0
-    assert_allclose(pilot_errors(np.zeros((5, 1)), np.arange(5.0))[:, 0], np.arange(5.0) - 2.0)
