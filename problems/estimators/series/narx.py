@@ -39,6 +39,8 @@ __all__ = ["NARXRegressor"]
 
 #: Criteria this near each other are equal, and fewer lags win.
 _TIE = 1e-9
+#: Widths of the boxes in which stability is tried, in units of the range of the training windows.
+_WIDER = (1.0, 1.25, 1.5, 2.0, 3.0)
 
 
 class NARXRegressor(RegressorMixin, BaseEstimator):
@@ -77,6 +79,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         The end of the series, from which :meth:`predict` goes on; :meth:`observe` extends it.
     scores_ : array
         Absolute errors of left-out rows, one step ahead; of the training rows where the regressor leaves none out.
+    feature_names_in_ : array of shape (m,)
+        The names of the inputs, where X had some.
 
     Examples
     --------
@@ -150,6 +154,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         if self.candidates is not None:
             self.lag_results_ = results
         self.n_features_in_ = 0 if values is None else int(values.shape[1])
+        if values is not None and hasattr(X, "columns"):
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
         self.scores_ = _left_out_scores(fitted, (windows.X - center) / scale, windows.y)
         self._keep_history(values, outputs)
         self.regressor_ = fitted
@@ -262,7 +268,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         box : pair of float, default=None
-            The range of the output; None is that of the training windows.
+            The range of the output; None is that of the training windows, made wider about its middle, up to three
+            times, until both conditions are proved or the second cannot be.
         input_box : array of shape (m, 2), default=None
             The ranges of the inputs; None are those of the training windows.
         gap : float, default=1e-3
@@ -277,32 +284,42 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             additive kernel has any number of lags.
         """
         check_is_fitted(self)
-        from substrate.composition.contraction import prove_contraction  # brings cvxpy
-
         model = _expansion_of(self.regressor_, self.horizon)
-        points = np.asarray(model.support_vectors_)
-        p, delays = len(self.lags_), len(self.inputs_)
-        ranges = (
-            np.column_stack([points.min(axis=0), points.max(axis=0)]) * self.scale_[:, None] + self.center_[:, None]
-        )
-        if box is None:
-            ranges[:p] = ranges[:p, 0].min(), ranges[:p, 1].max()
-        else:
-            ends = real_array(box, "box", ndim=1)
-            if ends.shape != (2,) or not ends[0] <= ends[1]:
-                raise DataError(f"box must be the lowest and the highest output, received {box!r}")
-            ranges[:p] = ends
+        points, p = np.asarray(model.support_vectors_), len(self.lags_)
+        seen = np.column_stack([points.min(axis=0), points.max(axis=0)])
+        ranges = seen * self.scale_[:, None] + self.center_[:, None]
         if input_box is not None:
             given = real_array(input_box, "input_box", ndim=(1, 2)).reshape(-1, 2)
             if given.shape[0] != self.n_features_in_ or (given[:, 0] > given[:, 1]).any():
                 raise DataError(f"input_box must have a lowest and a highest value for {self.n_features_in_} inputs")
-            ranges[p:] = np.repeat(given, delays, axis=0)
-        scaled = (ranges - self.center_[:, None]) / self.scale_[:, None]
+            ranges[p:] = np.repeat(given, len(self.inputs_), axis=0)
+        if box is not None:
+            ends = real_array(box, "box", ndim=1)
+            if ends.shape != (2,) or not ends[0] <= ends[1]:
+                raise DataError(f"box must be the lowest and the highest output, received {box!r}")
+            return self._prove_in_box(model, ranges, float(ends[0]), float(ends[1]), gap, time_limit)
+        low, high = float(ranges[:p, 0].min()), float(ranges[:p, 1].max())
+        for factor in _WIDER:
+            spare = 0.5 * (factor - 1.0) * (high - low)
+            proof = self._prove_in_box(model, ranges, low - spare, high + spare, gap, time_limit)
+            if proof.holds or proof.contraction >= 1.0:  # in a larger box the sum is no smaller
+                break
+        return proof
+
+    def _prove_in_box(
+        self, model: Any, ranges: Array, low: float, high: float, gap: float, time_limit: float
+    ) -> "StabilityProof":
+        """Prove both conditions for outputs between two numbers; ``ranges`` are those of all columns."""
+        from substrate.composition.contraction import prove_contraction  # brings cvxpy
+
+        box = ranges.copy()
+        box[: len(self.lags_)] = low, high
+        scaled = (box - self.center_[:, None]) / self.scale_[:, None]
         # windows of the box are rounded when they are scaled
-        spare = relative_rounding(8.0) * (np.abs(ranges) + np.abs(self.center_[:, None])) / self.scale_[:, None]
-        proof: StabilityProof = prove_contraction(
+        spare = relative_rounding(8.0) * (np.abs(box) + np.abs(self.center_[:, None])) / self.scale_[:, None]
+        return prove_contraction(
             model.kernel_,
-            points,
+            np.asarray(model.support_vectors_),
             np.asarray(model.support_values_),
             float(model.bias_),
             self.lags_,
@@ -310,9 +327,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             gap,
             time_limit,
             units=self.scale_,
-            outputs=(float(ranges[0, 0]), float(ranges[0, 1])),
+            outputs=(low, high),
         )
-        return proof
 
     def certify(self, X: Any, y: Any, groups: Any = None) -> Certificate:
         """Check the present coefficients on the windows of the training series, given again."""
@@ -322,8 +338,11 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         certificate: Certificate = self.regressor_.certify((windows.X - self.center_) / self.scale_, windows.y)
         return certificate
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back."""
+    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+        """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back.
+
+        ``target`` is the name of the series in a table, for ``substrate predict``.
+        """
         check_is_fitted(self)
         notes = {
             "lags": list(self.lags_),
@@ -336,6 +355,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             "history": self.history_.tolist(),
             "input_history": None if self.input_history_ is None else self.input_history_.tolist(),
             "scores": self.scores_.tolist(),
+            "names": [str(name) for name in getattr(self, "feature_names_in_", ())],
+            "target": target,
         }
         save(self.regressor_, path, {"series": notes}, lambda model, found: type(self).restore(model, found, path))
 
@@ -359,6 +380,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             center, scale = (real_array(kept[name], name, ndim=1) for name in ("center", "scale"))
             history, scores = (real_array(kept[name], name, ndim=1) for name in ("history", "scores"))
             past = None if kept["input_history"] is None else real_array(kept["input_history"], "input_history", ndim=2)
+            names = [str(name) for name in kept.get("names", ())]
         except (KeyError, TypeError, ValueError, SubstrateError) as error:
             raise DataError(f"{path} is refused: it does not describe a series ({error})") from error
         fits = center.shape == scale.shape == (columns,) and (scale > 0.0).all() and history.size >= max(lags)
@@ -369,6 +391,10 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             raise DataError(f"{path} is refused: its windows have other columns than its regressor")
         model.lags_, model.inputs_, model.center_, model.scale_ = lags, inputs, center, scale
         model.history_, model.input_history_, model.scores_ = history, past, scores
+        if names and len(names) != features:
+            raise DataError(f"{path} is refused: it has other names of inputs than inputs")
+        if names:
+            model.feature_names_in_ = np.array(names, dtype=object)
         model.n_features_in_, model.regressor_ = features, regressor
         return model
 
