@@ -59,8 +59,9 @@ def read_series(X: Any, y: Any, inputs: tuple[int, ...]) -> tuple[Array | None, 
     """Return the inputs, None where there are no delays of any, and the outputs, checked: finite, as many rows."""
     outputs = real_array(y, "y", ndim=1)
     if not inputs:
-        if X is not None and len(X) != outputs.size:
-            raise DataError(f"X has {len(X)} rows, y has {outputs.size}; a series has one of each per time")
+        if X is not None and np.asarray(X).shape[:1] != (outputs.size,):
+            rows = (*np.asarray(X).shape, 0)[0]
+            raise DataError(f"X has {rows} rows, y has {outputs.size}; a series has one of each per time")
         return None, outputs
     if X is None:
         raise DataError("inputs= asks for delays of inputs: give X, one row per time, or inputs=0")

@@ -176,11 +176,6 @@ class Criterion(ABC):
         return self.spectrum.n
 
     @property
-    def is_conditioned(self) -> bool:
-        """Whether samples have a condition, by which rounding of the sums grows."""
-        return False
-
-    @property
     def outputs(self) -> int:
         """The number of criteria, one per gamma to choose."""
         return 1 if self.pooled else self.targets.outputs
@@ -325,11 +320,6 @@ class LeaveOneOut(LeftOutCriterion):
 
     spectrum: Spectrum
     blocks: LeftOutBlocks | None = None
-
-    @property
-    def is_conditioned(self) -> bool:
-        """Whether blocks have more than one row."""
-        return self.blocks is not None
 
     @classmethod
     def of_blocks(cls, spectrum: Spectrum, Y: Any, blocks: LeftOutBlocks, *, pooled: bool = False) -> Self:

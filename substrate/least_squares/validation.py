@@ -133,11 +133,6 @@ class CriterionSum:
         return max(criterion.size for criterion in self.criteria)
 
     @property
-    def is_conditioned(self) -> bool:
-        """Whether some part is."""
-        return any(criterion.is_conditioned for criterion in self.criteria)
-
-    @property
     def outputs(self) -> int:
         """As each part has."""
         return self.criteria[0].outputs

@@ -310,7 +310,7 @@ def search_gamma(
             # decomposition's error at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
             is_split = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
-            if criterion.is_conditioned:  # rounding falls along the interval, too
+            if piece.is_conditioned:  # rounding falls along the interval, too
                 is_split |= (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
             halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
@@ -343,7 +343,7 @@ def search_gamma(
 class _GammaInterval:
     """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
 
-    ``below`` is the bound that all of these leave.
+    ``below`` is the bound that all of these leave; ``is_conditioned`` whether samples have a condition.
     """
 
     start: float
@@ -353,6 +353,7 @@ class _GammaInterval:
     rounding: Array
     shrink: Array
     below: Array
+    is_conditioned: bool
 
 
 class _Best:
@@ -401,9 +402,17 @@ class _Best:
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if minimum.value < best_value * (1.0 + _TIE):
                 best_points.append(minimum.point)
-        return _GammaInterval(
-            start=start, stop=stop, lower=lower, error=error, rounding=rounding, shrink=shrink, below=below
-        ), best_points
+        piece = _GammaInterval(
+            start=start,
+            stop=stop,
+            lower=lower,
+            error=error,
+            rounding=rounding,
+            shrink=shrink,
+            below=below,
+            is_conditioned=condition is not None,
+        )
+        return piece, best_points
 
     def path(self) -> tuple[Array, Array]:
         """Return every point at which the criterion was evaluated, gamma ascending, and its values there."""

@@ -1,12 +1,14 @@
 """Windows, forecasts one step, several steps and freely ahead, the choice of lags, intervals, files and stability."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
 
 from problems import (
     HuberLSSVMRegressor,
@@ -135,6 +137,29 @@ def test_scikit_learn_splits_in_time_and_grids():
     assert cross_val_score(NARXRegressor(FIXED, lags=2), Y[:, None], Y, cv=TimeSeriesSplit(2)).shape == (2,)
 
 
+#: Checks of scikit-learn that are not those of a series, and why.
+OTHER_CHECKS = {
+    "check_methods_sample_order_invariance": "rows are in the order of time",
+    "check_methods_subset_invariance": "a forecast depends on the rows before it",
+    "check_regressors_train": "rows to predict follow those of the fit",
+    "check_fit1d": "one input may be a vector",
+    "check_fit2d_predict1d": "one input may be a vector",
+    "check_fit2d_1sample": "a series of one row is refused for its windows",
+    "check_supervised_y_2d": "a series is a vector",
+    "check_complex_data": "the message is that of this package",
+    "check_dtype_object": "objects are refused, as in every declaration of this package",
+    "check_estimators_empty_data_messages": "the message is that of this package",
+}
+
+
+def test_scikit_learn_checks_the_rest():
+    series = NARXRegressor(LSSVMRegressor("rbf", 1.0), lags=1, inputs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns that are not scaled, and of checks that are skipped
+        results = check_estimator(series, expected_failed_checks=OTHER_CHECKS, on_fail="raise")
+    assert sum(result["status"] == "passed" for result in results) >= 35
+
+
 def test_series_do_not_run_into_each_other():
     joined = np.concatenate([Y[:60], 50.0 + Y[60:120]])
     groups = np.repeat([0, 1], 60)
@@ -256,7 +281,7 @@ def test_bad_forecasts_are_refused(model):
         model.forecast(5)
     with pytest.raises(DataError, match="the largest lag"):
         model.simulate([1.0], 3, U[:3])
-    with pytest.raises(DataError, match="fitted to 1"):
+    with pytest.raises(DataError, match="expecting 1 features"):
         model.predict_one_step(np.hstack([U, U]), Y)
     with pytest.raises(DataError, match="input_box"):
         model.prove_stability(input_box=[(1.0, -1.0)])

@@ -141,6 +141,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         """
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
+        if y is None:
+            raise DataError("NARXRegressor requires y to be passed, but the target y is None: give the series")
         regressor = self._new_regressor()
         delays = read_delays(self.inputs, "inputs", 0)
         values, outputs = read_series(X, y, delays)
@@ -167,7 +169,7 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         Without delays of inputs only the number of rows of X counts. This is what scikit-learn's ``TimeSeriesSplit``
         asks of an estimator.
         """
-        return self.forecast(len(X), X if self._fitted_inputs() else None)
+        return self.forecast(int(np.asarray(X).shape[0]), X if self._fitted_inputs() else None)
 
     def forecast(self, steps: int, X: Any = None) -> Array:
         """Forecast the next steps by a free run, from the end of the series that was fitted or observed."""
@@ -480,7 +482,10 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
 
     def _check_columns(self, values: Array | None) -> None:
         if values is not None and values.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {values.shape[1]} inputs, this model was fitted to {self.n_features_in_}")
+            raise DataError(
+                f"X has {values.shape[1]} features, but NARXRegressor is expecting {self.n_features_in_} features as "
+                "input"
+            )
 
     def _all_inputs(self, X: Any, past_inputs: Any, steps: int) -> Array | None:
         """Return past and future inputs, as far as the delays reach, the future ones last."""
