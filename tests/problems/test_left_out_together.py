@@ -66,7 +66,7 @@ def test_groups_are_the_splits_of_scikit_learn():
     assert whole.gamma_ == named.gamma_
 
 
-@pytest.mark.parametrize("search", ["nelder-mead", "gradient"])
+@pytest.mark.parametrize("search", [pytest.param("nelder-mead", marks=pytest.mark.slow), "gradient"])
 def test_widths_are_searched(search):
     X, _, y = correlated(60, 0.6, 4)
     start = LSSVMRegressorCV(RBF(0.3), cv="blocks", reach=2).fit(X, y)

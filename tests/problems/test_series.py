@@ -103,6 +103,7 @@ def test_lags_are_chosen_by_what_is_left_out():
     assert_allclose(alone.criterion_, table[(1, 2)]["criterion"])
 
 
+@pytest.mark.slow
 def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
     model = NARXRegressor(lags=2, horizon=3).fit(None, Y[:60])
     assert model.regressor_.reach_ == 2
