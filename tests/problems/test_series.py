@@ -293,3 +293,10 @@ def test_bad_forecasts_are_refused(model):
 def test_a_constant_series_stays():
     model = NARXRegressor(FIXED, lags=2).fit(None, np.full(20, 3.5))
     assert_allclose(model.forecast(3), 3.5)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_numbers_whose_squares_leave_floating_point(unit):
+    series = np.array([1.0, -1.0, 0.5, 0.0, 0.1, -0.7])
+    plain, scaled = (NARXRegressor(FIXED, lags=1).fit(None, factor * series) for factor in (1.0, unit))
+    assert_allclose(scaled.forecast(3) / unit, plain.forecast(3), rtol=1e-6)
