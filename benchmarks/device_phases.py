@@ -38,7 +38,7 @@ PHASES = {
     ),
     "substrate.device_gram": ("device_matrix", "cholesky", "inverse_blocks", "solve_by_blocks", "solve_triangular"),
     "substrate.least_squares.spectrum": ("_decomposition_on_device",),
-    "substrate.least_squares.criteria": ("_leave_one_out_sums",),
+    "substrate.least_squares.criteria": ("_left_out_sums",),
     "substrate.reduced.solution": ("reduced_rows", "residual_pass"),
 }
 

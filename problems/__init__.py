@@ -64,11 +64,14 @@ ESTIMATORS = {
     "SubstrateRegressor": "problems.estimators.full.substrates",
     "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }
-#: Estimators around a function of the user's own, each with its module. They have no parameter ``kernel``, and no file
-#: of a model names them: functions are not saved.
+#: Estimators around something else, each with its module: a function of the user's own, which no file of a model names,
+#: since functions are not saved, or a regressor on windows of a series; and how windows are made. None of them has a
+#: parameter ``kernel``.
 COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
+    "NARXRegressor": "problems.estimators.series.narx",
+    "windowize": "substrate.windows",
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
 SPECTRAL = {
@@ -102,7 +105,12 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
         None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
     """
-    return load_with_notes(path, max_bytes)[0]
+    model, notes = load_with_notes(path, max_bytes)
+    if notes is not None and "series" in notes:
+        from problems.estimators.series.narx import NARXRegressor
+
+        return NARXRegressor.restore(model, notes, path)
+    return model
 
 
 def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:

@@ -78,15 +78,18 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     return primal(data, data.R, "LS-SVM regression (primal)") if form == "primal" else _dual(data)
 
 
-def primal(data: RegressionData, R: Array, title: str, border: Border = ONES, **zero: Array) -> Declared:
+def primal(
+    data: RegressionData, R: Array, title: str, border: Border = ONES, weight: Any = None, **zero: Array
+) -> Declared:
     """Return the primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
 
     Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone, and
-    orthonormal columns in place of those that the ``border`` has beside the constant.
+    orthonormal columns in place of those that the ``border`` has beside the constant. ``weight`` is a parameter that
+    several machines share; without one the machine has its own.
     """
     y, v = data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma) if weight is None else weight
     model, theta = R @ w + b, cp.Variable(max(border.slopes, 1), name="beta")
     if border.slopes:
         model = border.basis @ theta + model

@@ -41,6 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.datasets",
         "substrate.codings",
         "substrate.conventions",
+        "substrate.windows",
         "substrate.archive",
         "substrate.encoding",
     ),
@@ -65,6 +66,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
     ("problems.estimators.spectral",),
+    ("problems.estimators.series",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.displays",),
     ("problems.reproductions",),

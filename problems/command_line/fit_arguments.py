@@ -24,6 +24,7 @@ FIT = f"""examples:
   substrate fit @ionosphere --model l1 --out model.npz
   substrate fit @additive_function --model structure --report inputs.html
   substrate fit big.parquet --target y --executor dask --out model.npz
+  substrate fit @sunspots --series --out model.npz
 
 What is printed: what was done to the table, one line each; the error on rows
 that the model was not fitted to, beside that of a prediction that looks at no
@@ -58,6 +59,8 @@ models:
 
 A quarter of the rows is held out to measure its error. The model that is saved is
 then fitted again to all rows, with what was chosen before (not l1 and structure).
+With --series the last quarter is held out instead, and forecast one step at a time
+and freely; intervals are adaptive, and stability is proved where it can be.
 With --executor the rows of a Parquet file or folder are read in passes and never
 held; all of them train, and gamma is chosen by generalised cross-validation.
 """
@@ -78,6 +81,10 @@ for the others; numbers have columns lower and upper: by leaving every training
 row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by
 the errors of the rows that it held out where these only judged the model. What
 they guarantee is printed on standard error.
+
+The rows given to a model of substrate fit --series follow those of its training
+table in time: where they have the target, each is predicted one step ahead from
+the targets before it, and otherwise all of them by a free run.
 
 Parquet rows of a sparse model go to --out in one pass, and need not fit in
 memory; --out may then be a .parquet or .npy file as well.
@@ -118,6 +125,21 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     judged.add_argument(
         "--no-refit", action="store_true", help="save the model of the training rows, not one fitted again to all rows"
     )
+    series = fit.add_argument_group("a series")
+    series.add_argument(
+        "--series", action="store_true", help="rows are in the order of time: predict the target from its own past"
+    )
+    series.add_argument(
+        "--lags", type=int, metavar="N", help="past values of the target; unless given, by left-out rows"
+    )
+    series.add_argument(
+        "--input-lags",
+        type=int,
+        default=0,
+        metavar="N",
+        help="past values of every other column (0: they are not used)",
+    )
+    series.add_argument("--horizon", type=int, default=1, metavar="STEPS", help="steps that are predicted at once (1)")
     passes = fit.add_argument_group("rows in passes (Parquet only)")
     passes.add_argument(
         "--executor",

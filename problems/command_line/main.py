@@ -118,6 +118,8 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.summary import said, summary
     from problems.command_line.table import named_columns, read_table
 
+    if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
+        return _fit_series(options, interruption)
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
     source = options.data if options.dataset is None else f"@{options.dataset}"
@@ -165,6 +167,57 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         _verdict(certificate)
         for certificate in (certificates if certificates[0] is not certificates[1] else certificates[:1])
     )
+
+
+def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.embedded_sets import question_of
+    from problems.command_line.series import SeriesChoices, describe_series, fit_series, series_report
+    from problems.command_line.summary import said
+    from problems.command_line.table import named_columns, read_table
+
+    if not options.series:
+        raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
+    others = ("executor", "scheduler", "checkpoint", "gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
+    given = [name for name in others if getattr(options, name) is not None]
+    given += [name for name in ("class_weight", "one_hot") if getattr(options, name)]
+    if (
+        given
+        or options.model not in ("auto", "lssvm")
+        or options.impute != "refuse"
+        or options.task == "classification"
+    ):
+        named = f"--{given[0].replace('_', '-')}" if given else "another --model, --task or --impute"
+        raise DataError(f"a series is fitted by lssvm, with all but the lags chosen; leave {named} out")
+    source = options.data if options.dataset is None else f"@{options.dataset}"
+    if source is None or (options.data is not None and options.dataset is not None):
+        raise DataError("name one table: a file, @NAME, or --dataset NAME")
+    refuse_unwritable(options.out, options.data)
+    refuse_unwritable(options.report, options.data, options.out)
+    table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
+    if options.target is None and not source.startswith("@"):
+        raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
+    choices = SeriesChoices(
+        target=options.target or question_of(source[1:])[0],
+        lags=options.lags,
+        input_lags=options.input_lags,
+        horizon=options.horizon,
+        validation=options.validation,
+        dates=tuple(options.date),
+        ids=tuple(options.id),
+    )
+    with printed_warnings():
+        fit = fit_series(table, choices)
+        page = None if options.report is None else series_report(fit, source)
+    interruption.check()
+    if options.out is not None:
+        fit.saved.save(options.out, target=choices.target)
+    if page is not None:
+        write(options.report, page)
+    if not options.quiet:
+        print(said(describe_series(fit, options.out)))
+        if options.verbose:
+            print(fit.model.certificate_)
+    return _verdict(fit.saved.certificate_)
 
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -218,13 +271,17 @@ def _verdict(certificate: Any) -> int:
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
+    import problems
     from problems.command_line.intervals import interval_statement
     from problems.command_line.table import read_table
     from problems.command_line.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
-        model = TabularModel.load(options.model, options.max_bytes)
+        loaded, notes = problems.load_with_notes(options.model, options.max_bytes)
+    if notes is not None and "series" in notes:
+        return _predict_series(options, loaded, notes)
+    model = TabularModel.of(loaded, notes, options.model)
     coverage = options.coverage
     plain = coverage is None and not options.proba and not options.id
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
@@ -239,6 +296,23 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
         print(f"substrate: {line}", file=sys.stderr)
     if coverage is not None:
         print(f"substrate: {interval_statement(model.estimator, model.preparation, coverage)}", file=sys.stderr)
+    return 0
+
+
+def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[str, Any]) -> int:
+    from problems.command_line.series import predict_series
+    from problems.command_line.table import read_table
+    from problems.estimators.series.narx import NARXRegressor
+
+    if options.proba or options.id:
+        raise DataError("forecasts of a series have no --proba and no --id; leave them out")
+    model = NARXRegressor.restore(regressor, notes, options.model)
+    target = notes["series"].get("target")
+    marks = (options.decimal, options.thousands)
+    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
+    text, said = predict_series(model, target if isinstance(target, str) else None, table, options.coverage)
+    write(options.out, text)
+    print(f"substrate: {said}", file=sys.stderr)
     return 0
 
 

@@ -47,10 +47,10 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
-        return cls._of(*problems.load_with_notes(path, max_bytes), path)
+        return cls.of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod
-    def _of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
+    def of(cls, estimator: Any, notes: dict[str, Any] | None, path: str | os.PathLike[str]) -> Self:
         """Return the contents of a file, if model and preparation agree."""
         if not estimator.__sklearn_is_fitted__():
             raise DataError(f"{path} holds a {type(estimator).__name__} that was never fitted")
@@ -64,7 +64,7 @@ class TabularModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write model and preparation to one file, which :func:`problems.load` reads too, without the latter."""
         notes = None if self.preparation is None else self.preparation.as_notes()
-        save(self.estimator, path, notes, lambda estimator, notes: self._of(estimator, notes, path))
+        save(self.estimator, path, notes, lambda estimator, notes: self.of(estimator, notes, path))
 
     def matrix(self, table: Table) -> Array:
         """Return X for the rows of a table, found by the names of the columns where they are known."""

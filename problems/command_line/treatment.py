@@ -43,6 +43,8 @@ class ColumnOptions:
     dates: Sequence[str] = ()
     ids: Sequence[str] = ()
     impute: str = "refuse"
+    #: Whether rows are in the order of time: the target alone is enough then.
+    is_series: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +301,7 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
     if coded:
         listed = named_columns([f"{name} ({count} categories)" for name, count in coded.items()])
         remarks.append(f"one-hot: {listed}, one 0-1 input per category")
-    if not inputs:
+    if not inputs and not options.is_series:
         said = "".join(f"; {remark}" for remark in remarks)
         beside = f" beside the target {options.target!r} to predict it from" if options.target else " that can be used"
         raise DataError(f"{table.source} has no column{beside}{said}")

@@ -42,6 +42,8 @@ __all__ = ["CriterionDisplay", "LeaveOneOutDisplay"]
 
 _NAMES = {
     "loo": "leave-one-out",
+    "blocks": "leave-block-out",
+    "groups": "leave-group-out",
     "gcv": "generalised cross-validation",
     "evidence": "evidence, as a variance",
     "folds": "folds",

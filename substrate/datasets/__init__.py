@@ -8,6 +8,7 @@ this package costs numpy and the standard library; scikit-learn is imported only
 function             rows x inputs   target                                origin
 ===================  ==============  ====================================  ================
 motorcycle           133 x 1         head acceleration (g)                 embedded table
+sunspots             309 x 1         yearly sunspot number, a series       embedded table
 boston               506 x 13        median home value ($1000s)            embedded table
 ripley               250 / 1000 x 2  0, 1                                  embedded tables
 pima                 768 x 8         0, 1                                  embedded table
@@ -22,7 +23,7 @@ additive_function    100 x 25        four additive inputs of twenty-five   drawn
 
 from substrate.datasets.additive import additive_function, tic_tac_toe
 from substrate.datasets.noisy_sinc import sinc, sinc_outliers, sinc_student
-from substrate.datasets.tables import boston, ionosphere, motorcycle, pima, ripley
+from substrate.datasets.tables import boston, ionosphere, motorcycle, pima, ripley, sunspots
 
 __all__ = [
     "additive_function",
@@ -34,5 +35,6 @@ __all__ = [
     "sinc",
     "sinc_outliers",
     "sinc_student",
+    "sunspots",
     "tic_tac_toe",
 ]

@@ -207,6 +207,7 @@ _REFERENCES = {
     "least squares support vector machines: robustness and sparse approximation. Neurocomputing "
     "48, 85-105.",
     "Vapnik1998": "V. N. Vapnik (1998). Statistical Learning Theory. Wiley.",
+    "Waldmeier1961": "M. Waldmeier (1961). The Sunspot-Activity in the Years 1610-1960. Schulthess, Zurich.",
 }
 
 

@@ -1,14 +1,15 @@
-r"""Embedded tables for regression (motorcycle, Boston) and classification (Ripley, Pima, Ionosphere).
+r"""Embedded tables for regression (motorcycle, sunspots, Boston) and classification (Ripley, Pima, Ionosphere).
 
 They are comma-separated files, read with the standard library. A file has one header row, no quoting and no empty cell;
 its last column is the target. Nothing is cached: each reading builds new arrays, so callers may overwrite them.
 
-Both regression tables are samples of
+Two regression tables are samples of
 
 .. math:: y_i = f(x_i) + e_i, \qquad i = 1, \dots, N,
 
 the motorcycle data with an error whose variance changes with :math:`x` and with several :math:`y`
-at one :math:`x`, the Boston data with inputs on very different scales and a target cut off at 50.
+at one :math:`x`, the Boston data with inputs on very different scales and a target cut off at 50. The sunspot numbers
+are a series: what is to be predicted follows from the years before.
 
 The labels of the classification tables are those of the sources: 0 and 1, or letters. The machines of the papers expect
 
@@ -35,7 +36,17 @@ from substrate.datasets.bunch import DatasetRecord, check_choice, cite, deliver
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
-__all__ = ["PackagedTable", "boston", "ionosphere", "motorcycle", "pima", "provenance", "read_table", "ripley"]
+__all__ = [
+    "PackagedTable",
+    "boston",
+    "ionosphere",
+    "motorcycle",
+    "pima",
+    "provenance",
+    "read_table",
+    "ripley",
+    "sunspots",
+]
 
 _FOLDER = files("substrate.datasets").joinpath("data")
 
@@ -91,6 +102,24 @@ def motorcycle(*, return_X_y: bool = True) -> "Arrays | Bunch":
         True for ``(X, y)`` of shapes (133, 1) and (133,); False for a ``sklearn.utils.Bunch``.
     """
     return _bundle_table("motorcycle.csv", np.float64, motorcycle.__doc__, "Silverman1985", return_X_y)
+
+
+@overload
+def sunspots(*, return_X_y: Literal[True] = True) -> Arrays: ...
+@overload
+def sunspots(*, return_X_y: Literal[False]) -> "Bunch": ...
+def sunspots(*, return_X_y: bool = True) -> "Arrays | Bunch":
+    """Load the yearly mean sunspot numbers from 1700 to 2008, a series [Waldmeier1961].
+
+    309 rows; input ``year``, target ``sunspots``, never negative, with a cycle of about eleven years that rises faster
+    than it falls. It is customary to fit the years to 1920 and to judge by 1921 to 1955 and by those after 1955.
+
+    Parameters
+    ----------
+    return_X_y
+        True for ``(X, y)`` of shapes (309, 1) and (309,); False for a ``sklearn.utils.Bunch``.
+    """
+    return _bundle_table("sunspots.csv", np.float64, sunspots.__doc__, "Waldmeier1961", return_X_y)
 
 
 @overload

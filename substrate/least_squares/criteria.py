@@ -2,9 +2,11 @@ r"""Criteria of model selection as analytic functions of :math:`t = \log\lambda`
 
 With :math:`g_k = 1/(s_k + \lambda)`, :math:`z = U^T y` and the notation of :mod:`~substrate.least_squares.spectrum`,
 
-- leave-one-out, :math:`F = \frac1N \sum_i (\alpha_i / B_{ii})^2`. By Cauchy's inequality
-  :math:`\alpha_i^2 \le B_{ii} Q` with :math:`Q = \sum_k z_k^2 g_k`, so :math:`F \le Q \cdot \frac1N \sum_i 1/B_{ii}`: a
-  falling times a rising function of t.
+- leaving blocks of rows S out (:mod:`~substrate.least_squares.left_out_blocks`; leave-one-out is blocks of one row),
+  :math:`F = \frac1N \sum_i r_i^2` with :math:`r_S = B_{SS}^{-1} \alpha_S`, i among the rows of S that count. By
+  Cauchy's inequality :math:`r_i^2 \le (B_{SS}^{-1})_{ii}\, Q` with :math:`Q = \sum_k z_k^2 g_k`, so
+  :math:`F \le Q \cdot \frac1N \sum_i (B_{SS}^{-1})_{ii}`: a falling times a rising function of t. For one row
+  :math:`(B_{SS}^{-1})_{ii} = 1/B_{ii}`.
 - generalised cross-validation [Golub1979]_, :math:`F = N \sum_k z_k^2 g_k^2 / (\sum_k m_k g_k)^2`, in O(N), with
   :math:`m_k = \sum_i v_i u_{ik}^2` for weights v of mean one, and one without weights:
   :math:`\lambda \sum_k m_k g_k = \sum_i v_i (1 - H_{ii})`. Leverages are averaged by weight, as squared errors are, so
@@ -20,24 +22,38 @@ from r to at least :math:`\phi\, r - w` (``shrink`` and ``shifts`` of :class:`Sa
 :math:`B^\star` the exact one, :math:`B^\star - B = B^\star E B`, :math:`q = \|E\| \|B\|` and :math:`\|B^\star x\| \le
 \|B x\| / (1 - q)`:
 
-- leave-one-out: :math:`|B^\star_{ii} / B_{ii} - 1| \le \theta_i = \|E\| \|B e_i\|^2 / ((1-q) B_{ii}) \le q/(1-q)` and
-  :math:`|\alpha^\star_i - \alpha_i| \le \|E\| \|B e_i\| \|\alpha\| / (1-q)`, so
-  :math:`\phi = 1 / (1 + \max_i \theta_i)` and
-  :math:`w^2 = (\|E\| \|\alpha\| / (1 - 2q))^2 \cdot \frac1N \sum_i \|B e_i\|^2 / B_{ii}^2`;
+- blocks left out: with :math:`P_i = B_{\cdot S} B_{SS}^{-1} e_i` and the machine without the block,
+  :math:`\alpha^{(-S)} = \alpha - B_{\cdot S}\, r_S`,
+
+  .. math:: r_i^\star - r_i = P_i^{\star T} E\, \alpha^{(-S)}, \qquad \|P_i^\star\| \le \frac{\|P_i\|}{1 - q}, \qquad
+            \|P_i\|^2 = \frac{d}{d\lambda} (B_{SS}^{-1})_{ii},
+
+  so :math:`\phi = 1` and :math:`w^2 = (\|E\| / (1-q))^2 \cdot \frac1N \sum_i \|P_i\|^2\, \|\alpha^{(-S)}\|^2`, where
+  :math:`\|\alpha^{(-S)}\| \le \|\alpha\| + (\|B\|\, \alpha_S^T r_S)^{1/2}`;
 - generalised cross-validation: :math:`\|\alpha^\star\| \ge \|\alpha\| / (1 + q)` and, since
   :math:`B^\star \preceq B / (1 - q)`, :math:`\sum_i v_i B^\star_{ii} \le \sum_i v_i B_{ii} / (1 - q)`, so
   :math:`\phi = (1 - q)/(1 + q)`, :math:`w = 0`;
 - validation: :math:`\phi = 1` and, c_j the centred kernel row of a point,
   :math:`w^2 = (\|E\| \|\alpha\| / (1 - q))^2 \cdot \frac1n \sum_j \|B c_j\|^2`, and the rounding of those rows.
 
-All factors fall in lambda but :math:`1/B_{ii}`, which rises, and :math:`\|B e_i\|^2 / B_{ii}` falls too, so between two
-points the left one bounds the former and the right one the latter.
+All factors fall in lambda but :math:`(B_{SS}^{-1})_{ii}`, which rises, and is concave (a Schur complement of
+:math:`K + \lambda`), so :math:`\|P_i\|^2` falls, and the slope of the chord from the point before is a bound on it.
+:math:`\|\alpha^{(-S)}\|` falls as that of every machine. So between two points the left one bounds all that falls.
 
 Cauchy's bound holds term by term for complex lambda too (:mod:`~substrate.search.polynomial_minimum`), with
-:math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without.
+:math:`\cos(\theta/2)^{-4}` for ratios and :math:`\cos(\theta/2)^{-2}` without. For blocks: turned by half of its angle,
+:math:`B_{SS}(z)` has a real part H of at least :math:`\cos(\theta/2)\, B_{SS}(|z|)`, and with
+:math:`D = \operatorname{diag}(e^{i\theta/2} g)`, :math:`A = U_S (\operatorname{Re} D)^{1/2}`,
+:math:`D = (\operatorname{Re} D)^{1/2} (I + i T) (\operatorname{Re} D)^{1/2}`,
+
+.. math:: r = (A (I + i T) A^T)^{-1} A (I + i T) w, \qquad |r_i|^2 \le (H^{-1})_{ii}\, \|(I + i T) w\|^2
+          \le \cos(\theta/2)^{-3}\, (B_{SS}^{-1})_{ii}(|z|)\, Q(|z|),
+
+since :math:`A = H^{1/2} V^T`, V with orthonormal columns, and :math:`I + i V^T T V` shortens no vector.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -45,12 +61,14 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
+from substrate.errors import SolverError
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.kernel_slope import Response, Slope, left_out_response
+from substrate.least_squares.kernel_slope import Response, Slope, block_response, left_out_response
+from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums, to_numpy, zeros_beside
+from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -74,6 +92,9 @@ class Samples:
     values, less ``shifts``, of the shape of the values, each of which holds from its point to the next. None where
     nothing is subtracted.
 
+    ``condition``, one number per interval, is by how much rounding errors of the sums can be larger in the residuals;
+    None where they are not.
+
     For errors that are still to be subtracted, leave-one-out on a reduced basis also states ``spare``, the smallest
     1 - h_ii at every point, of the shape of the points, and ``levered``, the root mean square of left-out residuals
     over 1 - h_ii, and of those times the root of h_ii, both of the shape of the values.
@@ -85,6 +106,7 @@ class Samples:
     shifts: Array | None = None
     spare: Array | None = None
     levered: tuple[Array, ...] | None = None
+    condition: Array | None = None
 
 
 class Spectral(Protocol):
@@ -294,24 +316,42 @@ class LeftOutCriterion(OfMachine):
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut(LeftOutCriterion):
-    """The mean square leave-one-out residual of a dense machine."""
+    """The mean square left-out residual of a dense machine: every row alone, or with the rows of its ``blocks``."""
 
     spectrum: Spectrum
+    blocks: LeftOutBlocks | None = None
+
+    @classmethod
+    def of_blocks(cls, spectrum: Spectrum, Y: Any, blocks: LeftOutBlocks, *, pooled: bool = False) -> Self:
+        """Return the criterion with these blocks left out, on the targets Y, one column per output."""
+        if blocks.n != spectrum.n:
+            raise TypeError(f"blocks of {blocks.n} rows do not divide {spectrum.n} rows")
+        single = cls.of(spectrum, Y, pooled=pooled)
+        return single if blocks.largest == 1 else replace(single, blocks=blocks)
 
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Sample by three matrix products, with the basis and with its squares, block by block."""
-        n, lambdas = self.spectrum.n, np.exp(t.ravel())
-        sums = _leave_one_out_sums(self.spectrum.basis, g, self.targets.coordinates, t)
-        squares, reciprocal, spread, steepest = sums
+        """Sample by products with the basis and with products of its rows, batch by batch."""
+        n = self.spectrum.n
+        roots = np.sqrt(self.machine.quadratic(g, np.exp(t.ravel())))
+        sums = _left_out_sums(self.spectrum.basis, g, self.targets.coordinates, t, roots, self.blocks)
         unknown, q = unknown_at(self.spectrum, t)
-        alpha = np.sqrt(self.machine.support_squares(g, lambdas)).reshape(*t.shape, -1)
-        share = following(unknown, t) * np.sqrt(spread / n) / np.maximum(1.0 - 2.0 * q, 1e-300)
-        shrink = 1.0 / (1.0 + at_most(1.0) * unknown[:, 0] * steepest[:, 0] / np.maximum(1.0 - q[:, 0], 0.5))
-        shifts = self._shrink_and_shift(q, share, alpha, shrink)
-        return Samples(self._shape(squares / n, t), np.zeros((t.shape[0], self.outputs)), *shifts), reciprocal
+        share = following(unknown, t) / np.maximum(1.0 - q, 0.5)
+        sizes = np.sqrt(sums.moves / n).reshape(*t.shape, -1)
+        shrink, shifts = self._shrink_and_shift(q, share, sizes, np.ones(t.shape[0]))
+        condition = None
+        if self.blocks is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                grown = np.sqrt(sums.rounding / sums.reciprocal[:, None]) / roots
+            grown = np.where(roots > 0.0, grown, 1.0).max(axis=1)
+            condition = np.maximum(np.where(np.isnan(grown), np.inf, grown).reshape(t.shape).max(axis=1), 1.0)
+        nothing = np.zeros((t.shape[0], self.outputs))
+        values = self._shape(sums.squares / n, t)
+        return Samples(values, nothing, shrink, shifts, condition=condition), sums.reciprocal
 
     def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
+        if self.blocks is None:
+            return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
+        return block_response((spectrum.basis * g) @ spectrum.basis.T, alpha, self.blocks)
 
 
 def following(sums: Array, t: Array) -> Array:
@@ -320,46 +360,189 @@ def following(sums: Array, t: Array) -> Array:
     return np.asarray(np.concatenate([sums[:, 1:], sums[:, -1:]], axis=1))
 
 
-def _leave_one_out_sums(basis: Array, g: Array, z: Array, t: Array) -> tuple[Array, ...]:
-    r"""Return sums over the rows, on the host: squared residuals, 1/B_ii, and ||B e_i||^2/B_ii here times 1/B_ii at the
-    next point; at the end the largest ||B e_i||^2/B_ii.
-
-    :math:`\|B e_i\|^2 = -dB_{ii}/d\lambda`, and :math:`B_{ii}` is convex: at a point that is not the first of its
-    interval the slope of the chord from the one before it is a bound, and takes no product. On a device these two are
-    bounded without.
+@dataclass(frozen=True, slots=True)
+class _LeftOutSums:
+    """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output; (B_SS^-1)_ii; and
+    ||P_i||^2 ||alpha^(-S)||^2 and the squares of the rounding of r_i over that of a sum, one column per output.
     """
-    n, is_on_device, xp = int(basis.shape[0]), is_device_array(basis), namespace_of(basis)
-    weighted = [g * z[:, k][:, None] for k in range(z.shape[1])]
-    squares, reciprocal = zeros_beside(g, (g.shape[1], z.shape[1])), zeros_beside(g, g.shape[1])
-    spread, steepest, after = np.zeros(g.shape[1]), np.zeros(g.shape[1]), np.arange(g.shape[1]) + 1
-    after[t.shape[1] - 1 :: t.shape[1]] -= 1
+
+    squares: Array
+    reciprocal: Array
+    moves: Array
+    rounding: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _SolvedBlocks:
+    """What is known of some blocks: (B_SS^-1)_ii of the rows that count, of shape (blocks, points, rows that count),
+    its relative rounding, and its slope at the first points; and for every output r_S, of shape (blocks, points,
+    rows), and the rounding of those that count over that of a sum.
+    """
+
+    diagonal: Array
+    spare: Array
+    slopes: Array
+    residuals: list[Array]
+    roundings: list[Array]
+
+
+#: Entries of the matrices B_SS, and of the products of rows of the basis, that are computed at a time.
+_ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
+
+
+def _left_out_sums(
+    basis: Array, g: Array, z: Array, t: Array, roots: Array, blocks: LeftOutBlocks | None
+) -> _LeftOutSums:
+    """Return the sums; the products with the basis are where it is, all else is small and on the host.
+
+    ``roots`` are those of Q, one column per output.
+    """
+    n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
     firsts = slice(None, None, t.shape[1])
     steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
-    (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
-    rounded = relative_rounding(n + 16.0)  # of B_ii, relative, as a sum of positive terms
-    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore"):  # without a chord
-        first_squared = g[:, firsts] ** 2
+    sums = _LeftOutSums(
+        np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.zeros((points, outputs))
+    )
+    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        alphas = [to_numpy(basis @ (g * z[:, k][:, None])) for k in range(outputs)]
+        lengths = [np.sqrt(np.square(alpha).sum(axis=0)) for alpha in alphas]
+        largest = to_numpy(namespace_of(g).max(g, axis=0))
+        for batch, entries in _left_out_entries(basis, g, firsts, blocks):
+            of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
+            solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
+            solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
+            moved = _slopes_of(solved, steps, firsts, t.shape[1])
+            np.add(sums.reciprocal, solved.diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
+            for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
+                counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
+                sums.squares[:, k] += np.einsum("bpc,bpc->p", counted, counted)
+                sums.rounding[:, k] += np.square(solved.roundings[k]).sum(axis=(0, 2))
+                pulled = np.maximum(np.einsum("bpr,bpr->bp", alpha, residuals), 0.0)
+                without = lengths[k] + np.sqrt(largest * pulled)
+                sums.moves[:, k] += np.einsum("bpc,bp->p", moved, np.square(without))
+    return sums
+
+
+def _left_out_entries(
+    basis: Array, g: Array, firsts: slice, blocks: LeftOutBlocks | None
+) -> Iterator[tuple[BlockBatch, Array]]:
+    """Yield batches of blocks with B_SS at all points, then B^2_SS at the first points of the intervals.
+
+    The shape is (blocks, points, rows, rows). Every pair of rows that some blocks of a batch share is computed once.
+    """
+    n, columns = int(basis.shape[0]), namespace_of(g).concat([g, g[:, firsts] ** 2], axis=1)
+    count = int(columns.shape[1])
+    if blocks is None:
         for rows in blocks_beside(g, n, n):
             block = basis[rows, :]
-            squared = block * block
-            diagonal = squared @ g
-            inverse = 1.0 / diagonal
-            reciprocal += xp.sum(inverse, axis=0)
-            if not is_on_device:
-                lengths = np.empty_like(diagonal)
-                lengths[:, 1:] = ((1.0 + rounded) * diagonal[:, :-1] - (1.0 - rounded) * diagonal[:, 1:]) / steps[1:]
-                lengths[:, firsts] = squared @ first_squared
-                if stuck.size:
-                    lengths[:, stuck] = lengths[:, stuck - stuck % t.shape[1]]
-                lengths *= inverse
-                np.maximum(steepest, lengths.max(axis=0), out=steepest)
-                spread += np.einsum("ij,ij->j", lengths, inverse[:, after])
-            for k, columns in enumerate(weighted):
-                residuals = block @ columns
-                residuals *= inverse
-                squares[:, k] += paired_sums(residuals, residuals, 0)
-    squares, reciprocal = to_numpy(squares), to_numpy(reciprocal)
-    if is_on_device:  # ||B e_i||^2 <= B_ii / lambda
-        steepest = 1.0 / np.exp(t)
-        return squares, reciprocal, following(reciprocal, t) * steepest, steepest
-    return squares, reciprocal, spread.reshape(t.shape), steepest.reshape(t.shape)
+            numbers = np.arange(n)[rows][:, None]
+            entries = to_numpy((block * block) @ columns)
+            yield BlockBatch(numbers, np.zeros_like(numbers)), entries[:, :, None, None]
+        return
+    for batch in blocks.batches(max(1, _ENTRIES // (blocks.largest**2 * count))):
+        low = np.minimum(batch.rows[:, :, None], batch.rows[:, None, :])
+        high = np.maximum(batch.rows[:, :, None], batch.rows[:, None, :])
+        pairs, places = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
+        products = np.empty((pairs.size, count))
+        step = max(1, _PRODUCTS // n)
+        for start in range(0, pairs.size, step):
+            first, second = np.divmod(pairs[start : start + step], n)
+            products[start : start + step] = to_numpy((take_rows(basis, first) * take_rows(basis, second)) @ columns)
+        yield batch, np.moveaxis(products[places.reshape(low.shape)], 3, 1)
+
+
+def _solve_single_rows(
+    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
+) -> _SolvedBlocks:
+    """Return the same for blocks of one row, where all is a quotient of sums of positive terms and one of others."""
+    diagonal = 1.0 / matrices[:, :, :, 0]
+    step = matrices.shape[1] // squared.shape[1]
+    return _SolvedBlocks(
+        diagonal=diagonal,
+        spare=np.full((1, 1, 1), relative_rounding(n + 16.0)),
+        slopes=squared[:, :, :, 0] * np.square(diagonal[:, ::step]),
+        residuals=[diagonal * alpha for alpha in alphas],
+        roundings=[np.zeros((1, 1, 1)) for _ in alphas],
+    )
+
+
+def _solve_blocks(
+    matrices: Array, squared: Array, alphas: list[Array], roots: Array, batch: BlockBatch, n: int
+) -> _SolvedBlocks:
+    r"""Solve with B_SS for the rows that count and for the support values, and bound the rounding.
+
+    With :math:`S = \operatorname{diag}(B_{SS})^{1/2}`, :math:`C = S^{-1} B_{SS} S^{-1}`,
+    :math:`z_i = C^{-1} S^{-1} e_i` and :math:`w = C^{-1} S^{-1} \alpha_S`, so that :math:`r_S = S^{-1} w`: entries of C
+    are known to :math:`\eta`, the rounding of a sum, those of :math:`S^{-1} \alpha_S` to :math:`\eta Q^{1/2}`, and
+    solutions leave residuals, measured, of :math:`\omega` of the same sizes. Hence, to first order,
+
+    .. math:: |\delta r_i| \le (2 \eta + \omega)\, \|z_i\|_1 \big( Q^{1/2} + \|w\|_1 \big), \qquad
+              |\delta (B_{SS}^{-1})_{ii}| \le (2 \eta + \omega)\, \|z_i\|_1^2 ,
+
+    and twice that in all, where :math:`3 b \eta \|C^{-1}\| \le \tfrac12`, b the rows of the block. The latter is known
+    where C less :math:`8 b \eta` has a Cholesky factor, whose own rounding is below :math:`b (b + 3)` units.
+    """
+    b, eta = batch.rows.shape[1], relative_rounding(n + 16.0)
+    step = matrices.shape[1] // squared.shape[1]
+    S = np.sqrt(matrices.diagonal(axis1=2, axis2=3))
+    C = matrices / S[:, :, :, None] / S[:, :, None, :]
+    lost = _are_near_singular(C, 8.0 * b * eta)
+    counted = np.zeros((batch.rows.shape[0], 1, b, batch.counted.shape[1]))
+    np.put_along_axis(counted, batch.counted[:, None, None, :], 1.0, axis=2)
+    sides = np.concatenate([counted / S[:, :, :, None], *((alpha / S)[:, :, :, None] for alpha in alphas)], axis=3)
+    try:
+        solutions = np.linalg.solve(C, sides)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(
+            f"without a block of {b} rows the machine is not determined (B_SS is singular); use smaller blocks or "
+            "groups, more rows, or fewer columns of a linear part"
+        ) from error
+    sizes = np.abs(solutions).sum(axis=2)  # ||z_i||_1 and ||w||_1
+    levels = sizes + np.concatenate(
+        [np.zeros((1, matrices.shape[1], batch.counted.shape[1])), roots[None, :, :]], axis=2
+    )
+    defects = np.abs(sides - C @ solutions).max(axis=2) / np.where(levels > 0.0, levels, 1.0)
+    omega = defects.max(axis=2) + relative_rounding(b + 4.0)
+    lost |= ~(omega <= eta)
+    eta_of_blocks = np.where(lost, np.inf, 2.0 * (2.0 * eta + omega))
+    c = batch.counted.shape[1]
+    S_counted = np.take_along_axis(S, batch.counted[:, None, :], axis=2)
+    diagonal = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, None, :], axis=2)[:, :, 0, :]
+    if c > 1:
+        columns = np.take_along_axis(solutions[:, :, :, :c], batch.counted[:, None, :, None], axis=2)
+        diagonal = columns.diagonal(axis1=2, axis2=3)
+    diagonal = diagonal / S_counted
+    at_first = (solutions[:, :, :, :c] / S[:, :, :, None])[:, ::step]
+    return _SolvedBlocks(
+        diagonal=diagonal,
+        spare=eta_of_blocks[:, :, None] * np.square(sizes[:, :, :c]) / diagonal,
+        slopes=np.einsum("bprc,bprc->bpc", at_first, squared @ at_first),
+        residuals=[solutions[:, :, :, c + k] / S for k in range(len(alphas))],
+        roundings=[
+            eta_of_blocks[:, :, None] / eta * sizes[:, :, :c] * levels[:, :, [c + k]] for k in range(len(alphas))
+        ],
+    )
+
+
+def _are_near_singular(matrices: Array, shift: float) -> Any:
+    """Return which matrices, with a diagonal of ones, are not proved to be positive definite by this much."""
+    shifted = matrices - shift * np.eye(matrices.shape[-1])
+    try:
+        np.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:  # some of them: all are looked at
+        return ~(np.linalg.eigvalsh(shifted)[:, :, 0] > shift)
+    return np.zeros(matrices.shape[:2], dtype=bool)
+
+
+def _slopes_of(solved: _SolvedBlocks, steps: Array, firsts: slice, length: int) -> Array:
+    """Bound d (B_SS^-1)_ii / d lambda from every point on: by itself at a first point, by a chord at the others."""
+    diagonal = solved.diagonal
+    spare = np.broadcast_to(solved.spare, diagonal.shape)
+    bounds = np.empty_like(diagonal)
+    above, below = (1.0 + spare[:, 1:]) * diagonal[:, 1:], (1.0 - spare[:, :-1]) * diagonal[:, :-1]
+    bounds[:, 1:] = (above - below) / steps[None, 1:, None]
+    bounds[:, firsts] = (1.0 + 8.0 * spare[:, firsts]) * np.maximum(solved.slopes, 0.0)
+    (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
+    stuck = stuck[stuck % length != 0]
+    bounds[:, stuck] = bounds[:, stuck - stuck % length]
+    return np.maximum(bounds, 0.0)

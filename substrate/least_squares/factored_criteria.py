@@ -9,7 +9,7 @@ the projection off 1,
 is :math:`N^3` operations where a decomposition takes about ten times as many. :math:`\mu`, the mean eigenvalue of
 :math:`P K P`, keeps the constant direction among the others, so that it costs no digits. All values and slopes follow:
 
-- leave-one-out :math:`\frac1N \sum_i (\alpha_i / B_{ii})^2`;
+- leave-one-out :math:`\frac1N \sum_i (\alpha_i / B_{ii})^2`, or with blocks of rows in the place of single ones;
 - generalised cross-validation :math:`N \|\alpha\|^2 / (\operatorname{tr} V B)^2`;
 - the evidence :math:`\frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`;
 - validation rows :math:`\frac1n \|y^v - \bar y - C \alpha\|^2`, C their centred kernel rows.
@@ -29,12 +29,14 @@ from substrate.kernel_matrix import mirror_lower
 from substrate.least_squares.kernel_slope import (
     Response,
     Slope,
+    block_response,
     evidence_response,
     gcv_response,
     left_out_response,
     mean_one,
     validation_slope,
 )
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.saddle_system import target_unit
 
 __all__ = ["FactoredPart"]
@@ -44,9 +46,10 @@ __all__ = ["FactoredPart"]
 class FactoredPart:
     """Rows that train, as numbers, with their targets; and rows that validate, if any, with theirs; a share of a mean.
 
-    ``kind`` is "loo", "gcv", "evidence" or "validation". ``Y``, one column per output, is centred, in the unit of all
-    targets and multiplied by ``root``, the roots of the weights of its rows; ``offsets`` are the targets of the
-    validation rows less the mean of the others, ``check_root`` the roots of their weights. None: equal weights.
+    ``kind`` is "loo", "blocks", "gcv", "evidence" or "validation", and ``blocks`` are those of "blocks". ``Y``, one
+    column per output, is centred, in the unit of all targets and multiplied by ``root``, the roots of the weights of
+    its rows; ``offsets`` are the targets of the validation rows less the mean of the others, ``check_root`` the roots
+    of their weights. None: equal weights.
     """
 
     kind: str
@@ -57,6 +60,7 @@ class FactoredPart:
     check: Any = None
     offsets: Array | None = None
     check_root: Array | None = None
+    blocks: LeftOutBlocks | None = None
 
     @classmethod
     def of(
@@ -70,6 +74,7 @@ class FactoredPart:
         Y_check: Array | None = None,
         check_weights: Array | None = None,
         unit: float | None = None,
+        blocks: LeftOutBlocks | None = None,
     ) -> "FactoredPart":
         """Build the part from targets, one column per output, in the ``unit`` of all of them."""
         unit = target_unit(Y) if unit is None else unit
@@ -80,7 +85,7 @@ class FactoredPart:
         centred, root = (scaled - mean) - variance, None if weights is None else np.sqrt(weights)
         centred = centred if root is None else root[:, None] * centred
         if Y_check is None:
-            return cls(kind=kind, train=train, Y=centred, share=share, root=root)
+            return cls(kind=kind, train=train, Y=centred, share=share, root=root, blocks=blocks)
         roots = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
         offsets = ((Y_check / unit).reshape(Y_check.shape[0], -1) - mean) - variance
         offsets = offsets if roots is None else roots[:, None] * offsets
@@ -125,6 +130,8 @@ class FactoredPart:
     def _response(self, B: Array, alpha: Array, log_factor: float) -> Response:
         """Return the criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
         n = B.shape[0]
+        if self.blocks is not None:
+            return block_response(B, alpha, self.blocks)
         if self.kind == "loo":
             return left_out_response(B.diagonal(), alpha, n)
         if self.kind == "gcv":

@@ -11,6 +11,9 @@ sum of the products of all entries, :math:`dF = W : dK` is
 A criterion is known by these three numbers, its :class:`Response`:
 
 - leave-one-out: :math:`p_i = \frac2N r_i / B_{ii}` and :math:`m_i = \frac2N r_i^2 / B_{ii}`;
+- blocks S left out: :math:`p = \sum_S q_S` with :math:`q_S = \frac2N B_{SS}^{-1} r_C`, r at the rows C of S that count
+  and zero at the others, and a matrix :math:`M = \sum_S \operatorname{sym}(q_S r_S^T)` in the place of
+  :math:`\operatorname{diag}(m)`;
 - generalised cross-validation: :math:`p = 2 F \alpha / \|\alpha\|^2` and :math:`m = 2 F v / \operatorname{tr} V B` with
   V the weights of the rows, of mean one;
 - the evidence: :math:`p = F y / Q` and :math:`c = F / (N - 1)`, [Rasmussen2006]_ eq. (5.9) with the variance of the
@@ -33,10 +36,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
 
 __all__ = [
     "Response",
     "Slope",
+    "block_response",
     "evidence_response",
     "gcv_response",
     "left_out_response",
@@ -73,8 +78,9 @@ class Slope:
 class Response:
     """A criterion at one gamma, ``value``, and its derivatives: p in the ``support`` values, one column per output.
 
-    ``diagonal`` is m, minus those in B_ii, nowhere negative, a single number where all are equal; None where there are
-    none. ``volume`` is c, that in the logarithm of the determinant.
+    ``diagonal`` is m, minus those in B_ii, nowhere negative, a single number where all are equal, or the symmetric
+    matrix M where there are some in other entries of B; None where there are none. ``volume`` is c, that in the
+    logarithm of the determinant.
     """
 
     value: float
@@ -95,7 +101,9 @@ class Response:
 
     def _slope(self, B: Array, pulled: Array, alpha: Array) -> Slope:
         within = -_symmetric_product(pulled, alpha)
-        if self.diagonal is not None:
+        if self.diagonal is not None and self.diagonal.ndim == 2:
+            within += B @ (self.diagonal @ B)
+        elif self.diagonal is not None:
             within += _product(B * np.sqrt(self.diagonal))
         if self.volume != 0.0:
             within += self.volume * B
@@ -112,6 +120,21 @@ def left_out_response(diagonal: Array, alpha: Array, rows: int) -> Response:
     residuals = alpha / diagonal[:, None]
     pulls = 2.0 * factor * residuals / diagonal[:, None]
     return Response(factor * float(np.square(residuals).sum()), pulls, (residuals * pulls).sum(axis=1))
+
+
+def block_response(B: Array, alpha: Array, blocks: LeftOutBlocks) -> Response:
+    """Return the response of the mean square residual with blocks of rows left out, over the columns of alpha."""
+    factor = 1.0 / (blocks.n * alpha.shape[1])
+    value, pulls, matrix = 0.0, np.zeros_like(alpha), np.zeros_like(B)
+    for block, counted in zip(blocks.rows, blocks.counted, strict=True):
+        place = np.ix_(block, block)
+        inverse = np.linalg.inv(B[place])
+        residuals = inverse @ alpha[block]
+        value += float(np.square(residuals[counted]).sum())
+        pull = 2.0 * factor * (inverse[:, counted] @ residuals[counted])
+        pulls[block] += pull
+        matrix[place] += _symmetric_product(pull, residuals)
+    return Response(factor * value, pulls, matrix)
 
 
 def gcv_response(alpha: Array, squares: float, trace: float, rows: int, weights: Array) -> Response:

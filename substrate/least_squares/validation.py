@@ -167,6 +167,7 @@ class CriterionSum:
         """Return the sums of values and of ceilings."""
         values, ceiling = np.zeros((*t.shape, self.outputs)), np.zeros((t.shape[0], self.outputs))
         shrink, squares = np.ones_like(ceiling), np.zeros_like(values)
+        condition: Array | None = None
         for criterion, weight in zip(self.criteria, self.weights, strict=True):
             scale, samples = weight * (criterion.unit / self.unit) ** 2, criterion.sample(t)
             values += scale * samples.values
@@ -175,7 +176,9 @@ class CriterionSum:
                 shrink = np.minimum(shrink, samples.shrink)
             if samples.shifts is not None:
                 squares += scale * samples.shifts**2  # the triangle inequality for all errors in one vector
-        return Samples(values, ceiling, shrink, np.sqrt(squares))
+            if samples.condition is not None:
+                condition = samples.condition if condition is None else np.maximum(condition, samples.condition)
+        return Samples(values, ceiling, shrink, np.sqrt(squares), condition=condition)
 
     def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
         """Return the slope of every part, as it is in the sum."""

@@ -173,7 +173,7 @@ class _Survey:
         shift = np.zeros_like(values) if samples.shifts is None else samples.shifts[:, 0, :]
         shift = np.where(np.isnan(shift), np.inf, shift)
         floor = _negligible(criterion)
-        rounding = _rounding(criterion, values, samples.ceiling)
+        rounding = _rounding(criterion, values, samples.ceiling, samples.condition)
         roots, most = np.sqrt(values), np.sqrt(values + rounding)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             upper = np.where(shrink > 0.0, (most + shift) / shrink, np.inf)
@@ -260,9 +260,13 @@ class _Survey:
         return np.asarray(np.minimum(outside, result.values))
 
 
-def _rounding(criterion: Criterion | CriterionSum, values: Array, ceiling: Array) -> Array:
-    """Return a bound on the rounding of the sums in a value of the criterion."""
-    eta = relative_rounding(criterion.size + 16)
+def _rounding(
+    criterion: Criterion | CriterionSum, values: Array, ceiling: Array, condition: Array | float | None = None
+) -> Array:
+    """Return a bound on the rounding of the sums in a value of the criterion, times the ``condition`` of residuals."""
+    eta: Any = relative_rounding(criterion.size + 16)
+    if condition is not None:
+        eta = eta * np.reshape(condition, (*np.shape(condition), 1))
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = 5.0 * eta * (np.sqrt(values) * np.sqrt(ceiling) + eta * ceiling)
     return np.asarray(np.where(np.isnan(rounding), np.inf, rounding))
@@ -306,6 +310,8 @@ def search_gamma(
             # decomposition's error at the far end of the interval
             open_still = below < (1.0 - 0.5 * gap) * best.values
             is_split = (1.0 - piece.shrink**2 > 0.25 * gap) & (piece.stop - piece.start > _SHORT)
+            if piece.is_conditioned:  # rounding falls along the interval, too
+                is_split |= (piece.rounding > 0.05 * gap * best.values) & (piece.stop - piece.start > _SHORT)
             halve = open_still & ((piece.error > 2.0 * piece.rounding) | is_split)
             if halve.any() and intervals + len(halves) + 2 <= most_intervals:
                 middle = 0.5 * (piece.start + piece.stop)
@@ -337,7 +343,7 @@ def search_gamma(
 class _GammaInterval:
     """An interval with its interpolant's lower bound, error and rounding, and the decomposition's error.
 
-    ``below`` is the bound that all of these leave.
+    ``below`` is the bound that all of these leave; ``is_conditioned`` whether samples have a condition.
     """
 
     start: float
@@ -347,6 +353,7 @@ class _GammaInterval:
     rounding: Array
     shrink: Array
     below: Array
+    is_conditioned: bool
 
 
 class _Best:
@@ -379,7 +386,9 @@ class _Best:
         criterion, values, ceiling = self.criterion, samples.values[number], samples.ceiling[number]
         shrink = np.ones(criterion.outputs) if samples.shrink is None else samples.shrink[number]
         largest = values.max(axis=0)
-        rounding = LEBESGUE * (_rounding(criterion, largest, ceiling) + relative_rounding(64.0 * DEGREE) * largest)
+        condition = None if samples.condition is None else float(samples.condition[number])
+        summed = _rounding(criterion, largest, ceiling, condition)
+        rounding = LEBESGUE * (summed + relative_rounding(64.0 * DEGREE) * largest)
         error = rounding + interpolation_error(0.5 * (stop - start), ceiling, criterion.cone, criterion.growth)
         series = coefficients(values)
         lower, below, best_points = np.empty(criterion.outputs), np.empty(criterion.outputs), []
@@ -393,9 +402,17 @@ class _Best:
             below[k] = float(np.square(np.maximum(roots, 0.0)).min())
             if minimum.value < best_value * (1.0 + _TIE):
                 best_points.append(minimum.point)
-        return _GammaInterval(
-            start=start, stop=stop, lower=lower, error=error, rounding=rounding, shrink=shrink, below=below
-        ), best_points
+        piece = _GammaInterval(
+            start=start,
+            stop=stop,
+            lower=lower,
+            error=error,
+            rounding=rounding,
+            shrink=shrink,
+            below=below,
+            is_conditioned=condition is not None,
+        )
+        return piece, best_points
 
     def path(self) -> tuple[Array, Array]:
         """Return every point at which the criterion was evaluated, gamma ascending, and its values there."""

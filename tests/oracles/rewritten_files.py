@@ -56,6 +56,7 @@ UNKNOWN_THEN = (
     "monotone",
     "sigma_range",
     "width_gap",
+    "reach",
     "widths",
 )
 #: Those that machines on a basis, and those that choose, did not have then.

@@ -251,7 +251,7 @@ def test_degenerate_data():
     [
         (
             {"cv": "aic"},
-            "cv must be 'loo', 'gcv', 'evidence', 'noise', a number of folds, a splitter, a list of splits, or None",
+            "cv must be 'loo', 'gcv', 'evidence', 'blocks', 'groups', 'noise', a number of folds, a splitter, a list",
         ),
         ({"cv": True}, "cv must be"),
         ({"cv": 2.5}, "cv must be"),

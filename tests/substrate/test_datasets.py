@@ -27,6 +27,7 @@ from substrate.datasets import (
     sinc,
     sinc_outliers,
     sinc_student,
+    sunspots,
     tic_tac_toe,
 )
 from substrate.errors import DataError
@@ -34,9 +35,10 @@ from substrate.errors import DataError
 DATA = files("substrate.datasets").joinpath("data")
 CSV_NAMES = sorted(item.name for item in DATA.iterdir() if item.name.endswith(".csv"))
 DRAWN = [sinc, sinc_outliers, sinc_student, additive_function]
-FIXED = [motorcycle, boston, ripley, pima, ionosphere, tic_tac_toe]
+FIXED = [motorcycle, sunspots, boston, ripley, pima, ionosphere, tic_tac_toe]
 SHAPES = {
     motorcycle: (133, 1),
+    sunspots: (309, 1),
     boston: (506, 13),
     ripley: (250, 2),
     pima: (768, 8),
@@ -118,6 +120,15 @@ def test_target_names_follow_the_sorted_labels(load):
 def test_regression_bunch_names_its_target_once():
     assert motorcycle(return_X_y=False).target_names == ["accel"]
     assert boston(return_X_y=False).target_names == ["MEDV"]
+    assert sunspots(return_X_y=False).target_names == ["sunspots"]
+
+
+def test_the_sunspots_are_yearly_and_peak_in_1957():
+    X, y = sunspots()
+    assert_array_equal(X[:, 0], np.arange(1700.0, 2009.0))
+    assert y.min() == 0.0
+    assert X[y.argmax(), 0] == 1957.0
+    assert y.max() == 190.2
 
 
 @named
@@ -164,7 +175,7 @@ def test_files_match_the_sums_on_the_provenance_page():
     page = DATA.joinpath("PROVENANCE.md").read_text(encoding="utf-8")
     stated = dict(re.findall(r"^\| (\w+\.csv) \| [\dx ]+ \| ([0-9a-f]{64}) \|$", page, re.MULTILINE))
     found = {name: hashlib.sha256(DATA.joinpath(name).read_bytes()).hexdigest() for name in CSV_NAMES}
-    assert len(found) == 6
+    assert len(found) == 7
     assert found == stated
 
 

@@ -5,7 +5,7 @@ An image follows the reader's system: every colour of it has a second one for a 
 
 import base64
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from problems.estimators.shared.model import has_part
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
-__all__ = ["COVERAGES", "measure_coverage", "pictures"]
+__all__ = ["COVERAGES", "Canvas", "PicturePlan", "draw_plans", "measure_coverage", "pictures"]
 
 _GRID = 400
 #: Coverages at which held-out rows are counted.
@@ -42,7 +42,7 @@ COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _COMPONENTS = 12
 
 
-class _PicturePlan(NamedTuple):
+class PicturePlan(NamedTuple):
     """A picture before it is drawn."""
 
     title: str
@@ -56,6 +56,11 @@ def pictures(fit: Fit, importances: LeftOutImportance | None = None, still: bool
     """Return what can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says
     so.
     """
+    return draw_plans(picture for picture in _all(fit, importances, still) if picture.still or not still)
+
+
+def draw_plans(planned: Iterable[PicturePlan | Picture]) -> list[Picture]:
+    """Return the pictures of a page, drawn where they are plans; without matplotlib one entry that says so."""
     try:
         import matplotlib
     except ImportError:
@@ -63,74 +68,73 @@ def pictures(fit: Fit, importances: LeftOutImportance | None = None, still: bool
         return [Picture("No pictures", reason, "")]
     matplotlib.use("agg")  # files only: no window, no display needed
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "report", "font.size": 10.0}):
-        planned = (picture for picture in _all(fit, importances, still) if picture.still or not still)
         return [picture if isinstance(picture, Picture) else _draw(picture) for picture in planned]
 
 
-def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[_PicturePlan | Picture]:
+def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[PicturePlan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
     target = _plain(fit.preparation.target)
     if task == "classification" and n_inputs == 2 and len(model.classes_) == 2:
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
-        yield _PicturePlan("Classes and their border", caption, lambda: _plane(fit))
+        yield PicturePlan("Classes and their border", caption, lambda: _plane(fit))
     if task == "classification" and fit.y_val.size:
         caption = (
             "Held-out rows. Calibration: how often a class occurs where its predicted probability is p. Then the "
             "classes against the predicted ones, and the shares of true and false positives at all thresholds. "
             "Probabilities come from decision values of training rows that were left out."
         )
-        yield _PicturePlan("Probabilities and decisions", caption, lambda: _classes(fit))
+        yield PicturePlan("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         caption = "The curve is f; crosses are held-out rows."
-        yield _PicturePlan("Data and fit", caption, lambda: _curve(fit), still=True)
+        yield PicturePlan("Data and fit", caption, lambda: _curve(fit), still=True)
     elif task == "regression":
         caption = "Predictions on the dashed line are exact."
-        yield _PicturePlan("Predicted against measured", caption, lambda: _against(fit), still=True)
+        yield PicturePlan("Predicted against measured", caption, lambda: _against(fit), still=True)
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
-        yield _PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
+        yield PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
         if fit.y_val.size and has_part(model, LeftOutIntervals) and hasattr(model, "ridge_"):
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
-            yield _PicturePlan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+            yield PicturePlan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
     if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
         relevance = getattr(model, "relevance_", None)
         is_flat = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
         shown = RelevanceDisplay(tuple(names), None if is_flat else relevance, importances, target)
-        yield _PicturePlan("Which inputs matter", caption, shown.plot)
+        yield PicturePlan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
-        yield _PicturePlan(
+        yield PicturePlan(
             "Which inputs stay",
             caption,
             lambda: EvolutionDiagramDisplay.from_estimator(model, names=names, target=target),
         )
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
         caption = "The dashed line is the lower bound."
-        yield _PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
+        yield PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
     if isinstance(model, AdditiveEstimator) and not still:
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-        yield _PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
+        yield PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
         caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
-        yield _PicturePlan(
+        yield PicturePlan(
             "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
         )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
-        yield _PicturePlan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
+        yield PicturePlan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
     caption = "One bar per check: left of zero it passes, and the length shows by how many powers of ten."
-    yield _PicturePlan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
+    yield PicturePlan("The certificate", caption, lambda: CertificateDisplay.from_certificate(model.certificate_))
 
 
-def _draw(plan: _PicturePlan) -> Picture:
+def _draw(plan: PicturePlan) -> Picture:
     """Return a display as an image, or the reason why there is none."""
     import matplotlib.pyplot as plt
 
@@ -155,7 +159,7 @@ def _draw(plan: _PicturePlan) -> Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class _Canvas:
+class Canvas:
     """A figure drawn here, with the interface of a display."""
 
     figure_: Any
@@ -182,7 +186,7 @@ def _own_units(fit: Fit, column: int, values: Array) -> Array:
     return np.asarray(values * input_.scale + input_.center)
 
 
-def _curve(fit: Fit) -> _Canvas:
+def _curve(fit: Fit) -> Canvas:
     figure, (axes,) = axes_for(None)
     grid = np.linspace(fit.X.min(), fit.X.max(), _GRID)
     axes.plot(_own_units(fit, 0, fit.X[:, 0]), fit.y, "o", color=GREY, markersize=4, label="training rows")
@@ -193,10 +197,10 @@ def _curve(fit: Fit) -> _Canvas:
     axes.plot(_own_units(fit, 0, grid), predicted, "-", color=ACCENT, linewidth=2.0, label="f")
     axes.set(xlabel=_names(fit)[0], ylabel=_plain(fit.preparation.target))
     axes.legend(frameon=False, fontsize="small")
-    return _Canvas(figure)
+    return Canvas(figure)
 
 
-def _against(fit: Fit) -> _Canvas:
+def _against(fit: Fit) -> Canvas:
     figure, (axes,) = axes_for(None)
     predict = fit.model.estimator.predict
     axes.plot(fit.y, predict(fit.X), "o", color=GREY, markersize=4, label="training rows")
@@ -207,10 +211,10 @@ def _against(fit: Fit) -> _Canvas:
     target = _plain(fit.preparation.target)
     axes.set(xlabel=f"{target}, measured", ylabel=f"{target}, predicted")
     axes.legend(frameon=False, fontsize="small")
-    return _Canvas(figure)
+    return Canvas(figure)
 
 
-def _residuals(fit: Fit) -> _Canvas:
+def _residuals(fit: Fit) -> Canvas:
     figure, (axes,) = axes_for(None)
     inside = fit.model.estimator.predict(fit.X)
     axes.axhline(0.0, color="0.35", linewidth=1.0)
@@ -221,17 +225,17 @@ def _residuals(fit: Fit) -> _Canvas:
     target = _plain(fit.preparation.target)
     axes.set(xlabel=f"{target}, predicted", ylabel="residual")
     axes.legend(frameon=False, fontsize="small")
-    return _Canvas(figure)
+    return Canvas(figure)
 
 
-def _coverages(fit: Fit) -> _Canvas:
+def _coverages(fit: Fit) -> Canvas:
     shares = measure_coverage(fit)
     figure, (axes,) = axes_for(None)
     axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.35", linewidth=1.2, label="as promised")
     axes.plot(COVERAGES, shares, "o-", color=ACCENT, markersize=5, label=f"{fit.y_val.size} held-out rows")
     axes.set(xlabel="coverage asked for", ylabel="share of held-out rows inside", xlim=(0, 1), ylim=(0, 1))
     axes.legend(frameon=False, fontsize="small")
-    return _Canvas(figure)
+    return Canvas(figure)
 
 
 def measure_coverage(fit: Fit) -> list[float]:
@@ -258,7 +262,7 @@ def _classes(fit: Fit) -> Any:
     return ClassificationDisplay.from_estimator(fit.model.estimator, fit.X_val, fit.y_val)
 
 
-def _validation(fit: Fit) -> _Canvas:
+def _validation(fit: Fit) -> Canvas:
     model = fit.model.estimator
     values, errors = (np.asarray(model.path_[name]) for name in ("values", "criterion"))
     figure, (axes,) = axes_for(None)
@@ -268,10 +272,10 @@ def _validation(fit: Fit) -> _Canvas:
     axes.axhline(model.criterion_lower_bound_, color="0.35", linestyle="--", linewidth=1.2, label="lower bound")
     axes.set(xscale="log", xlabel="zeta (weight of the 1-norm)", ylabel="mean squared error, held-out rows")
     axes.legend(frameon=False, fontsize="small")
-    return _Canvas(figure)
+    return Canvas(figure)
 
 
-def _components(fit: Fit) -> Iterator[_PicturePlan | Picture]:
+def _components(fit: Fit) -> Iterator[PicturePlan | Picture]:
     """Yield one small picture per component that matters, all with the same vertical axis."""
     model, target = fit.model.estimator, _plain(fit.preparation.target)
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0)
@@ -297,7 +301,7 @@ def _components(fit: Fit) -> Iterator[_PicturePlan | Picture]:
 
         caption = "The curve is the component, the points what the others leave of the target." if number == 0 else ""
         name = fit.preparation.features[chosen[number]]
-        yield _PicturePlan(f"Component of {name}", caption, draw, small=True)
+        yield PicturePlan(f"Component of {name}", caption, draw, small=True)
 
 
 def _component(fit: Fit, model: Any, number: int, names: list[str], target: str) -> Any:

@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 #: Criteria that are smooth in gamma.
-SMOOTH: tuple[str, ...] = ("loo", "gcv", "evidence", "folds", "validation")
+SMOOTH: tuple[str, ...] = ("loo", "blocks", "gcv", "evidence", "folds", "validation")
 
 
 @dataclass(frozen=True, slots=True)

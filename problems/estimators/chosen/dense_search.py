@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen import families
+from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
 from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
@@ -16,7 +17,7 @@ from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
-from problems.estimators.chosen.width_rule import WidthSetting, best_to_search, refine_widths
+from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.coded import class_factors
 from substrate.arrays import Array
@@ -28,7 +29,8 @@ from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
+from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal, projected_inverse
+from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import on_device_of, take_rows, to_numpy
@@ -44,15 +46,26 @@ class DenseSearch(OverGamma):
 
     @property
     def criterion(self) -> str:
-        """The criterion, as for every search of gamma; or "noise", by which gamma is the root of an equation."""
+        """The criterion, as for every search of gamma; "blocks", of rows that are left out together, in groups or with
+        their neighbours; or "noise", by which gamma is the root of an equation.
+        """
         model = self.estimator
-        words = (*self.words, "noise") if hasattr(model, "noise") else self.words
-        return judged_by(model.cv, model.loss, self.losses, words)
+        words = (*self.words, *BLOCKS, "noise") if hasattr(model, "noise") else (*self.words, *BLOCKS)
+        judged = judged_by(model.cv, model.loss, self.losses, words)
+        return "blocks" if judged in BLOCKS else judged
 
     def check_rules(self) -> None:
         """Refuse parameters before any work."""
         super().check_rules()
         check_noise(self.estimator)
+        check_blocks(self.estimator)
+
+    def way(self) -> Widths | None:
+        """Return what a search by slopes may do with a shared width: halves of the rows decide for "auto", which rows
+        that are left out together do not allow.
+        """
+        way = super().way()
+        return "shared" if way == "auto" and self.criterion == "blocks" else way
 
     def training_weights(self, weights: Array) -> Array:
         """Return weights that are zero for the rows that a fitted model held out."""
@@ -97,6 +110,7 @@ class DenseSearch(OverGamma):
     def describe(self, fit: SaddleFit, task: Task, part: RowSplit) -> SaddleFit:
         """Return the fit with the method of validation among its facts."""
         how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, part.how)
+        how = describe_blocks(self.estimator, task.blocks) if task.blocks is not None else how
         return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
@@ -157,7 +171,7 @@ class DenseSearch(OverGamma):
         ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
         if ends_by_rule and best.widths is None and best.search.gamma.size == 1:
             judged = [end_where_bounded(candidate, best, task) for candidate in judged]
-        fit = self.fit_final(X, Y, judged, best, task.weights, whole)
+        fit = self.fit_final(X, Y, judged, best, task.weights, whole, task.blocks)
         found = (judged, best, fit)
         while ends_by_rule and not _is_known(found[2]):
             kernel, (low, top) = found[1].kernel, (found[1].search.gamma_range[0], 0.1 * found[1].search.gamma.max())
@@ -171,11 +185,18 @@ class DenseSearch(OverGamma):
             search = replace(shorter.search, ended=True, beyond=seen)
             shorter = replace(shorter, search=search, widths=found[1].widths)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
-            found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole))
+            found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole, task.blocks))
         return found if _is_known(found[2]) else (judged, best, fit)
 
     def fit_final(
-        self, X: Any, Y: Array, judged: list[EvaluatedKernel], best: EvaluatedKernel, given: Array | None, whole: bool
+        self,
+        X: Any,
+        Y: Array,
+        judged: list[EvaluatedKernel],
+        best: EvaluatedKernel,
+        given: Array | None,
+        whole: bool,
+        blocks: LeftOutBlocks | None = None,
     ) -> SaddleFit:
         """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         model = self.estimator
@@ -187,7 +208,8 @@ class DenseSearch(OverGamma):
             border = model._model.border(X, weights)
             fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
             searched = _centred_gram(gram, best.kernel, X)
-            extra = (_refitted_row(searched, Y, fit, best, weights),) if self.criterion == "loo" else ()
+            refitted = self.criterion in ("loo", "blocks")
+            extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
         else:
             fit = model._model.fit_codes(best.kernel, X, Y, gammas[0], weights, method)
             extra = ()
@@ -206,13 +228,17 @@ def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
     return gram if points is X else gram_kind(points).of(kernel, points)
 
 
-def _refitted_row(gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array) -> Row:
-    """Return the root of the leave-one-out criterion, first output, from a Cholesky factor instead of a spectrum."""
+def _refitted_row(
+    gram: Gram, Y: Array, fit: SaddleFit, best: EvaluatedKernel, weights: Array, blocks: LeftOutBlocks | None
+) -> Row:
+    """Return the root of the left-out criterion, first output, from a Cholesky factor instead of a spectrum."""
     ridge = Regularization(float(best.search.gamma[0])).ridge(weights)
-    diagonal = to_numpy(projected_diagonal(gram, ridge, fit.border))
     Y, support_values = to_numpy(Y), to_numpy(fit.support_values)
     alpha = support_values if best.search.gamma.size == 1 else support_values[:, :1]
-    residuals = leave_one_out_residuals(alpha, diagonal)
+    if blocks is None or blocks.largest == 1:
+        residuals = leave_one_out_residuals(alpha, to_numpy(projected_diagonal(gram, ridge, fit.border)))
+    else:
+        residuals = block_residuals(alpha, to_numpy(projected_inverse(gram, ridge, fit.border)), blocks)
     unit = target_unit(residuals)
     v = to_numpy(weights)[:, None]
     refitted_error = unit * float(np.sqrt(np.mean(v / v.mean() * np.square(residuals / unit))))

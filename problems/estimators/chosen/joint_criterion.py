@@ -88,7 +88,7 @@ class JointCriterion:
             return False
         if is_device_array(task.X) or is_sparse(task.X) or not (task.pooled or task.Y.shape[1] == 1):
             return False
-        return task.criterion in (*OF_SPECTRUM, "folds", "validation")
+        return task.criterion in (*OF_SPECTRUM, "blocks", "folds", "validation")
 
     @classmethod
     def of(cls, kernel: Kernel, task: Any) -> "JointCriterion | None":
@@ -206,9 +206,9 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
     """Return the criterion of a task as parts on rows of their own, as ``criterion_of`` has them."""
     Y, v, n, unit = task.Y, task.weights, int(task.Y.shape[0]), target_unit(task.Y)
     columns: list[Any] = [None] if not task.pooled or (Y != 0.0).all() else list(each_machine(Y, True))
-    if task.criterion in OF_SPECTRUM:
+    if task.criterion in OF_SPECTRUM or task.blocks is not None:
         if columns == [None]:
-            return (FactoredPart.of(task.criterion, None, Y, 1.0, v, unit=unit),)
+            return (FactoredPart.of(task.criterion, None, Y, 1.0, v, unit=unit, blocks=task.blocks),)
         mass = sum(float(machine.rows.size if v is None else v[machine.rows].sum()) for machine in columns)
         return tuple(
             FactoredPart.of(
@@ -218,6 +218,7 @@ def _parts(task: Task) -> tuple[FactoredPart, ...]:
                 machine.rows.size / mass,
                 None if v is None else v[machine.rows],
                 unit=unit,
+                blocks=None if task.blocks is None else task.blocks.restrict(machine.rows),
             )
             for machine in columns
         )

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.model_selection import GroupKFold, LeaveOneOut, check_cv
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import held_out_rows, judged_by, trainable_splits
@@ -82,11 +82,11 @@ class Search:
                 warn_if_unscaled(model, X, columns, kernel)
         return families.at_all_widths(model.kernels, (kernel.resolved(X) for kernel in kernels))
 
-    def splits(self, X: Any, y: Any, kept: Any = None) -> tuple[Split, ...]:
+    def splits(self, X: Any, y: Any, kept: Any = None, groups: Any = None) -> tuple[Split, ...]:
         """Return the splits of ``cv``, by numbers among the rows ``kept`` of those given (None: all of them).
 
         A splitter, or a list of splits, names the rows that were given to fit; a number of folds names none, and
-        divides the rows that are kept.
+        divides the rows that are kept. No fold of a number of them divides one of the ``groups``.
         """
         if self.criterion != "folds":
             return ()
@@ -94,9 +94,11 @@ class Search:
             raise DeclarationError(_NUMPY)
         cv, labels = self.estimator.cv, bool(self.estimator._labels)
         if kept is not None and isinstance(cv, Integral):
-            X, y, kept = X[kept], y[kept], None
+            X, y, groups, kept = X[kept], y[kept], None if groups is None else groups[kept], None
+        if groups is not None and isinstance(cv, Integral):
+            cv = GroupKFold(int(cv))
         splitter = LeaveOneOut() if isinstance(cv, str) else check_cv(cv, y, classifier=labels)
-        return trainable_splits(splitter.split(X, y), X.shape[0], y if labels else None, kept)
+        return trainable_splits(splitter.split(X, y, groups), X.shape[0], y if labels else None, kept)
 
     def part_rows(self, X: Any, y: Any, X_val: Any, y_val: Any) -> RowSplit:
         """Return the rows of the final machine, and validation rows if used: given, or a share of X."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
 from problems.estimators.chosen.dense_search import DenseSearch
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.over_gamma import RECOMMENDED
@@ -66,6 +67,7 @@ class GammaChoice:
     verbose: int = 0
     sigma_range: Any = None
     width_gap: float = 0.01
+    reach: int | None = None
 
     recommended = RECOMMENDED
 
@@ -78,12 +80,15 @@ class GammaChoice:
         sample_weight: Any = None,
         *,
         nested: int | None = None,
+        groups: Any = None,
     ) -> Self:
         """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
 
         ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
         the weights of their classes where a classifier has some. ``nested`` is a number of folds: the whole choice is
-        repeated without each of them, for ``predict_interval(method="nested")`` of a regressor.
+        repeated without each of them, for ``predict_interval(method="nested")`` of a regressor. ``groups`` has one
+        label per row: rows of a group are left out together with ``cv="groups"``, a number of folds or a splitter of
+        scikit-learn, and are a series of their own with ``cv="blocks"``.
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
@@ -91,13 +96,21 @@ class GammaChoice:
         search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
         if has_shape(model):
+            if groups is not None or (isinstance(self.cv, str) and self.cv in BLOCKS):
+                raise DeclarationError(
+                    "a machine with a shape is chosen by folds or validation rows, not by groups or blocks of rows: "
+                    "use a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
+                )
             return choose_shaped_gamma(self, X, y, X_val, y_val, sample_weight)
         search.check_rules()
         if nested is not None:
             check_nested(model, nested)
+            if groups is not None:
+                raise DeclarationError("nested= divides single rows, not groups; use one of them")
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
         data = (X, y)
+        groups = check_groups(model, groups, int(X.shape[0]))
         X, y, weights, kept = model._weighted(X, y, given)
         coded = model._encode(y)
         split = search.part_rows(X, y, X_val, y_val)
@@ -117,7 +130,7 @@ class GammaChoice:
             X=X,
             Y=Y,
             criterion=search.criterion,
-            splits=search.splits(*data, kept),
+            splits=search.splits(*data, kept, groups),
             gammas=self.gamma_range,
             gap=float(self.gap),
             pooled=pooled,
@@ -127,6 +140,7 @@ class GammaChoice:
             check_weights=weighed[1],
             border=border,
             check_linear=check_linear,
+            blocks=blocks_of(model, X, Y, None if groups is None else groups[kept]),
         )
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
@@ -166,8 +180,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
         ``search="gradient"`` each at the width where a descent from the median distance ends.
-    cv : {"loo", "gcv", "evidence", "noise"}, int, splitter, iterable or None, default="loo"
-        How a machine is judged. ``"loo"``: every row left out in turn; ``"gcv"``: generalised cross-validation;
+    cv : {"loo", "blocks", "groups", "gcv", "evidence", "noise"}, int, splitter, iterable or None, default="loo"
+        How a machine is judged. ``"loo"``: every row left out in turn; ``"blocks"``: every row left out with its
+        ``reach`` neighbours on both sides, in the order of the rows, for errors that are correlated in time;
+        ``"groups"``: every group of :meth:`fit` left out in turn; ``"gcv"``: generalised cross-validation;
         ``"noise"``: by nothing, gamma being the one at which the errors of training have the size of ``noise``
         (Morozov's discrepancy principle, :meth:`LSSVMRegressor.gamma_for`), of one kernel;
         ``"evidence"``: the likelihood of y under the Gaussian process of the machine, as the variance F of
@@ -219,6 +235,10 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         the largest distance. ``gamma_range`` is then 0.1/N to 1e8/N, with N the total weight of the rows.
     width_gap : float, default=0.01
         Relative distance between criterion and lower bound at which ``search="certified"`` ends.
+    reach : int, default=None
+        With ``cv="blocks"``: the number of neighbours on each side that are left out with a row. None: as far as the
+        errors of a pilot machine are correlated (:mod:`substrate.least_squares.correlated_errors`); zero for errors
+        that are not, which is leave-one-out.
     noise : float, default=None
         With ``cv="noise"``: the standard deviation of the noise, in the units of y. A value that no gamma reaches is
         refused with those that some gamma has.
@@ -239,6 +259,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
     sigma_range_ : array of shape (2,)
         Lowest and highest width that were searched, with ``search="certified"``.
+    reach_ : int
+        The number of neighbours left out on each side, with ``cv="blocks"``.
     path_ : dict
         The criterion of the chosen kernel: ``parameter`` ("gamma"), ``values``, every gamma where it
         was evaluated, ascending, the ``criterion`` there, and ``coverage``, the range.
@@ -260,7 +282,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
 
     _: KW_ONLY
     noise: float | None = None
-    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
+    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"}, {"cv": "blocks", "reach": 1})
     _title = "LS-SVM regression, gamma selected"
 
     rank_inputs = rank_inputs
@@ -286,12 +308,12 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
-    search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap
+    search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
         As for :class:`LSSVMRegressorCV`.
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, reach_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.

@@ -16,10 +16,11 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.criteria import Criterion, LeaveOneOut
+from substrate.least_squares.criteria import Criterion, LeaveOneOut, OfMachine
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import Split
-from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.namespaces import is_device_array, to_numpy
 
@@ -79,6 +80,7 @@ class Task:
     one gamma; ``wrong`` counts wrong classes from leave-one-out outputs; ``check`` are validation rows and their
     targets. ``weights`` are those of the rows, in the fits and in the criterion, None where all are equal. ``border``
     holds the columns that are not penalised, and ``check_linear`` those of a linear part at the validation rows.
+    ``blocks`` are the rows that are left out together, where the criterion is "blocks".
     """
 
     X: Any
@@ -94,6 +96,7 @@ class Task:
     check_weights: Array | None = None
     border: Border = ONES
     check_linear: Array | None = None
+    blocks: LeftOutBlocks | None = None
 
     def border_of(self, rows: Any) -> Border:
         """Return the border of some of the rows, orthonormal by their weights."""
@@ -134,23 +137,30 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tupl
                 numbers = {"train": train[share.train], "check": valid[share.check]}
                 shares.append(replace(share, share=share.share / len(task.splits), **numbers))
         return _sum_parts(shares)
-    kind = OF_SPECTRUM.get(task.criterion, LeaveOneOut)
     coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
         border = task.border_of(np.arange(gram.n))
-        whole = kind.of(centred_spectrum(gram, p, task.weights, coarse, border), Y, pooled=pooled)
+        whole = _of_spectrum(centred_spectrum(gram, p, task.weights, coarse, border), Y, task, None)
         return whole, (CriterionShare(whole, 1.0, np.arange(gram.n)),)
     criteria, counts, mass = [], [], 0.0
     machines = list(each_machine(Y, True))
     for machine in machines:  # one against one: every machine has its own rows
         v = None if task.weights is None else task.weights[machine.rows]
         spectrum = centred_spectrum(gram.restrict(machine.rows), p, v, border=task.border_of(machine.rows))
-        criteria.append(kind.of(spectrum, machine.y, pooled=True))
+        criteria.append(_of_spectrum(spectrum, machine.y, task, machine.rows))
         counts.append(float(machine.rows.size))
         mass += float(machine.rows.size if v is None else v.sum())
     return _sum_parts(
         [CriterionShare(c, m / mass, machine.rows) for c, m, machine in zip(criteria, counts, machines, strict=True)]
     )
+
+
+def _of_spectrum(spectrum: Spectrum, Y: Array, task: Task, rows: Any) -> OfMachine:
+    """Return the criterion of a spectrum of all rows, or of some, where ``rows`` are given."""
+    if task.blocks is not None:
+        blocks = task.blocks if rows is None else task.blocks.restrict(rows)
+        return LeaveOneOut.of_blocks(spectrum, Y, blocks, pooled=task.pooled)
+    return OF_SPECTRUM.get(task.criterion, LeaveOneOut).of(spectrum, Y, pooled=task.pooled)
 
 
 def _sum_parts(shares: list[CriterionShare]) -> tuple[CriterionSum, tuple[CriterionShare, ...]]:

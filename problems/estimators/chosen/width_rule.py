@@ -274,7 +274,10 @@ def _on_rows(task: Task, rows: Rows) -> Task:
     kept = tuple((train, valid) for train, valid in splits if train.size >= 2 and valid.size >= 1)
     weights = None if task.weights is None else task.weights[rows]
     criterion = task.criterion if kept or not task.splits else "loo"
-    return replace(task, X=task.X[rows], Y=task.Y[rows], splits=kept, weights=weights, criterion=criterion)
+    blocks = None if task.blocks is None else task.blocks.restrict(rows)
+    return replace(
+        task, X=task.X[rows], Y=task.Y[rows], splits=kept, weights=weights, criterion=criterion, blocks=blocks
+    )
 
 
 def _units(task: Task) -> Array:

@@ -89,7 +89,7 @@ def check_nested(model: Any, n_folds: Any) -> None:
             "call calibrate(X, y), then predict_interval(X, method='split')"
         )
     cv = getattr(model, "cv", "loo")
-    if not isinstance(cv, (str, int)) or isinstance(cv, bool):
+    if not isinstance(cv, (str, int)) or isinstance(cv, bool) or cv in ("blocks", "groups"):
         raise DeclarationError(
             f"nested scores repeat the whole choice on parts of the rows, which cv={cv!r} does not allow: use "
             "cv='loo', 'gcv', 'evidence' or a number of folds"

@@ -337,4 +337,5 @@ def machine_groups(ridge: Array, members: Any) -> Iterator[tuple[Any, Any, Array
 def _gcv_of(errors: Array, freedom: float, weights: Array) -> Array:
     """Return generalised cross-validation of one column per machine, in units in which no square overflows."""
     unit = target_unit(errors)
-    return np.asarray(unit**2 * generalized_cross_validation(errors / unit, freedom, weights))
+    with np.errstate(over="ignore"):  # of targets whose squares overflow it is infinite
+        return np.asarray(generalized_cross_validation(errors / unit, freedom, weights)) * unit * unit

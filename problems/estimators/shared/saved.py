@@ -124,6 +124,7 @@ _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
     "sigma_range_": _VECTOR,
+    "reach_": _WHOLE,
     "cv_results_": entries(
         {
             "params": many(entries({"kernel": kernel(), "gamma": either(_NUMBER, many(_NUMBER))})),
@@ -321,7 +322,7 @@ OUTSIDE: _Kinds = {
 NEWER = frozenset(
     (
         *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
-        "widths",
+        *("reach", "widths"),
     )
 )
 
@@ -387,7 +388,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "widths": either(nothing(), word("auto", "shared", "each")),
         "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
-    "LSSVMRegressorCV": {"cv": either(word("loo", "gcv", "evidence", "noise"), _SPLITS)},
+    "DenseSearch": {"cv": either(word("loo", "blocks", "groups", "gcv", "evidence"), _SPLITS)},
+    "LSSVMRegressorCV": {"cv": either(word("loo", "blocks", "groups", "gcv", "evidence", "noise"), _SPLITS)},
     "StackedLSSVMClassifier": _CLASSES,
     "StackChoice": {
         "kernels": either(word("families"), _KERNELS["kernels"]),

@@ -1,0 +1,1 @@
+"""Estimators of series: the recursion around a regressor on windows."""

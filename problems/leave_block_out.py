@@ -1,0 +1,139 @@
+r"""The machines without each of several blocks of rows, and the residuals of what was left out.
+
+.. math::
+
+    \min_{w_S, b_S, e_S} \; \sum_S \Big( \tfrac12 w_S^T w_S + \tfrac{\gamma}{2} \sum_{i \notin S} v_i e_{S i}^2 \Big)
+    \quad \text{s.t.} \quad y_i = w_S^T \varphi(x_i) + b_S + e_{S i}, \quad i \notin S, \text{ for every block } S
+
+Symbols: S sets of rows that are left out together, groups or a row with its ``reach`` neighbours on both sides
+(:mod:`substrate.least_squares.left_out_blocks`); all others, for every S anew, are those of
+:mod:`problems.ls_svm_regression`.
+
+The problem is as many LS-SVMs as there are blocks, refitted. The residuals are
+:math:`r_i = y_i - w_S^T \varphi(x_i) - b_S` of the rows of S that count: all of a group, of a row with its neighbours
+the row itself. Every row counts once.
+
+Closed form: with the machine of all rows, its support values :math:`\alpha` and the block B of the inverse of its
+bordered matrix that maps y to :math:`\alpha`,
+
+.. math:: r_S = (B_{SS})^{-1} \alpha_S ,
+
+by :func:`substrate.least_squares.left_out_blocks.block_residuals`: one factorisation in the place of all refits. Blocks
+of one row are leave-one-out, [Cawley2004]_ section 2.5; neighbours are left out where errors are correlated,
+[DeBrabanter2011b]_.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from problems import ls_svm_regression
+from problems.demonstration import Case, Demonstration
+from substrate.arrays import Array, positive, real_targets, row_weights, whole_number
+from substrate.certificates import Row
+from substrate.declarations import Declared, given_gram, own_gram
+from substrate.declarations.regression_page import RegressionData
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+from substrate.least_squares.leave_one_out import projected_inverse
+from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import solve_saddle_system
+
+__all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+
+DEMONSTRATION = Demonstration(
+    equations="Cawley2004 section 2.5; DeBrabanter2011b",
+    cases=(
+        Case(
+            label="groups",
+            choice={},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0, "groups": 3},
+            every=4,
+        ),
+        Case(
+            label="neighbours",
+            choice={},
+            dataset="motorcycle",
+            kernel=RBF(sigma=10.0),
+            parameters={"gamma": 20.0, "reach": 1},
+            every=8,
+        ),
+    ),
+)
+
+
+def declare(
+    K: Any, y: Any, gamma: float, weights: Any = None, *, groups: Any = None, reach: int | None = None
+) -> Declared:
+    """Declare all refits as one problem, for labels of groups (or their number, one after the other) or neighbours."""
+    gram = given_gram(K)
+    return _declare_refits(RegressionData.of(gram, y, gamma, weights), gram.matrix, _blocks(gram.n, groups, reach))
+
+
+def _declare_refits(data: RegressionData, K: Array, blocks: LeftOutBlocks) -> Declared:
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    others = [np.setdiff1d(np.arange(blocks.n), block) for block in blocks.rows]
+    refits = []
+    for rows in others:
+        kept = RegressionData(record=data.record, R=data.R[rows], y=data.y[rows], v=data.v[rows], gamma=data.gamma)
+        refits.append(ls_svm_regression.primal(kept, kept.R, "refit", weight=gamma))
+    problem = cp.Problem(
+        cp.Minimize(cp.sum(cp.hstack([refit.problem.objective.expr for refit in refits]))),
+        [constraint for refit in refits for constraint in refit.problem.constraints],
+    )
+
+    def residuals() -> Array:
+        left_out = np.empty(blocks.n)
+        for refit, rows, block, counted in zip(refits, others, blocks.rows, blocks.counted, strict=True):
+            S = block[counted]
+            left_out[S] = data.y[S] - K[np.ix_(S, rows)] @ refit.values["support_values"]() - refit.values["bias"]()
+        return left_out
+
+    def rows_of_certificate(tolerance: float) -> tuple[Row, ...]:
+        """Return the worst row of each kind over all refits."""
+        by_refit = [refit.rows(tolerance) for refit in refits]
+        return tuple(max(same, key=lambda row: row.relative / row.tolerance) for same in zip(*by_refit, strict=True))
+
+    def sizes(now: RegressionData) -> dict[str, float]:
+        return {"residuals": float(np.abs(now.y).max())}
+
+    def build(scaled: RegressionData) -> Declared:
+        return _declare_refits(scaled, K, blocks)
+
+    title, values = f"LS-SVM without each of {len(blocks.rows)} blocks", {"residuals": residuals}
+    declared = data.declare(title, problem, {"gamma": gamma}, values, rows_of_certificate, build, sizes=sizes)
+    # the bounds of refits are on the rows that they were fitted to, the answer is on those that they were not
+    return replace(declared, accuracy="residuals of rows that are left out are compared with their closed form")
+
+
+def closed_form(
+    K: Any, y: Any, gamma: float, weights: Any = None, *, groups: Any = None, reach: int | None = None
+) -> dict[str, Array]:
+    """Return the residuals of the rows that were left out, from the machine on all rows."""
+    gram = own_gram(K)
+    blocks = _blocks(gram.n, groups, reach)
+    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
+    alpha = solve_saddle_system(gram, real_targets(y, gram.n), ridge).support_values
+    return {"residuals": block_residuals(alpha, projected_inverse(gram, ridge), blocks)}
+
+
+def _blocks(n: int, groups: Any, reach: int | None) -> LeftOutBlocks:
+    if (groups is None) == (reach is None):
+        raise DeclarationError(
+            "give groups=, one label per row or a number of groups, or reach=, the number of neighbours on each side"
+        )
+    if groups is not None:
+        if np.ndim(groups) == 0:
+            count = min(whole_number(groups, "groups", 2), n)
+            groups = count * np.arange(n) // n
+        blocks = LeftOutBlocks.of_groups(groups)
+        if blocks.n != n:
+            raise DataError(f"groups must have one label for each of the {n} rows, received {blocks.n}")
+        return blocks
+    return LeftOutBlocks.centred(n, whole_number(reach, "reach", 0))

@@ -1,0 +1,139 @@
+"""Searches that leave rows out together: groups, and neighbours where errors are correlated."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
+
+from problems import (
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    PartiallyLinearLSSVMRegressorCV,
+    load,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+
+WIDTHS = [RBF(sigma) for sigma in (0.02, 0.3)]
+
+
+def correlated(n, share, seed):
+    """A smooth function of time, and the same with errors that an autoregression of order one makes."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(0.0, 1.0, n)
+    errors = np.zeros(n)
+    for row in range(1, n):
+        errors[row] = share * errors[row - 1] + np.sqrt(1.0 - share**2) * rng.normal()
+    truth = np.sin(4.0 * np.pi * x) * np.exp(-x)
+    return x[:, None], truth, truth + 0.3 * errors
+
+
+def test_correlated_noise_is_not_followed():
+    """Leave-one-out takes the noise for the function, on every draw; with neighbours left out it is smoothed."""
+    ratios = []
+    for seed in range(2):
+        X, truth, y = correlated(90, 0.7, seed)
+        error = {}
+        for cv in ("loo", "blocks"):
+            model = LSSVMRegressorCV(kernels=WIDTHS, cv=cv).fit(X, y)
+            error[cv] = float(np.sqrt(np.mean((model.predict(X) - truth) ** 2)))
+            assert model.certificate_.holds
+        assert model.reach_ >= 1
+        ratios.append(error["blocks"] / error["loo"])
+    assert max(ratios) < 1.0
+    assert np.mean(ratios) < 0.85
+
+
+def test_groups_are_the_splits_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    groups = np.repeat(np.arange(4), 6)
+    y = X[:, 0] + rng.normal(size=4)[groups] + 0.1 * rng.normal(size=24)
+    kernel = RBF(1.5)
+    model = LSSVMRegressorCV(kernel, cv="groups").fit(X, y, groups=groups)
+    folds = LSSVMRegressorCV(kernel, cv=LeaveOneGroupOut()).fit(X, y, groups=groups)
+    assert_allclose(model.gamma_, folds.gamma_, rtol=1e-3)
+    assert_allclose(model.criterion_, folds.criterion_, rtol=1e-6)
+    assert model.certificate_.holds
+    assert "4 groups" in str(model.certificate_)
+    errors = np.empty(24)
+    for train, test in LeaveOneGroupOut().split(X, y, groups):
+        errors[test] = y[test] - LSSVMRegressor(kernel, model.gamma_).fit(X[train], y[train]).predict(X[test])
+    assert_allclose(model.criterion_, np.mean(errors**2), rtol=1e-8)
+    whole = LSSVMRegressorCV(kernel, cv=2).fit(X, y, groups=groups)
+    named = LSSVMRegressorCV(kernel, cv=list(GroupKFold(2).split(X, y, groups))).fit(X, y)
+    assert whole.gamma_ == named.gamma_
+
+
+@pytest.mark.parametrize("search", [pytest.param("nelder-mead", marks=pytest.mark.slow), "gradient"])
+def test_widths_are_searched(search):
+    X, _, y = correlated(60, 0.6, 4)
+    start = LSSVMRegressorCV(RBF(0.3), cv="blocks", reach=2).fit(X, y)
+    model = LSSVMRegressorCV(RBF(0.3), cv="blocks", reach=2, search=search).fit(X, y)
+    assert model.criterion_ <= start.criterion_ * (1.0 + 1e-9)
+    assert model.certificate_.holds
+
+
+def test_several_outputs_classes_weights_and_linear_parts():
+    X, _, y = correlated(50, 0.5, 1)
+    two = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, np.column_stack([y, 1e6 * y + 3.0]))
+    assert_allclose(two.gamma_[0], two.gamma_[1], rtol=1e-2)
+    weights = np.linspace(0.5, 2.0, 50)
+    weighted = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, y, sample_weight=weights)
+    again = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, y, sample_weight=1e-6 * weights)
+    assert_allclose(again.gamma_, 1e6 * weighted.gamma_, rtol=1e-3)
+    labels = np.digitize(y, [-0.3, 0.3])
+    groups = np.arange(50) // 5
+    for coding in ("one_vs_rest", "one_vs_one"):
+        model = LSSVMClassifierCV(RBF(0.2), coding=coding, cv="groups").fit(X, labels, groups=groups)
+        assert model.certificate_.holds
+    linear = PartiallyLinearLSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2, linear_columns=[1])
+    columns = np.column_stack([X, np.random.default_rng(0).normal(size=50)])
+    assert linear.fit(columns, y + columns[:, 1]).certificate_.holds
+    for model in (two, weighted, linear):
+        assert model.certificate_.holds
+
+
+def test_rows_of_weight_zero_are_in_no_block():
+    X, _, y = correlated(40, 0.5, 2)
+    weights = np.ones(40)
+    weights[[3, 17]] = 0.0
+    spoiled = np.where(weights > 0.0, y, 1e6)
+    kept = weights > 0.0
+    model = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X, spoiled, sample_weight=weights)
+    assert_allclose(model.gamma_, LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2).fit(X[kept], y[kept]).gamma_)
+
+
+def test_a_file_keeps_the_rule(tmp_path):
+    X, _, y = correlated(40, 0.6, 3)
+    model = LSSVMRegressorCV(RBF(0.2), cv="blocks").fit(X, y)
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    assert loaded.cv == "blocks"
+    assert loaded.reach_ == model.reach_
+    assert_allclose(loaded.predict(X), model.predict(X))
+
+
+def test_refusals_name_the_next_step():
+    X, _, y = correlated(20, 0.5, 0)
+    with pytest.raises(DataError, match="one label per row"):
+        LSSVMRegressorCV(cv="groups").fit(X, y)
+    with pytest.raises(DeclarationError, match="not by cv='loo'"):
+        LSSVMRegressorCV().fit(X, y, groups=np.arange(20))
+    with pytest.raises(DataError, match="for each of the 20 rows"):
+        LSSVMRegressorCV(cv="groups").fit(X, y, groups=np.arange(19))
+    with pytest.raises(DataError, match="not finite"):
+        LSSVMRegressorCV(cv="groups").fit(X, y, groups=np.full(20, np.nan))
+    with pytest.raises(DeclarationError, match="received cv='loo'"):
+        LSSVMRegressorCV(reach=2).fit(X, y)
+    with pytest.raises(DeclarationError, match="widths='shared'"):
+        LSSVMRegressorCV(cv="blocks", search="gradient", widths="auto").fit(X, y)
+    with pytest.raises(DeclarationError, match="does not allow"):
+        LSSVMRegressorCV(cv="blocks").fit(X, y, nested=3)
+    with pytest.raises(DeclarationError, match="not by groups or blocks"):
+        LSSVMRegressorCV(cv="blocks", monotone={0: 1}).fit(X, y)
+    with pytest.raises(DeclarationError, match="give reach="):
+        LSSVMRegressorCV("precomputed", cv="blocks").fit(RBF(1.0)(X, X), y)
+    with pytest.raises(DeclarationError, match="search='certified' bounds"):
+        LSSVMRegressorCV(cv="blocks", search="certified").fit(X, y)

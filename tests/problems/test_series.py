@@ -1,0 +1,302 @@
+"""Windows, forecasts one step, several steps and freely ahead, the choice of lags, intervals, files and stability."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
+
+from problems import (
+    HuberLSSVMRegressor,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    NARXRegressor,
+    PartiallyLinearLSSVMRegressor,
+    SparseLSSVMRegressor,
+    load,
+    windowize,
+)
+from substrate.errors import DataError, DeclarationError, SubstrateError
+from substrate.kernels import RBF, Componentwise
+
+
+def simulated(n, seed=0, noise=0.02):
+    """A contraction with an input: y_t = 0.4 tanh(y_{t-1}) - 0.2 y_{t-2} + sin(u_{t-1})."""
+    rng = np.random.default_rng(seed)
+    u, y = rng.uniform(-1.0, 1.0, size=n), np.zeros(n)
+    for t in range(2, n):
+        y[t] = 0.4 * np.tanh(y[t - 1]) - 0.2 * y[t - 2] + np.sin(u[t - 1]) + noise * rng.normal()
+    return u[:, None], y
+
+
+U, Y = simulated(140)
+FIXED = LSSVMRegressor(RBF(3.0), 100.0)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return NARXRegressor(FIXED, lags=2, inputs=1).fit(U[:100], Y[:100])
+
+
+def test_windows_are_those_of_loops():
+    rng = np.random.default_rng(1)
+    y, X = rng.normal(size=12), rng.normal(size=(12, 2))
+    windows = windowize(y, X, lags=[1, 3], inputs=[0, 2], horizon=2)
+    assert windows.names == ("y(t-1)", "y(t-3)", "u0(t)", "u0(t-2)", "u1(t)", "u1(t-2)")
+    assert_array_equal(windows.rows, np.arange(3, 11))
+    for window, targets, t in zip(windows.X, windows.y, windows.rows, strict=True):
+        assert_array_equal(window, [y[t - 1], y[t - 3], X[t, 0], X[t - 2, 0], X[t, 1], X[t - 2, 1]])
+        assert_array_equal(targets, [y[t], y[t + 1]])
+    parts = windowize(y, lags=2, groups=[0] * 5 + [1] * 7)
+    assert_array_equal(parts.rows, [2, 3, 4, 7, 8, 9, 10, 11])
+
+
+def test_one_step_is_the_regressor_on_windows(model):
+    windows = windowize(Y, U, lags=2, inputs=1)
+    predicted = model.predict_one_step(U, Y)
+    assert np.isnan(predicted[:2]).all()
+    assert_allclose(predicted[2:], model.regressor_.predict((windows.X - model.center_) / model.scale_))
+    assert np.sqrt(np.mean((predicted[100:] - Y[100:]) ** 2)) < 0.1
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3])
+def test_a_free_run_is_steps_one_after_the_other(horizon):
+    narx = NARXRegressor(FIXED, lags=[1, 3], inputs=[0, 2], horizon=horizon).fit(U[:100], Y[:100])
+    run, y, u = narx.forecast(7, U[100:107]), list(Y[:100]), U[:107, 0]
+    expected = []
+    while len(expected) < 7:
+        t = len(y)
+        window = np.array([[y[t - 1], y[t - 3], u[t], u[t - 2]]])
+        steps = np.ravel(narx.regressor_.predict((window - narx.center_) / narx.scale_))
+        expected += steps.tolist()
+        y += steps.tolist()
+    assert_allclose(run, expected[:7], rtol=1e-10)
+    assert_allclose(narx.predict(U[100:107]), run)
+    # several steps ahead of a row, from what was observed before: the same recursion
+    for ahead in (1, 2, 4):
+        values = narx.predict_ahead(U, Y, ahead)
+        start = 110
+        alone = narx.simulate(Y[:start], ahead, U[start : start + ahead], past_inputs=U[:start])
+        assert_allclose(values[start + ahead - 1], alone[-1], rtol=1e-9)
+    # what was observed moves the origin
+    moved = clone(narx).fit(U[:100], Y[:100]).observe(U[100:105], Y[100:105])
+    assert_allclose(moved.forecast(2, U[105:107]), narx.simulate(Y[:105], 2, U[105:107], past_inputs=U[:105]))
+
+
+def test_lags_are_chosen_by_what_is_left_out():
+    u, y = simulated(90, 3)
+    chooser = LSSVMRegressorCV(RBF(3.0))
+    model = NARXRegressor(chooser, candidates=[[2], [1, 2], 3], inputs=1).fit(u, y)
+    assert model.lags_ in ((1, 2), (1, 2, 3))
+    table = {result["lags"]: result for result in model.lag_results_}
+    assert table[(2,)]["criterion"] > table[(1, 2)]["criterion"]
+    assert all(result["lower_bound"] <= result["criterion"] for result in model.lag_results_)
+    # the criterion is leave-one-out on the targets that all candidates have
+    windows = windowize(y, u, lags=3, inputs=1)
+    center, scale = np.array([y.mean(), y.mean(), u.mean()]), np.array([y.std(), y.std(), u.std()])
+    alone = clone(chooser).fit((windows.X[:, [0, 1, 3]] - center) / scale, windows.y)
+    assert_allclose(alone.criterion_, table[(1, 2)]["criterion"])
+
+
+@pytest.mark.slow
+def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
+    model = NARXRegressor(lags=2, horizon=3).fit(None, Y[:60])
+    assert model.regressor_.reach_ == 2
+    assert model.certificate_.holds
+    assert model.certify(None, Y[:60]).holds
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        HuberLSSVMRegressor(RBF(3.0), 10.0),
+        SparseLSSVMRegressor(RBF(3.0), 10.0),
+        PartiallyLinearLSSVMRegressor(RBF(3.0), 10.0, linear_columns=[0]),
+    ],
+    ids=lambda regressor: type(regressor).__name__,
+)
+def test_any_regressor_of_the_package(regressor, tmp_path):
+    model = NARXRegressor(regressor, lags=2, inputs=1).fit(U[:80], Y[:80])
+    assert np.sqrt(np.mean((model.predict_one_step(U, Y)[80:] - Y[80:]) ** 2)) < 0.25
+    assert np.isfinite(model.forecast(4, U[80:84])).all()
+    model.save(tmp_path / "model.npz")
+    assert_allclose(load(tmp_path / "model.npz").forecast(4, U[80:84]), model.forecast(4, U[80:84]))
+
+
+def test_scikit_learn_splits_in_time_and_grids():
+    scores = cross_val_score(NARXRegressor(FIXED, lags=2, inputs=1), U, Y, cv=TimeSeriesSplit(3))
+    assert (scores > 0.8).all()
+    grid = GridSearchCV(
+        NARXRegressor(FIXED, inputs=1), {"lags": [1, 2], "regressor__gamma": [1.0, 100.0]}, cv=TimeSeriesSplit(2)
+    ).fit(U, Y)
+    assert grid.best_params_["regressor__gamma"] == 100.0
+    assert cross_val_score(NARXRegressor(FIXED, lags=2), Y[:, None], Y, cv=TimeSeriesSplit(2)).shape == (2,)
+
+
+#: Checks of scikit-learn that are not those of a series, and why.
+OTHER_CHECKS = {
+    "check_methods_sample_order_invariance": "rows are in the order of time",
+    "check_methods_subset_invariance": "a forecast depends on the rows before it",
+    "check_regressors_train": "rows to predict follow those of the fit",
+    "check_fit1d": "one input may be a vector",
+    "check_fit2d_predict1d": "one input may be a vector",
+    "check_fit2d_1sample": "a series of one row is refused for its windows",
+    "check_supervised_y_2d": "a series is a vector",
+    "check_complex_data": "the message is that of this package",
+    "check_dtype_object": "objects are refused, as in every declaration of this package",
+    "check_estimators_empty_data_messages": "the message is that of this package",
+}
+
+
+def test_scikit_learn_checks_the_rest():
+    series = NARXRegressor(LSSVMRegressor("rbf", 1.0), lags=1, inputs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns that are not scaled, and of checks that are skipped
+        results = check_estimator(series, expected_failed_checks=OTHER_CHECKS, on_fail="raise")
+    assert sum(result["status"] == "passed" for result in results) >= 35
+
+
+def test_series_do_not_run_into_each_other():
+    joined = np.concatenate([Y[:60], 50.0 + Y[60:120]])
+    groups = np.repeat([0, 1], 60)
+    model = NARXRegressor(LSSVMRegressorCV(RBF(3.0), cv="blocks", reach=1), lags=2).fit(None, joined, groups=groups)
+    assert model.regressor_.support_vectors_.shape[0] == 116
+    assert model.certificate_.holds
+    with pytest.raises(DataError, match="must be together"):
+        model.fit(None, joined, groups=np.arange(120) % 2)
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e9, 0.0), (1.0, 1e6)])
+def test_units_and_offsets_change_nothing(model, unit, offset):
+    other = NARXRegressor(FIXED, lags=2, inputs=1).fit(1e3 * U[:100], unit * Y[:100] + offset)
+    assert_allclose((other.forecast(5, 1e3 * U[100:105]) - offset) / unit, model.forecast(5, U[100:105]), rtol=1e-6)
+
+
+def test_intervals_follow_the_series(model):
+    intervals = model.follow(U[100:], Y[100:], coverage=0.8)
+    assert intervals.holds
+    assert intervals.ends.shape == (40, 2)
+    assert_allclose(intervals.ends.mean(axis=1), model.predict_one_step(U, Y)[100:])
+    assert "asked for 0.8" in str(intervals)
+    inside = (intervals.ends[:, 0] <= Y[100:]) & (Y[100:] <= intervals.ends[:, 1])
+    assert_array_equal(inside, intervals.covered)
+
+
+def test_a_stable_system_is_proved_stable(model):
+    proof = model.prove_stability(box=(-2.5, 2.5), input_box=[(-1.0, 1.0)], gap=1e-2)
+    assert proof.holds
+    assert 0.3 < proof.contraction < 1.0
+    assert "stable" in str(proof)
+    # the bounds hold at random points of the box, by differences and values
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.uniform(-2.5, 2.5, size=(400, 2)), rng.uniform(-1.0, 1.0, size=400)])
+    values = model._evaluate(points)[:, 0]
+    assert proof.lower <= values.min()
+    assert values.max() <= proof.upper
+    slopes = []
+    for column in (0, 1):
+        step = np.zeros(3)
+        step[column] = 1e-5
+        slopes.append((model._evaluate(points + step) - model._evaluate(points - step))[:, 0] / 2e-5)
+    sums = np.abs(slopes).sum(axis=0)
+    assert sums.max() <= proof.contraction + 1e-6
+    assert sums.max() >= 0.7 * proof.contraction_found
+    # runs from anywhere in the box come together at that rate
+    first, second = (model.simulate([start, -start], 40, U[:40], past_inputs=U[:1]) for start in (2.4, -2.4))
+    distances = np.abs(first - second)
+    assert (distances <= 4.8 * proof.contraction ** np.ceil(np.arange(1, 41) / 2.0) + 1e-9).all()
+
+
+def test_an_additive_machine_has_any_number_of_lags():
+    additive = NARXRegressor(LSSVMRegressor(Componentwise(RBF(4.0)), 1.0), lags=4, inputs=1).fit(U, Y)
+    proof = additive.prove_stability(box=(-3.0, 3.0), input_box=[(-1.0, 1.0)], gap=0.02)
+    assert proof.contraction >= proof.contraction_found > 0.0
+    joint = NARXRegressor(LSSVMRegressor(RBF(4.0), 1.0), lags=4).fit(None, Y)
+    with pytest.raises(DeclarationError, match="4 columns at once"):
+        joint.prove_stability()
+
+
+def test_an_unstable_system_is_not_proved_stable():
+    y = np.empty(80)
+    y[0] = 0.4
+    for t in range(1, 80):
+        y[t] = 3.9 * y[t - 1] * (1.0 - y[t - 1])
+    chaotic = NARXRegressor(LSSVMRegressor(RBF(1.0), 1e4), lags=1).fit(None, y)
+    proof = chaotic.prove_stability(box=(0.0, 1.0))
+    assert not proof.holds
+    assert proof.contraction > 3.0
+    assert "not proved" in str(proof)
+    with pytest.raises(DeclarationError, match="horizon=1"):
+        NARXRegressor(FIXED, lags=1, horizon=2).fit(None, y).prove_stability()
+    with pytest.raises(DeclarationError, match="not stored as an expansion"):
+        NARXRegressor(SparseLSSVMRegressor(RBF(1.0), 10.0), lags=1).fit(None, y).prove_stability()
+
+
+def test_a_file_that_was_changed_is_refused(model, tmp_path):
+    path = tmp_path / "series.npz"
+    model.save(path)
+    loaded = load(path)
+    assert_array_equal(loaded.forecast(3, U[100:103]), model.forecast(3, U[100:103]))
+    assert_array_equal(loaded.scores_, model.scores_)
+    notes = {"lags": [1, 2], "inputs": [1], "horizon": 1, "standardize": True, "n_features_in": 1}
+    for wrong in ({}, {"series": 3}, {"series": notes}, {"series": {**notes, "lags": [0]}}):
+        with pytest.raises(DataError, match=r"refused|no series"):
+            NARXRegressor.restore(model.regressor_, json.loads(json.dumps(wrong)), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"lags": 0}, (None, Y), "lags"),
+        ({"lags": []}, (None, Y), "at least one delay"),
+        ({"lags": "many"}, (None, Y), "a number or a list"),
+        ({"lags": [0, 1]}, (None, Y), "a delay"),
+        ({"horizon": 0}, (None, Y), "horizon"),
+        ({"inputs": 1}, (None, Y), "give X"),
+        ({"inputs": 1}, (U[:10], Y), "a row of inputs"),
+        ({}, (U[:10], Y), "one of each per time"),
+        ({"lags": 50}, (None, Y[:40]), "no window fits"),
+        ({}, (None, np.append(Y, np.nan)), "y"),
+        ({}, (None, Y[:, None]), "y"),
+        ({"regressor": LSSVMClassifier()}, (None, Y), "a regressor of this package"),
+        ({"regressor": "rbf"}, (None, Y), "a regressor of this package"),
+        ({"candidates": []}, (None, Y), "a list of values of lags"),
+        ({"candidates": [1, 2]}, (None, Y), "chooses nothing"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused(change, arguments, message):
+    with pytest.raises(SubstrateError, match=message):
+        NARXRegressor(**{"regressor": FIXED, "lags": 2, **change}).fit(*arguments)
+
+
+def test_bad_forecasts_are_refused(model):
+    with pytest.raises(DataError, match="one row for each of the 5 steps"):
+        model.forecast(5, U[:4])
+    with pytest.raises(DataError, match="give X"):
+        model.forecast(5)
+    with pytest.raises(DataError, match="the largest lag"):
+        model.simulate([1.0], 3, U[:3])
+    with pytest.raises(DataError, match="expecting 1 features"):
+        model.predict_one_step(np.hstack([U, U]), Y)
+    with pytest.raises(DataError, match="input_box"):
+        model.prove_stability(input_box=[(1.0, -1.0)])
+    with pytest.raises(DataError, match="box must be"):
+        model.prove_stability(box=(1.0, -1.0))
+
+
+def test_a_constant_series_stays():
+    model = NARXRegressor(FIXED, lags=2).fit(None, np.full(20, 3.5))
+    assert_allclose(model.forecast(3), 3.5)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_numbers_whose_squares_leave_floating_point(unit):
+    series = np.array([1.0, -1.0, 0.5, 0.0, 0.1, -0.7])
+    plain, scaled = (NARXRegressor(FIXED, lags=1).fit(None, factor * series) for factor in (1.0, unit))
+    assert_allclose(scaled.forecast(3) / unit, plain.forecast(3), rtol=1e-6)
