@@ -26,8 +26,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen import families
+from problems.estimators.chosen.certified_search import most_evaluations
+from problems.estimators.chosen.joint_criterion import JointCriterion
+from problems.estimators.chosen.kernel_search import check_slopes
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.stack_members import Machine, search_machines
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.nested import (
     N_FOLDS,
@@ -54,6 +59,7 @@ from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.progress import Progress
 from substrate.search.gamma_search import GAP, gamma_ends
 from substrate.uncertainty.left_out_pairs import nested_stack_errors, pair_residuals
 
@@ -64,6 +70,8 @@ __all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "St
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
+#: Rows below which the search itself decides what can be fitted.
+_FEWEST_ROWS = 4
 #: Most numbers that are held of residuals without two rows.
 _MOST_PAIRS = 2**27
 
@@ -442,7 +450,7 @@ class StackChoice:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for criterion in ("loo", "evidence") if self.criteria == "both" else (self.criteria,):
-                searched = self._search_type(
+                search = self._search_type(
                     model.kernel,
                     tol=model.tol,
                     cv=criterion,
@@ -450,8 +458,12 @@ class StackChoice:
                     widths="each" if self.search else None,
                     verbose=self.verbose,
                     **given,
-                ).fit(X, y, sample_weight=weights)
-                chosen |= dict.fromkeys(best_of_families(searched.cv_results_, by_family))
+                )
+                machines = self._descend(search, X, targets, weights, criterion)
+                if machines is None:
+                    search.fit(X, y, sample_weight=weights)
+                    machines = best_of_families(search.cv_results_, by_family)
+                chosen |= dict.fromkeys(machines)
             fitted = [
                 LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
                     X, targets, sample_weight=weights
@@ -464,6 +476,34 @@ class StackChoice:
         known = [member for member in fitted if member.certificate_.holds] or fitted
         lost = [repr(member.kernel) for member in fitted if member not in known]
         return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
+
+    def _descend(self, search: Any, X: Any, targets: Array, weights: Array, criterion: str) -> list[Machine] | None:
+        """Return the machines where descents of all families end; None where a search has to judge kernels."""
+        model: Any = self
+        if self.search != "gradient" or not families.is_families(self.kernels) or X.shape[0] < _FEWEST_ROWS:
+            return None
+        Y = np.reshape(targets, (X.shape[0], -1))
+        equal = bool((weights == weights[0]).all())
+        task = Task(
+            X=X,
+            Y=Y,
+            criterion=criterion,
+            splits=(),
+            gammas=self.gamma_range,
+            gap=float(self.gap),
+            pooled=bool(model._labels),
+            weights=None if equal and weights[0] == 1.0 else weights,
+        )
+        kernels = families.at_median_widths(search._selector.candidates(X))
+        most = most_evaluations("gradient", self.max_evaluations, True)
+        if not all(JointCriterion.fits(kernel, task) for kernel in kernels if kernel.scales()):
+            return None
+        check_slopes(kernels, X, criterion)
+        progress = Progress(len(kernels) + most, shown=bool(self.verbose))
+        try:
+            return search_machines(kernels, task, most, self.n_jobs, progress)
+        finally:
+            progress.close()
 
     def _leave_out(self, members: list[LSSVMRegressor], X: Any, weights: Array) -> tuple[Array, Array, Facts]:
         """Return the left-out errors of the members, and the mean square error of the stack at rows that are left out
