@@ -495,6 +495,7 @@ class StackChoice:
             weights=None if equal and weights[0] == 1.0 else weights,
         )
         kernels = families.at_median_widths(search._selector.candidates(X))
+        kernels += [kernel.resolved(X) for kernel in families.ROUGH_FAMILIES]
         most = most_evaluations("gradient", self.max_evaluations, True)
         if not all(JointCriterion.fits(kernel, task) for kernel in kernels if kernel.scales()):
             return None
@@ -604,8 +605,9 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels or "families", default=None
-        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
-        after a search the best of each family, with one width for all inputs and with one for each.
+        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
+        best of each. After a search these are joined by the exponential of the root of the L1 distance
+        (``PowerExponential(p=1, q=0.5)``), and by the best ones with one width for each input.
         ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
     criteria : {"loo", "evidence", "both"}, default="both"
         What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two

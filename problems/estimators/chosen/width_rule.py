@@ -43,8 +43,9 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
-from substrate.kernels import RBF, Kernel, Laplacian, Matern
+from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.gradient_product import average_gradient_product, widths_by_gradients
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
@@ -65,13 +66,15 @@ __all__ = [
 
 Widths = Literal["auto", "shared", "each"]
 #: Kernels of a distance, whose width may be shared.
-Shared = RBF | Laplacian | Matern
+Shared = RBF | Laplacian | Matern | PowerExponential
 #: Part of the evaluations that goes to a shared width, which is one number.
 _SHARED = 8
 #: The deviation tau of the prior, squared.
 _PRIOR = 0.25
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
 _RIVAL = 6
+#: Most kernels of the short descent before gradients are taken.
+_GRADIENT = 5
 #: Most criterion of such a kernel where it begins on all rows, as a multiple of the best one, to go on from there.
 _WITHIN = 1.1
 #: Most rows of a machine on a reduced basis that decide.
@@ -199,12 +202,15 @@ def search_widths(
     be best; none where there are no factors.
 
     ``shared`` are kernels of one width, the best of every family before its others; ``start`` is where searches on
-    halves of the rows ended. The budgets are those of the first descent and of all.
+    halves of the rows ended; without one, the first descent starts from equal widths in units of the inputs, or from
+    those by gradients of a machine (:mod:`substrate.least_squares.gradient_product`), whichever are better. The budgets
+    are those of the first descent and of all.
     """
     if not JointCriterion.fits(rich, task):
         return []
     if start is None:
-        trail = begin_on_sample(rich, task, gamma, _pull, budgets[0], progress)
+        other = gradient_scales(rich, shared, task, progress)
+        trail = begin_on_sample(rich, task, gamma, _pull, budgets[0], progress, other)
     else:
         trail = begun(rich, task, gamma, _pull(int(task.Y.shape[0])), progress, start)
     if trail is None:
@@ -224,6 +230,30 @@ def search_widths(
     best = min(trails, key=lambda each: each.end.value)
     best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
     return trails
+
+
+def gradient_scales(rich: Any, shared: Sequence[Kernel], task: Task, progress: Progress) -> Array | None:
+    """Return the logarithms of widths by the average gradient outer product of a machine with a shared width.
+
+    That is the first of ``shared`` that has derivatives, at the gamma of a short descent, on half of the rows where
+    these are many; None where there is no such machine.
+    """
+    while (sample := sample_of(task)) is not None:
+        task = sample
+    smooth = next((kernel for kernel in shared if kernel.scales() and not kernel.not_smooth), None)
+    trail = None if smooth is None else begun(smooth, task, None, _pull(int(task.Y.shape[0])), progress)
+    if trail is None or (task.pooled and (task.Y == 0.0).any()):
+        return None
+    trail.descend(_GRADIENT, NEARLY)
+    unit, weights = target_unit(task.Y), np.ones(task.Y.shape[0]) if task.weights is None else task.weights
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateKernelWarning)
+        gram = Gram.of(trail.kernel, task.X)
+    ridge = Regularization(trail.gamma).ridge(weights)
+    alpha = np.column_stack([solve_saddle_system(gram, y, ridge).support_values for y in (task.Y / unit).T])
+    product = average_gradient_product(trail.kernel, task.X, task.X, alpha, weights)
+    widths = widths_by_gradients(product, np.array(rich.sigma))
+    return np.log(widths) if np.isfinite(widths).all() and (widths > 0.0).all() else None
 
 
 def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) -> list[tuple[Kernel, Start | None]]:
