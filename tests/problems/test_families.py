@@ -23,7 +23,7 @@ from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import _errors, _same_relevance
 from problems.estimators.chosen.width_verdict import WidthComparison, wrong_rows
 from substrate.errors import DeclarationError, ScaleWarning
-from substrate.kernels import RBF, Laplacian, Linear, Matern
+from substrate.kernels import RBF, Laplacian, Linear, Matern, PowerExponential
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(36, 2))
@@ -276,9 +276,10 @@ def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
 
 
 def test_matern_kernels_of_another_smoothness_are_another_family():
-    task = Task(X, Y[:, None], "loo", (), None, 1e-4, False)
-    judged = [evaluate(kernel, task) for kernel in (Matern(1.0, 1.5), Matern(2.0, 2.5))]
-    assert _same_relevance(Matern((3.0, 0.5), 1.5), judged) == [Matern((6.0, 1.0), 2.5)]
+    shared = [Matern(1.0, 1.5), Matern(2.0, 2.5), Matern(9.0, 2.5), PowerExponential(4.0), PowerExponential(4.0, q=0.7)]
+    found = _same_relevance(Matern((3.0, 0.5), 1.5), shared)
+    wide = (12.0, 2.0)
+    assert found == [Matern((6.0, 1.0), 2.5), PowerExponential(wide), PowerExponential(wide, q=0.7)]
 
 
 def test_with_slopes_every_family_is_judged_at_its_best_width():

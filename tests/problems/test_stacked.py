@@ -66,7 +66,13 @@ def test_members_are_the_best_of_every_family_by_both_criteria():
     model = StackedLSSVMRegressor.recommended(max_evaluations=8).fit(X, Y)
     assert model.certificate_.holds
     assert "gap of the weights" in [row.name for row in model.certificate_.rows]
-    assert {type(kernel).__name__ for kernel in model.kernels_} == {"Linear", "RBF", "Laplacian", "Matern"}
+    assert {type(kernel).__name__ for kernel in model.kernels_} == {
+        "Linear",
+        "RBF",
+        "Laplacian",
+        "Matern",
+        "PowerExponential",
+    }
     assert any(isinstance(getattr(kernel, "sigma", None), tuple) for kernel in model.kernels_)
     found = LSSVMRegressorCV.recommended(max_evaluations=8, widths="each").fit(X, Y)
     alone = StackedLSSVMRegressor.recommended(max_evaluations=8, criteria="loo").fit(X, Y)
