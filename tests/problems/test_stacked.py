@@ -63,7 +63,7 @@ def test_weights_and_criterion_are_those_of_explicit_refits(weights):
 
 
 def test_members_are_the_best_of_every_family_by_both_criteria():
-    model = StackedLSSVMRegressor.recommended(max_evaluations=8).fit(X, Y)
+    model = StackedLSSVMRegressor.recommended(max_evaluations=40).fit(X, Y)
     assert model.certificate_.holds
     assert "gap of the weights" in [row.name for row in model.certificate_.rows]
     assert {type(kernel).__name__ for kernel in model.kernels_} == {
@@ -74,8 +74,8 @@ def test_members_are_the_best_of_every_family_by_both_criteria():
         "PowerExponential",
     }
     assert any(isinstance(getattr(kernel, "sigma", None), tuple) for kernel in model.kernels_)
-    found = LSSVMRegressorCV.recommended(max_evaluations=8, widths="each").fit(X, Y)
-    alone = StackedLSSVMRegressor.recommended(max_evaluations=8, criteria="loo").fit(X, Y)
+    found = LSSVMRegressorCV.recommended(max_evaluations=40, widths="each").fit(X, Y)
+    alone = StackedLSSVMRegressor.recommended(max_evaluations=40, criteria="loo").fit(X, Y)
     assert set(alone.kernels_) < set(model.kernels_)
     assert model.apparent_criterion_ <= alone.apparent_criterion_ * (1.0 + 1e-9)
     assert alone.apparent_criterion_ <= found.criterion_ * 1.01, "the descents end where the search ends"
