@@ -4,8 +4,10 @@ xRFM and CatBoost are left out where they are not installed, and the table says 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from importlib.util import find_spec
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -107,7 +109,8 @@ class _RecursiveFeatures:
         targets = ((targets - self.mean_) / self.unit_).astype(np.float32)
         parts = train_test_split(X.astype(np.float32), targets, test_size=0.2, random_state=0, stratify=codes)
         self.model_ = import_module("xrfm").xRFM(device="cpu", tuning_metric="mse", random_state=0)
-        self.model_.fit(parts[0], parts[2], parts[1], parts[3])
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # it says what it does
+            self.model_.fit(parts[0], parts[2], parts[1], parts[3])
         return self
 
     def predict(self, X: Any) -> Any:
