@@ -712,8 +712,14 @@ class StackCalibration(Calibration):
     """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, each at the gamma that leave-one-out prefers."""
-        kernels = list(dict.fromkeys(self.estimator.kernels_))
+        """Return the stack of the same kernels, those of positive weight, each at the gamma that leave-one-out
+        prefers.
+        """
+        model = self.estimator
+        used = (model._model.weights() > 0.0).any(axis=1)
+        kernels = list(
+            dict.fromkeys(kernel for kernel, has_weight in zip(model.kernels_, used, strict=True) if has_weight)
+        )
         return super().fold_machine(X).set_params(kernels=kernels, search=None, criteria="loo")
 
 
