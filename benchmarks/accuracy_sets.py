@@ -1,5 +1,6 @@
 """Tables and functions on which methods are compared: those of this package and those bundled with scikit-learn."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from substrate import datasets as own
 from substrate.arrays import Array
 
-__all__ = ["CLASSIFICATION", "REGRESSION", "Split", "split_of"]
+__all__ = ["CLASSIFICATION", "REGRESSION", "Collection", "EmbeddedSets", "Split", "split_of", "standardise"]
 
 Drawn = Callable[[int], tuple[Array, Any]]
 #: Most rows that train, so that ten splits with all methods take 25 minutes of one core; and most that are tested.
@@ -26,6 +27,33 @@ class Split:
     y: Any
     X_test: Array
     y_test: Any
+
+
+class Collection(ABC):
+    """Sets by name, each with numbered splits."""
+
+    names: tuple[str, ...]
+    #: The number of splits of every set, unless another one is asked for.
+    n_splits: int
+
+    @abstractmethod
+    def split_of(self, name: str, number: int) -> Split:
+        """Return one split of a set, the same at every call."""
+
+    @abstractmethod
+    def has_labels(self, name: str) -> bool:
+        """Return whether the targets of a set are classes."""
+
+    @abstractmethod
+    def source(self, name: str) -> str:
+        """Return a word that changes with the rows of a set, by which finished cells are known."""
+
+
+def standardise(X: Array, y: Any, X_test: Array, y_test: Any) -> Split:
+    """Return a split whose inputs have mean zero and deviation one on the rows to fit; constant ones are zero there."""
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    spread = np.where(spread > 0.0, spread, 1.0)
+    return Split((X - mean) / spread, y, (X_test - mean) / spread, y_test)
 
 
 def _table(load: Callable[..., Any]) -> Drawn:
@@ -86,6 +114,23 @@ def split_of(name: str, seed: int) -> Split:
     test = min(MOST_TESTED, y.size - train)
     arrays = train_test_split(X, y, train_size=train, test_size=test, random_state=seed, stratify=y if labels else None)
     X_train, X_test, y_train, y_test = arrays
-    mean, spread = X_train.mean(axis=0), X_train.std(axis=0)
-    spread = np.where(spread > 0.0, spread, 1.0)
-    return Split((X_train - mean) / spread, y_train, (X_test - mean) / spread, y_test)
+    return standardise(X_train, y_train, X_test, y_test)
+
+
+class EmbeddedSets(Collection):
+    """The sets of this module, split at random."""
+
+    names = (*REGRESSION, *CLASSIFICATION)
+    n_splits = 10
+
+    def split_of(self, name: str, number: int) -> Split:
+        """Return the split of a seed."""
+        return split_of(name, number)
+
+    def has_labels(self, name: str) -> bool:
+        """Return whether a set is one of classification."""
+        return name in CLASSIFICATION
+
+    def source(self, name: str) -> str:
+        """Return nothing: these rows change with the code alone."""
+        return ""

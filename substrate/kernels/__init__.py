@@ -13,6 +13,7 @@ from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
 from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.polynomial import Polynomial
+from substrate.kernels.power_exponential import PowerExponential
 from substrate.kernels.rbf import RBF
 from substrate.kernels.separable import Separable
 from substrate.kernels.single_precision import SinglePrecision
@@ -30,6 +31,7 @@ __all__ = [
     "Linear",
     "Matern",
     "Polynomial",
+    "PowerExponential",
     "Precomputed",
     "Product",
     "Restricted",

@@ -6,8 +6,9 @@ A kernel of the distance with widths :math:`\sigma_c` is a function f of one wei
           D_c = \Big( \frac{|x_c - z_c|}{\sigma^0_c} \Big)^p, \qquad
           \frac{\partial k}{\partial \log \sigma_c} = -p f'(s) \Big( \frac{\sigma^0_c}{\sigma_c} \Big)^p D_c,
 
-p = 2, or 1 for the Laplacian kernel, so that a search over the widths keeps D, for half of the pairs, and takes two
-products of it with a vector at every step; with one width for all columns D is one number for each pair.
+p = 2, 1 for the Laplacian kernel, or a power of its own, so that a search over the widths keeps D, for half of the
+pairs, and takes two products of it with a vector at every step; with one width for all columns D is one number for each
+pair.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from substrate.kernels.base import BaseKernel
 from substrate.kernels.distances import metric_distances
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.matern import Matern
+from substrate.kernels.power_exponential import PowerExponential
 from substrate.kernels.rbf import RBF
 
 __all__ = ["PairDistances"]
@@ -47,7 +49,7 @@ class PairDistances:
         """Return the distances of the points of a search from ``kernel`` on; None for a kernel of another kind, or
         where it is too large.
         """
-        if not isinstance(kernel, (RBF, Laplacian, Matern)) or isinstance(kernel.sigma, str):
+        if not isinstance(kernel, (RBF, Laplacian, Matern, PowerExponential)) or isinstance(kernel.sigma, str):
             return None
         if isinstance(kernel, Matern) and kernel.nu not in (0.5, 1.5, 2.5):
             return None
@@ -63,13 +65,15 @@ class PairDistances:
                     x = X[:, row]
                     np.subtract(x[first], x[second], out=columns[row])
                     columns[row] /= width
-                (np.abs if p == 1.0 else np.square)(columns, out=columns)
+                columns = _to_power(columns, p)
         else:
             distances = np.empty((n, n))
-            metric_distances(X, X, kernel.metric, widths, distances)
-            columns = distances[first, second][None]
+            if isinstance(kernel, PowerExponential):
+                distances = kernel.distances(X, X)
+            else:
+                metric_distances(X, X, kernel.metric, widths, distances)
             with np.errstate(over="ignore"):
-                columns = columns if p == 1.0 else np.square(columns)
+                columns = _to_power(distances[first, second][None], p)
         np.minimum(columns, _FARTHEST, out=columns)
         return cls(kernel=kernel, columns=columns, lower=lower, upper=upper, n=n)
 
@@ -93,10 +97,10 @@ class PairDistances:
         return np.asarray(self._weights(kernel) * (self.columns @ pulls))
 
     def _weights(self, kernel: Any) -> Array:
-        if type(kernel) is not type(self.kernel) or getattr(kernel, "nu", None) != getattr(self.kernel, "nu", None):
+        if _formula(kernel) != _formula(self.kernel):
             raise TypeError(f"{kernel!r} differs from {self.kernel!r} by more than its widths")
         ratios: Array = np.divide(self.kernel.sigma, kernel.sigma).reshape(-1)
-        return ratios if _power(kernel) == 1.0 else np.square(ratios)
+        return _to_power(ratios, _power(kernel))
 
 
 @lru_cache(maxsize=8)
@@ -110,11 +114,29 @@ def _places(n: int) -> tuple[NDArray[np.intp], ...]:
 
 
 def _power(kernel: Any) -> float:
+    if isinstance(kernel, PowerExponential):
+        return kernel.p
     return 1.0 if isinstance(kernel, Laplacian) else 2.0
+
+
+def _to_power(values: Array, p: float) -> Array:
+    """Return |values|^p."""
+    sizes = np.abs(values)
+    return np.asarray(sizes if p == 1.0 else np.square(sizes) if p == 2.0 else sizes**p)
+
+
+def _formula(kernel: Any) -> tuple[Any, ...]:
+    """Return what a kernel is but for its widths."""
+    return type(kernel), *(getattr(kernel, name, None) for name in ("nu", "p", "q"))
 
 
 def _values_and_slopes(kernel: Any, s: Array) -> tuple[Array, Array]:
     """Return f(s) and -p f'(s)."""
+    if isinstance(kernel, PowerExponential):
+        power = np.sqrt(s) if kernel.q == 0.5 * kernel.p else s ** (kernel.q / kernel.p)
+        values = np.exp(-power)
+        # at a distance of zero nothing changes
+        return values, np.where(s > 0.0, kernel.q * values * power / np.where(s > 0.0, s, 1.0), 0.0)
     if not isinstance(kernel, Matern):
         values = np.exp(-s)
         return values, _power(kernel) * values

@@ -32,7 +32,7 @@ from substrate.namespaces import is_device_array
 __all__ = ["Scales", "distances_by_column", "squares_by_column"]
 
 #: Parameters that select a formula rather than a scale.
-_FIXED = ("degree", "mixing", "nu")
+_FIXED = ("degree", "mixing", "nu", "p", "q")
 #: Rows of a block: small enough for its entries to stay in a core's cache.
 _ROWS = 128
 #: Accepted error of a sum over pairs, relative to the sum of its absolute terms.
@@ -49,7 +49,7 @@ class Scales:
         """Return the positive parameters that set a scale, by the names of :meth:`get_params`.
 
         One width per column gives ``sigma[0]``, ``sigma[1]``, ..., a list of components ``kernel[0]__kernel__sigma``.
-        Parameters that are zero, and those that select a formula (``degree``, ``nu``), are none.
+        Parameters that are zero, and those that select a formula (``degree``, ``nu``, ``p``, ``q``), are none.
         """
         by_name: dict[str, float] = {}
         for field in fields(self):  # type: ignore[arg-type]

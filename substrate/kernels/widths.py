@@ -187,8 +187,10 @@ def _distinct(X: Any) -> Array:
     return np.asarray(np.unique(X, axis=0))
 
 
-def median_distance(X: Any, metric: str = "euclidean") -> float:
-    """Return the median distance between distinct rows of X; 1 where all rows are the same point."""
+def median_distance(X: Any, metric: str = "euclidean", power: float | None = None) -> float:
+    """Return the median distance between distinct rows of X, of this power by the metric "minkowski"; 1 where all rows
+    are the same point.
+    """
     from scipy.spatial.distance import pdist
 
     sample = _space_rows(_distinct(X))
@@ -197,12 +199,12 @@ def median_distance(X: Any, metric: str = "euclidean") -> float:
     unit = float(np.abs(halves).max())
     if unit == 0.0:
         return 1.0
-    distances = pdist(halves / unit, metric)
+    distances = pdist(halves / unit, metric, **({} if power is None else {"p": power}))
     typical = float(np.median(distances[distances > 0.0]))
     return min(2.0 * typical * unit, float(np.finfo(np.float64).max))
 
 
-def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
+def each_distance(X: Any, metric: str = "euclidean", power: float | None = None) -> tuple[float, ...]:
     """Return one width per column: its spread times the median distance of rows that are divided by the spreads."""
     points = _distinct(X)
     halves = points / 2.0 - points[:1] / 2.0
@@ -210,7 +212,7 @@ def each_distance(X: Any, metric: str = "euclidean") -> tuple[float, ...]:
     moving = spreads > 0.0
     widths = np.full(points.shape[1], _NO_EFFECT)
     if moving.any():
-        typical = median_distance(halves[:, moving] / units[moving] / spreads[moving], metric)
+        typical = median_distance(halves[:, moving] / units[moving] / spreads[moving], metric, power)
         limits = np.finfo(np.float64)
         with np.errstate(over="ignore", under="ignore"):
             widths_found = 2.0 * (typical * spreads[moving]) * units[moving]

@@ -19,11 +19,12 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
+from substrate.least_squares.log_loss_weights import left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.simplex_weights import weigh_by_products
 from substrate.namespaces import to_numpy
 from substrate.uncertainty.influence import LeftOutMachines
 
-__all__ = ["nested_stack_errors", "pair_residuals"]
+__all__ = ["nested_log_loss_errors", "nested_stack_errors", "pair_residuals"]
 
 #: Share of B_jj below which what is left of it without row i is rounding: row j is then determined by row i alone.
 _LOST = 1e-11
@@ -84,4 +85,22 @@ def nested_stack_errors(left_out: Array, pairs: Array, weights: Array, rows: Any
         else:
             u = np.stack([weigh_by_products(of_output) for of_output in products])
         errors[first : first + step] = np.einsum("kim,ikm->ik", u, left_out[rows[first : first + step]])
+    return errors
+
+
+def nested_log_loss_errors(left_out: Array, pairs: Array, codes: Array, weights: Array, rows: Any, u: Array) -> Array:
+    """Return the errors of :func:`nested_stack_errors` with weights of machines by the log-loss of all codes together.
+
+    ``codes`` are -1 and 1, one column per output, and ``u`` the weights that have seen all rows, to start from.
+    """
+    n, n_outputs, M = left_out.shape
+    if n < 3:
+        raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
+    errors = np.empty((len(rows), n_outputs))
+    for number, row in enumerate(rows):
+        is_known = np.isfinite(pairs[number]).all(axis=(1, 2))
+        probabilities = left_out_probabilities(pairs[number][is_known], codes[is_known])
+        counted = np.repeat(weights[is_known], n_outputs)
+        without = u if not is_known.any() else weigh_by_log_loss(np.reshape(probabilities, (-1, M)), counted, u)
+        errors[number] = left_out[row] @ without
     return errors

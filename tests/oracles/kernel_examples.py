@@ -21,6 +21,7 @@ from substrate.kernels import (
     Linear,
     Matern,
     Polynomial,
+    PowerExponential,
     Precomputed,
     Product,
     Restricted,
@@ -90,6 +91,10 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(RBF(_EACH), naive.rbf(_EACH)),
     ),
     Linear: (Example(Linear(), _L),),
+    PowerExponential: (
+        Example(PowerExponential(1.4, 1.0, 0.5), naive.power_exponential(1.4, 1.0, 0.5)),
+        Example(PowerExponential(_EACH, 1.6, 1.2), naive.power_exponential(_EACH, 1.6, 1.2)),
+    ),
     Polynomial: (
         Example(Polynomial(2, 0.5), _P),
         Example(Polynomial(), naive.polynomial(3, 1.0)),

@@ -34,6 +34,10 @@ def laplacian(sigma: float | tuple[float, ...]) -> PairKernel:
     return lambda x, z: math.exp(-sum(_scaled_differences(x, z, sigma)))
 
 
+def power_exponential(sigma: float | tuple[float, ...], p: float, q: float) -> PairKernel:
+    return lambda x, z: math.exp(-(sum(r**p for r in _scaled_differences(x, z, sigma)) ** (q / p)))
+
+
 def matern(sigma: float | tuple[float, ...], nu: float) -> PairKernel:
     """2^(1-nu)/Gamma(nu) s^nu K_nu(s), with K_nu(s) the integral of exp(-s cosh t) cosh(nu t) over t > 0."""
 

@@ -18,11 +18,12 @@ from problems import (
 )
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED, family_name
+from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import _errors, _same_relevance, halves
+from problems.estimators.chosen.width_rule import _errors, _same_relevance
 from problems.estimators.chosen.width_verdict import WidthComparison, wrong_rows
 from substrate.errors import DeclarationError, ScaleWarning
-from substrate.kernels import RBF, Laplacian, Linear, Matern
+from substrate.kernels import RBF, Laplacian, Linear, Matern, PowerExponential
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(36, 2))
@@ -275,9 +276,10 @@ def test_what_cannot_be_tried_is_refused_by_name(parameters, message):
 
 
 def test_matern_kernels_of_another_smoothness_are_another_family():
-    task = Task(X, Y[:, None], "loo", (), None, 1e-4, False)
-    judged = [evaluate(kernel, task) for kernel in (Matern(1.0, 1.5), Matern(2.0, 2.5))]
-    assert _same_relevance(Matern((3.0, 0.5), 1.5), judged) == [Matern((6.0, 1.0), 2.5)]
+    shared = [Matern(1.0, 1.5), Matern(2.0, 2.5), Matern(9.0, 2.5), PowerExponential(4.0), PowerExponential(4.0, q=0.7)]
+    found = _same_relevance(Matern((3.0, 0.5), 1.5), shared)
+    wide = (12.0, 2.0)
+    assert found == [Matern((6.0, 1.0), 2.5), PowerExponential(wide), PowerExponential(wide, q=0.7)]
 
 
 def test_with_slopes_every_family_is_judged_at_its_best_width():
@@ -297,3 +299,27 @@ def test_with_slopes_every_family_is_judged_at_its_best_width():
     again = LSSVMRegressorCV(kernels="families", search="gradient", widths="shared", n_jobs=2).fit(X, Y)
     assert again.cv_results_["param_kernel"] == model.cv_results_["param_kernel"]
     assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
+
+
+def test_a_search_of_many_rows_starts_on_half_of_them_and_ends_where_it_would_without(monkeypatch):
+    """Whatever the start, what all rows prefer is found; several at a time find the same."""
+    generator = np.random.default_rng(11)
+    points = generator.normal(size=(320, 3))
+    y = np.sin(2.0 * points[:, 0]) + 0.2 * points[:, 1] + 0.2 * generator.normal(size=320)
+    task = Task(X=points, Y=y[:, None], criterion="loo", splits=(), gammas=None, gap=1e-4, pooled=False)
+    sample = sample_of(task)
+    assert sample is not None
+    assert sample.Y.shape[0] == 160
+    assert sample_of(sample) is None, "too few rows for a start"
+    assert sample_of(replace(task, splits=((np.arange(10), np.arange(10, 320)),))) is None, "folds are not cut"
+    started, jobs = (LSSVMRegressorCV.recommended(n_jobs=n_jobs).fit(points, y) for n_jobs in (None, 2))
+    monkeypatch.setattr("problems.estimators.chosen.joint_descent.sample_of", lambda task: None)
+    monkeypatch.setattr("problems.estimators.chosen.kernel_search.sample_of", lambda task: None)
+    monkeypatch.setattr("problems.estimators.chosen.width_rule.sample_of", lambda task: None)
+    whole = LSSVMRegressorCV.recommended().fit(points, y)
+    assert started.certificate_.holds
+    assert dict(started.certificate_.record)["widths"].startswith("one per input")
+    assert_allclose(started.criterion_, whole.criterion_, rtol=0.05)
+    assert jobs.kernel_ == started.kernel_
+    assert jobs.gamma_ == started.gamma_
+    assert_array_equal(on_rows(task, np.arange(5)).Y, task.Y[:5])

@@ -144,15 +144,17 @@ class DenseSearch(OverGamma):
         one.
         """
         model = self.estimator
-        by_slopes, judged = model.search == "gradient", None
+        by_slopes, ends = model.search == "gradient", None
         if by_slopes and families.is_families(model.kernels):
             few = max(len(families.MULTIPLES), most // 8)
-            judged = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
-        if judged is None:
+            ends = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
+        judged, others = ends if ends is not None else ([], [])
+        if ends is None:
             slopes = by_slopes and len(kernels) == 1 and not JointCriterion.fits(kernels[0], task)
             judged = best_of(kernels, task, model.n_jobs, progress, slopes)
         if by_slopes:
-            return refine_widths(judged, WidthSetting.on_all_rows(task), self.way(), most, model.n_jobs, progress)
+            setting = WidthSetting.on_all_rows(task)
+            return refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)
         if model.search is not None:
             judged += nelder_mead(best_to_search(judged), task, most, progress)
         return judged

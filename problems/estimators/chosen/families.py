@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, Restricted, as_kernel
+from substrate.kernels import RBF, Kernel, Laplacian, Linear, Matern, PowerExponential, Restricted, as_kernel
 
 __all__ = [
     "FAMILIES",
     "MULTIPLES",
     "RECOMMENDED",
+    "ROUGH_FAMILIES",
     "at_all_widths",
     "at_median_widths",
     "check_kernels",
@@ -35,6 +36,8 @@ RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient"}
 
 #: One kernel of each family, its width taken from the data.
 FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
+#: What a stack has beside them: values that fall faster near a row, and slower far from it, than a Laplacian kernel's.
+ROUGH_FAMILIES: tuple[Kernel, ...] = (PowerExponential(p=1.0, q=0.5),)
 #: The widths that are tried, in median distances.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -83,7 +86,7 @@ def _widen(kernel: Kernel, factor: float) -> Kernel:
     """Return a kernel with its width, or that of the kernel on its columns, times a factor; others as they are."""
     if isinstance(kernel, Restricted):
         return replace(kernel, kernel=_widen(kernel.kernel, factor))
-    if isinstance(kernel, (RBF, Laplacian, Matern)):
+    if isinstance(kernel, (RBF, Laplacian, Matern, PowerExponential)):
         width: Any = kernel.sigma
         return replace(kernel, sigma=min(max(factor * width, _LEAST), _MOST))
     return kernel
@@ -98,7 +101,9 @@ def at_median_widths(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 
 def family_name(kernel: Kernel) -> str:
-    """Return the family of a kernel, for a certificate: its class, and the smoothness of a Matérn kernel."""
+    """Return the family of a kernel, for a certificate: its class, and its smoothness or powers."""
     kernel = kernel.kernel if isinstance(kernel, Restricted) else kernel
     name = type(kernel).__name__
+    if isinstance(kernel, PowerExponential):
+        return f"{name} {kernel.p:g} {kernel.q:g}"
     return f"{name} {kernel.nu:g}" if isinstance(kernel, Matern) else name

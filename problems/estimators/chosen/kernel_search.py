@@ -19,15 +19,20 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel, evaluate
+from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.joint_descent import (
     FARTHEST,
     FINELY,
     NEARLY,
     Space,
+    Start,
     Trail,
+    begin_on_sample,
+    begun,
     move_scales,
     searched_scales,
 )
+from problems.estimators.chosen.row_halves import sample_of
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -38,11 +43,13 @@ from substrate.progress import Progress
 __all__ = [
     "MOST_FACTORS",
     "MOST_KERNELS",
+    "REACH",
     "JudgedBy",
     "best_of",
     "check_slopes",
     "descend",
     "descend_families",
+    "family_trails",
     "kernels_fact",
     "nelder_mead",
 ]
@@ -61,9 +68,8 @@ _SPREADS = (3.0, 1.0 / 3.0)
 _PULL = 1e-4
 #: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
-#: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further;
-#: and the ridge at which a family starts, as a share of the mean eigenvalue of its centred matrix.
-_REACH, _RIDGE = 0.05, 0.1
+#: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further.
+REACH = 0.05
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -161,27 +167,75 @@ def _jointly(space: Space, start: EvaluatedKernel, most: int, progress: Progress
 
 def descend_families(
     kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
-) -> list[EvaluatedKernel] | None:
-    """Return kernels of several families, each judged where a descent from its median width ends; None without factors.
+) -> tuple[list[EvaluatedKernel], list[Kernel]] | None:
+    """Return kernels of several families, each judged where a descent from its median width ends, and those that are
+    not judged; None without factors.
 
-    All descend roughly, and those that are then within reach of the best one until they settle. ``kernels`` has one of
-    each family.
+    ``kernels`` has one of each family. Where descents began on half of the rows, those that are out of reach of the
+    best one are not judged: that takes as long as three places of a descent.
     """
     fixed = [kernel for kernel in kernels if not kernel.scales()]
-    t, trails = float(np.log(_RIDGE / task.Y.shape[0])), list[Trail]()
-    for kernel in kernels:
-        if kernel.scales():
-            trail = Trail.of(Space(kernel, *searched_scales(kernel), task, _PULL), progress, t)
-            if trail is None:
-                return None
-            trails.append(trail)
-            trail.descend(most, NEARLY)
-    best = min(trail.end.value for trail in trails)
-    for trail in sorted(trails, key=lambda trail: trail.end.value):
-        if trail.end.value <= (1.0 + _REACH) * best:
-            trail.descend(most - trail.n_tried)
+    trails = family_trails([kernel for kernel in kernels if kernel.scales()], task, most, n_jobs, progress)
+    if trails is None:
+        return None
+    most_value = (1.0 + REACH) * min((trail.end.value for trail in trails), default=0.0)
+    others = [trail.kernel for trail in trails if trail.is_near and trail.end.value > most_value]
+    trails = [trail for trail in trails if not (trail.is_near and trail.end.value > most_value)]
     ends = best_of([*fixed, *(trail.kernel for trail in trails)], task, n_jobs, progress)
-    return [*ends[: len(fixed)], *(trail.of_end(end) for trail, end in zip(trails, ends[len(fixed) :], strict=True))]
+    judged = [trail.of_end(end) for trail, end in zip(trails, ends[len(fixed) :], strict=True)]
+    return [*ends[: len(fixed)], *judged], others
+
+
+def family_trails(
+    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Trail] | None:
+    """Return the descents of kernels of several families from their widths, in their order; None without factors.
+
+    All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
+    until they settle.
+    """
+    trails = list[Trail]()
+    starts = _starts_on_sample(kernels, task, most, n_jobs, progress)
+    for kernel, start in zip(kernels, starts, strict=True):
+        trail = begun(kernel, task, None, _PULL, progress, start)
+        if trail is None:
+            return None
+        trails.append(trail)
+        if not trail.is_near:
+            trail.descend(most, NEARLY)
+    best = min((trail.end.value for trail in trails), default=0.0)
+    for trail in sorted(trails, key=lambda trail: trail.end.value):
+        if trail.end.value <= (1.0 + REACH) * best:
+            trail.descend(most - trail.n_tried)
+    return trails
+
+
+def _starts_on_sample(
+    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Start | None]:
+    """Return where descents on half of the rows end, several at a time if requested; None where rows are few."""
+    sample = sample_of(task) if kernels and JointCriterion.fits(kernels[0], task) else None
+    if sample is None:
+        return [None] * len(kernels)
+    if n_jobs in (None, 1):
+        return [_start_on_sample(kernel, sample, most, progress) for kernel in kernels]
+    from joblib import Parallel, delayed
+
+    calls = (delayed(_start_on_sample)(kernel, sample, most, None) for kernel in kernels)
+    return list(Parallel(n_jobs=n_jobs)(calls))
+
+
+def _start_on_sample(kernel: Kernel, sample: Task, most: int, progress: Progress | None) -> Start | None:
+    progress = Progress(0, shown=False) if progress is None else progress  # a stream is not sent to other processes
+    trail = begin_on_sample(kernel, sample, None, _pull, most, progress)
+    if trail is None:
+        return None
+    trail.settle(most, NEARLY)
+    return trail.start
+
+
+def _pull(n_rows: int) -> float:
+    return _PULL
 
 
 def _by_judgements(

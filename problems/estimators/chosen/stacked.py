@@ -26,8 +26,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen import families
+from problems.estimators.chosen.certified_search import most_evaluations
+from problems.estimators.chosen.joint_criterion import JointCriterion
+from problems.estimators.chosen.kernel_search import check_slopes
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.stack_members import Machine, search_machines
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.nested import (
     N_FOLDS,
@@ -53,9 +58,11 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.log_loss_weights import bound_log_loss, left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.progress import Progress
 from substrate.search.gamma_search import GAP, gamma_ends
-from substrate.uncertainty.left_out_pairs import nested_stack_errors, pair_residuals
+from substrate.uncertainty.left_out_pairs import nested_log_loss_errors, nested_stack_errors, pair_residuals
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -64,6 +71,8 @@ __all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "St
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
+#: Rows below which the search itself decides what can be fitted.
+_FEWEST_ROWS = 4
 #: Most numbers that are held of residuals without two rows.
 _MOST_PAIRS = 2**27
 
@@ -150,7 +159,7 @@ class StackedModel(Model):
 
         def add() -> Added:
             errors = left_out_errors(members)
-            return (weights_row(errors, weights, u, targets, labels),), ()
+            return (model._weights_row(errors, weights, u, targets),), ()
 
         return nullcontext(StoredFit(stacks, add))
 
@@ -391,8 +400,9 @@ class StackChoice:
         Y = coded.codes(y)
         one_output = Y.shape[1] == 1
         members, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
-        errors, honest, facts = self._leave_out(members, X, weights)
-        u = weigh_members(errors, weights, pooled)
+        errors, pairs, place = self._leave_out(members, X)
+        u = self._weigh(errors, Y, weights)
+        honest, facts = self._nested_errors(errors, pairs, place, Y, weights, u)
         apparent = _mean_squares(np.einsum("ikm,mk->ik", errors, u), weights)
         model._keep_classes(coded, Y)
         self._keep_stack(members, u, rows, X, weights, one_output)
@@ -442,7 +452,7 @@ class StackChoice:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for criterion in ("loo", "evidence") if self.criteria == "both" else (self.criteria,):
-                searched = self._search_type(
+                search = self._search_type(
                     model.kernel,
                     tol=model.tol,
                     cv=criterion,
@@ -450,8 +460,12 @@ class StackChoice:
                     widths="each" if self.search else None,
                     verbose=self.verbose,
                     **given,
-                ).fit(X, y, sample_weight=weights)
-                chosen |= dict.fromkeys(best_of_families(searched.cv_results_, by_family))
+                )
+                machines = self._descend(search, X, targets, weights, criterion)
+                if machines is None:
+                    search.fit(X, y, sample_weight=weights)
+                    machines = best_of_families(search.cv_results_, by_family)
+                chosen |= dict.fromkeys(machines)
             fitted = [
                 LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
                     X, targets, sample_weight=weights
@@ -465,11 +479,39 @@ class StackChoice:
         lost = [repr(member.kernel) for member in fitted if member not in known]
         return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
 
-    def _leave_out(self, members: list[LSSVMRegressor], X: Any, weights: Array) -> tuple[Array, Array, Facts]:
-        """Return the left-out errors of the members, and the mean square error of the stack at rows that are left out
-        of machines and weights; one inverse is held at a time.
-        """
+    def _descend(self, search: Any, X: Any, targets: Array, weights: Array, criterion: str) -> list[Machine] | None:
+        """Return the machines where descents of all families end; None where a search has to judge kernels."""
         model: Any = self
+        if self.search != "gradient" or not families.is_families(self.kernels) or X.shape[0] < _FEWEST_ROWS:
+            return None
+        Y = np.reshape(targets, (X.shape[0], -1))
+        equal = bool((weights == weights[0]).all())
+        task = Task(
+            X=X,
+            Y=Y,
+            criterion=criterion,
+            splits=(),
+            gammas=self.gamma_range,
+            gap=float(self.gap),
+            pooled=bool(model._labels),
+            weights=None if equal and weights[0] == 1.0 else weights,
+        )
+        kernels = families.at_median_widths(search._selector.candidates(X))
+        kernels += [kernel.resolved(X) for kernel in families.ROUGH_FAMILIES]
+        most = most_evaluations("gradient", self.max_evaluations, True)
+        if not all(JointCriterion.fits(kernel, task) for kernel in kernels if kernel.scales()):
+            return None
+        check_slopes(kernels, X, criterion)
+        progress = Progress(len(kernels) + most, shown=bool(self.verbose))
+        try:
+            return search_machines(kernels, task, most, self.n_jobs, progress)
+        finally:
+            progress.close()
+
+    def _leave_out(self, members: list[LSSVMRegressor], X: Any) -> tuple[Array, Array | None, Any]:
+        """Return the left-out errors of the members, those without two rows, None for two rows in all, and which rows
+        these are; one inverse is held at a time.
+        """
         n, n_outputs = int(X.shape[0]), int(np.prod(members[0]._outputs() or (1,)))
         count = min(n, _MOST_ROWS, max(1, _MOST_PAIRS // (n * n_outputs * len(members))))
         rows = np.linspace(0, n - 1, count).astype(np.intp)
@@ -479,13 +521,33 @@ class StackChoice:
             errors.append(np.stack([np.asarray(machines.residuals) for machines in outputs], axis=1))
             if n > 2:
                 pairs.append(pair_residuals(outputs, X, np.asarray(member.kernel_.diag(X)), rows))
-        left_out = np.stack(errors, axis=2)
-        if n < 3:
-            return left_out, np.full(n_outputs, np.inf), ()
-        nested = nested_stack_errors(left_out, np.stack(pairs, axis=3), weights, rows, pooled=bool(model._labels))
-        said = "" if count == n else f", {count} of {n} rows"
+        return np.stack(errors, axis=2), np.stack(pairs, axis=3) if pairs else None, rows
+
+    def _weigh(self, errors: Array, Y: Array, weights: Array) -> Array:
+        """Return the weights of the members, one column per output."""
+        model: Any = self
+        return weigh_members(errors, weights, bool(model._labels))
+
+    def _nested_errors(
+        self, errors: Array, pairs: Array | None, rows: Any, Y: Array, weights: Array, u: Array
+    ) -> tuple[Array, Facts]:
+        """Return the mean square error of the stack at rows that are left out of machines and weights."""
+        if pairs is None:
+            return np.full(errors.shape[1], np.inf), ()
+        said = "" if len(rows) == errors.shape[0] else f", {len(rows)} of {errors.shape[0]} rows"
+        nested = self._left_out_of_weights(errors, pairs, rows, Y, weights, u)
         fact = ("criterion of the stack", f"every row left out of machines and weights, their kernels held{said}")
-        return left_out, _mean_squares(nested, weights[rows]), (fact,)
+        return _mean_squares(nested, weights[rows]), (fact,)
+
+    def _left_out_of_weights(self, errors: Array, pairs: Array, rows: Any, Y: Array, weights: Array, u: Array) -> Array:
+        """Return the error of every one of the rows, of which neither machines nor weights know."""
+        model: Any = self
+        return nested_stack_errors(errors, pairs, weights, rows, pooled=bool(model._labels))
+
+    def _weights_row(self, errors: Array, weights: Array, u: Array, Y: Array) -> Row:
+        """Return the gap of the weights."""
+        model: Any = self
+        return weights_row(errors, weights, u, Y, bool(model._labels))
 
     def _keep_stack(
         self, members: list[LSSVMRegressor], u: Array, rows: Any, X: Any, weights: Array, one_output: bool
@@ -530,7 +592,7 @@ class StackChoice:
             (
                 *accuracy,
                 *worst_of_members([report.rows for report in reports]),
-                weights_row(errors, self.row_weights_, u, Y, bool(model._labels)),
+                self._weights_row(errors, self.row_weights_, u, Y),
             ),
             (*dict.fromkeys(unbounded), *facts),
         )
@@ -564,8 +626,9 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     kernels : list of kernels or "families", default=None
-        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, and
-        after a search the best of each family, with one width for all inputs and with one for each.
+        The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
+        best of each. After a search these are joined by the exponential of the root of the L1 distance
+        (``PowerExponential(p=1, q=0.5)``), and by the best ones with one width for each input.
         ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
     criteria : {"loo", "evidence", "both"}, default="both"
         What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
@@ -649,8 +712,14 @@ class StackCalibration(Calibration):
     """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, each at the gamma that leave-one-out prefers."""
-        kernels = list(dict.fromkeys(self.estimator.kernels_))
+        """Return the stack of the same kernels, those of positive weight, each at the gamma that leave-one-out
+        prefers.
+        """
+        model = self.estimator
+        used = (model._model.weights() > 0.0).any(axis=1)
+        kernels = list(
+            dict.fromkeys(kernel for kernel, has_weight in zip(model.kernels_, used, strict=True) if has_weight)
+        )
         return super().fold_machine(X).set_params(kernels=kernels, search=None, criteria="loo")
 
 
@@ -659,12 +728,17 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
 
     The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
-    the coding together: of probabilities :math:`(1 + f)/2`, times four.
+    the coding together: of probabilities :math:`(1 + f)/2`, times four; or, with ``loss="log"``, the log-loss of these
+    probabilities (:mod:`substrate.least_squares.log_loss_weights`).
 
     Parameters
     ----------
     kernel, tol, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`StackedLSSVMRegressor`.
+    loss : {"squared", "log"}, default="squared"
+        What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
+        of left-out probabilities of the codes, no smaller than 1/(N + 2) on N rows. Both are convex, with the gap of
+        the weights on the certificate.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
@@ -690,12 +764,47 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     _calibration_type = StackCalibration
     _page, _title = "ls_svm_classification", "Stack of LS-SVM classifications (as regressions on the labels)"
     _regressed = True
+    _typical: ClassVar[Uses] = ({"criteria": "loo"}, {"criteria": "loo", "loss": "log"})
     _: KW_ONLY
+    loss: Literal["squared", "log"] = "squared"
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
     class_weight: Any = None
 
     _weighted = cast(Any, LSSVMClassifier._weighted)
+
+    def _check_rules(self) -> None:
+        """Refuse parameters before any work."""
+        super()._check_rules()
+        if self.loss not in ("squared", "log"):
+            raise DeclarationError(f"loss must be 'squared' or 'log', received {self.loss!r}")
+
+    def _weigh(self, errors: Array, Y: Array, weights: Array) -> Array:
+        """Return the weights of the members, the same in every column."""
+        if self.loss == "squared":
+            return super()._weigh(errors, Y, weights)
+        u = weigh_by_log_loss(*_joined_probabilities(errors, Y, weights))
+        return np.repeat(u[:, None], errors.shape[1], axis=1)
+
+    def _left_out_of_weights(self, errors: Array, pairs: Array, rows: Any, Y: Array, weights: Array, u: Array) -> Array:
+        """Return the error of every one of the rows, of which neither machines nor weights know."""
+        if self.loss == "squared":
+            return super()._left_out_of_weights(errors, pairs, rows, Y, weights, u)
+        return nested_log_loss_errors(errors, pairs, Y, weights, rows, u[:, 0])
+
+    def _weights_row(self, errors: Array, weights: Array, u: Array, Y: Array) -> Row:
+        """Return the gap of the weights, that of their squares or of their log-loss."""
+        if self.loss == "squared":
+            return super()._weights_row(errors, weights, u, Y)
+        if (u != u[:, :1]).any():
+            raise DataError("the weights of a stack of classes must be the same in all columns")
+        return bound_log_loss(*_joined_probabilities(errors, Y, weights), u[:, 0]).row
+
+
+def _joined_probabilities(errors: Array, codes: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the left-out probabilities of the right codes, a line for every row and code, and the weights of these."""
+    probabilities = left_out_probabilities(errors, codes)
+    return np.reshape(probabilities, (-1, errors.shape[2])), np.repeat(weights, errors.shape[1])
 
 
 def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:

@@ -17,17 +17,25 @@ which is what a normal prior of the logarithms of the widths, of deviation :math
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.families import family_name
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.joint_descent import NEARLY, begun
+from problems.estimators.chosen.joint_descent import (
+    NEARLY,
+    Start,
+    Trail,
+    begin_on_sample,
+    begun,
+    mean_start,
+)
 from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
+from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
 from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
@@ -35,8 +43,9 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
-from substrate.kernels import RBF, Kernel, Laplacian, Matern
+from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.least_squares.evidence import OF_SPECTRUM
+from substrate.least_squares.gradient_product import average_gradient_product, widths_by_gradients
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
@@ -44,22 +53,32 @@ from substrate.progress import Progress
 from substrate.streaming.array_source import draw_rows
 from substrate.streaming.source import Source
 
-__all__ = ["WidthSetting", "Widths", "best_to_search", "check_widths", "compare_searches", "halves", "refine_widths"]
+__all__ = [
+    "WidthSetting",
+    "Widths",
+    "best_to_search",
+    "check_widths",
+    "compare_searches",
+    "refine_widths",
+    "search_widths",
+    "widen_to_inputs",
+]
 
 Widths = Literal["auto", "shared", "each"]
-Rows = NDArray[np.intp]
 #: Kernels of a distance, whose width may be shared.
-Shared = RBF | Laplacian | Matern
+Shared = RBF | Laplacian | Matern | PowerExponential
 #: Part of the evaluations that goes to a shared width, which is one number.
 _SHARED = 8
 #: The deviation tau of the prior, squared.
 _PRIOR = 0.25
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
 _RIVAL = 6
+#: Most kernels of the short descent before gradients are taken.
+_GRADIENT = 5
+#: Most criterion of such a kernel where it begins on all rows, as a multiple of the best one, to go on from there.
+_WITHIN = 1.1
 #: Most rows of a machine on a reduced basis that decide.
 _DECIDING = 1000
-#: Rows that a half must have at least.
-_FEWEST = 4
 
 
 def check_widths(widths: Any, search: Any) -> None:
@@ -122,11 +141,18 @@ class WidthSetting:
 
 
 def refine_widths(
-    judged: list[EvaluatedKernel], way: WidthSetting, widths: Widths | None, most: int, n_jobs: Any, progress: Progress
+    judged: list[EvaluatedKernel],
+    way: WidthSetting,
+    widths: Widths | None,
+    most: int,
+    n_jobs: Any,
+    progress: Progress,
+    others: Sequence[Kernel] = (),
 ) -> list[EvaluatedKernel]:
     """Return the judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
 
-    ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
+    ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it. ``others`` are
+    kernels of other families that were not judged, and may be better with one width per input.
     """
     first = best_to_search(judged)
     if first.slope is None and first.kernel.scales() and not JointCriterion.fits(first.kernel, way.task):
@@ -139,46 +165,121 @@ def refine_widths(
     simple, rich = min(candidates, key=_score).kernel, widen_to_inputs(best_to_search(candidates).kernel, way.X)
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
-    said = "one per input, as asked for"
+    said, start = "one per input, as asked for", None
+    gamma = float(min(candidates, key=_score).search.gamma[0])
     if widths == "auto":
         if way.decides is None:
             return _saying(candidates, "shared; rows that are not in memory do not decide")
-        gamma = float(min(candidates, key=_score).search.gamma[0])
-        comparison = compare_searches((simple, few), (rich, larger_budget), gamma, way.decides, n_jobs, progress)
+        comparison, start = compare_searches((simple, few), (rich, larger_budget), gamma, way.decides, n_jobs, progress)
         said = "shared; too few rows to decide" if comparison is None else str(comparison)
         if comparison is None or not comparison.takes_each:
             return _saying(candidates, said)
-    pull, run = _pull(way.n_rows), list[EvaluatedKernel]()
     most = max(1, most - few)
-    gamma = float(min(candidates, key=_score).search.gamma[0])
-    if (trail := begun(rich, way.task, gamma, pull, progress)) is not None:
-        trail.settle(larger_budget)
-        rivals = [trail]
-        for kernel in _same_relevance(trail.kernel, candidates):
-            rival = begun(kernel, way.task, trail.gamma, pull, progress)
-            if rival is not None and most > sum(each.n_tried for each in rivals):
-                rival.ridge()
-                rival.descend(_RIVAL, NEARLY)
-                rivals.append(rival)
-        best = min(rivals, key=lambda each: each.end.value)
-        best.descend(max(0, most - sum(each.n_tried for each in rivals)))
-        tried = sum(each.n_tried for each in rivals)
+    by_score = [*(evaluated.kernel for evaluated in sorted(candidates, key=_score)), *others]
+    trails = search_widths(rich, by_score, way.task, gamma, start, (larger_budget, most), progress)
+    if trails:
+        best = min(trails, key=lambda each: each.end.value)
+        tried = sum(each.n_tried for each in trails)
         return _saying([*candidates, replace(best.evaluate_end(), tried=tried)], said)
-    run += [start := way.evaluate(rich, progress)]
-    run += descend(start, way.task, larger_budget, n_jobs, progress, pull)
-    run += best_of(_same_relevance(min(run, key=_score).kernel, candidates), way.task, n_jobs, progress, slope=True)
+    pull, run = _pull(way.n_rows), list[EvaluatedKernel]()
+    run += [first := way.evaluate(rich, progress)]
+    run += descend(first, way.task, larger_budget, n_jobs, progress, pull)
+    run += best_of(_same_relevance(min(run, key=_score).kernel, by_score), way.task, n_jobs, progress, slope=True)
     run += descend(min(run, key=_score), way.task, max(1, most - len(run)), n_jobs, progress, pull)
     return _saying(candidates + run, said)
 
 
-def _same_relevance(each: Any, judged: list[EvaluatedKernel]) -> list[Kernel]:
+def search_widths(
+    rich: Kernel,
+    shared: list[Kernel],
+    task: Any,
+    gamma: float,
+    start: Start | None,
+    budgets: tuple[int, int],
+    progress: Progress,
+) -> list[Trail]:
+    """Return descents in one width per input, from ``rich`` and of rival families, that were settled where they could
+    be best; none where there are no factors.
+
+    ``shared`` are kernels of one width, the best of every family before its others; ``start`` is where searches on
+    halves of the rows ended; without one, the first descent starts from equal widths in units of the inputs, or from
+    those by gradients of a machine (:mod:`substrate.least_squares.gradient_product`), whichever are better. The budgets
+    are those of the first descent and of all.
+    """
+    if not JointCriterion.fits(rich, task):
+        return []
+    if start is None:
+        other = gradient_scales(rich, shared, task, progress)
+        trail = begin_on_sample(rich, task, gamma, _pull, budgets[0], progress, other)
+    else:
+        trail = begun(rich, task, gamma, _pull(int(task.Y.shape[0])), progress, start)
+    if trail is None:
+        return []
+    trail.descend(budgets[0]) if trail.is_near else trail.settle(budgets[0])
+    trails = [trail]
+    for kernel, place in _rivals(trail, _same_relevance(trail.kernel, shared), budgets[0], progress):
+        left = budgets[1] - sum(each.n_tried for each in trails)
+        rival = begun(kernel, task, trail.gamma, _pull(int(task.Y.shape[0])), progress, place) if left > 0 else None
+        if rival is not None:
+            if place is None:
+                rival.ridge()
+                rival.descend(min(_RIVAL, left), NEARLY)
+            elif rival.end.value <= _WITHIN * min(each.end.value for each in trails):
+                rival.descend(min(_RIVAL, left))
+            trails.append(rival)
+    best = min(trails, key=lambda each: each.end.value)
+    best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
+    return trails
+
+
+def gradient_scales(rich: Any, shared: Sequence[Kernel], task: Task, progress: Progress) -> Array | None:
+    """Return the logarithms of widths by the average gradient outer product of a machine with a shared width.
+
+    That is the first of ``shared`` that has derivatives, at the gamma of a short descent, on half of the rows where
+    these are many; None where there is no such machine.
+    """
+    while (sample := sample_of(task)) is not None:
+        task = sample
+    smooth = next((kernel for kernel in shared if kernel.scales() and not kernel.not_smooth), None)
+    trail = None if smooth is None else begun(smooth, task, None, _pull(int(task.Y.shape[0])), progress)
+    if trail is None or (task.pooled and (task.Y == 0.0).any()):
+        return None
+    trail.descend(_GRADIENT, NEARLY)
+    unit, weights = target_unit(task.Y), np.ones(task.Y.shape[0]) if task.weights is None else task.weights
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateKernelWarning)
+        gram = Gram.of(trail.kernel, task.X)
+    ridge = Regularization(trail.gamma).ridge(weights)
+    alpha = np.column_stack([solve_saddle_system(gram, y, ridge).support_values for y in (task.Y / unit).T])
+    product = average_gradient_product(trail.kernel, task.X, task.X, alpha, weights)
+    widths = widths_by_gradients(product, np.array(rich.sigma))
+    return np.log(widths) if np.isfinite(widths).all() and (widths > 0.0).all() else None
+
+
+def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) -> list[tuple[Kernel, Start | None]]:
+    """Return kernels of other families with where a descent of each on half of the rows ends, after ``most`` kernels
+    at most; without, where rows are few.
+    """
+    sample = sample_of(trail.space.task)
+    if sample is None:
+        return [(kernel, None) for kernel in kernels]
+    pull, starts = _pull(int(sample.Y.shape[0])), list[Start | None]()
+    for kernel in kernels:
+        end = begun(kernel, sample, trail.gamma, pull, progress)
+        if end is not None:
+            end.settle(most, NEARLY)
+        starts.append(None if end is None else end.start)
+    return list(zip(kernels, starts, strict=True))
+
+
+def _same_relevance(each: Any, shared: list[Kernel]) -> list[Kernel]:
     """Return kernels of the other families with the same ratios of widths, each at the best shared width of its
-    family.
+    family, its first one.
     """
     families: dict[str, Any] = {}
-    for evaluated in sorted(judged, key=_score):
-        if isinstance(evaluated.kernel, Shared) and not isinstance(evaluated.kernel.sigma, tuple):
-            families.setdefault(family_name(evaluated.kernel), evaluated.kernel)
+    for kernel in shared:
+        if isinstance(kernel, Shared) and not isinstance(kernel.sigma, tuple):
+            families.setdefault(family_name(kernel), kernel)
     kernel_of_family = families.pop(family_name(each))
     return [
         replace(kernel, sigma=tuple(kernel.sigma * (width / kernel_of_family.sigma) for width in each.sigma))
@@ -203,53 +304,46 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 
 def compare_searches(
     simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
-) -> WidthComparison | None:
-    """Return both searches, from a gamma, on either half, judged on the other one; None where a half is too small."""
+) -> tuple[WidthComparison | None, Start | None]:
+    """Return both searches, from a gamma, on either half, judged on the other one, and the mean of the ends of the
+    second one, from which a search on all rows starts; None where a half is too small.
+    """
     halves_of_rows = halves(task)
     if halves_of_rows is None:
-        return None
+        return None, None
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
-    wrong = np.zeros(losses.shape, dtype=bool)
-    for train, test in (halves_of_rows, halves_of_rows[::-1]):
-        task_of_half = _on_rows(task, train)
-        for column, (kernel, budget) in enumerate((simple, rich)):
-            best = _searched_half(kernel, gamma, task_of_half, budget, n_jobs, progress)
-            losses[test, column], wrong[test, column] = _errors(*best, task_of_half, task.X[test], task.Y[test], units)
+    wrong, starts = np.zeros(losses.shape, dtype=bool), list[Start | None]()
+    rounds = [(on_rows(task, train), test) for train, test in (halves_of_rows, halves_of_rows[::-1])]
+    searches = [(kernel, gamma, half, budget) for half, _ in rounds for kernel, budget in (simple, rich)]
+    if n_jobs in (None, 1):
+        ends = [_search_half(*search, progress) for search in searches]
+    else:
+        from joblib import Parallel, delayed
+
+        ends = Parallel(n_jobs=n_jobs)(delayed(_search_half)(*search, None) for search in searches)
+    for number, (kernel, gammas, start) in enumerate(ends):
+        (half, test), column = rounds[number // 2], number % 2
+        losses[test, column], wrong[test, column] = _errors(kernel, gammas, half, task.X[test], task.Y[test], units)
+        starts += [start] if column else []
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
-    return WidthComparison.of(losses, wrong if task.pooled else None, task.weights, square)
+    met = [start for start in starts if start is not None]
+    comparison = WidthComparison.of(losses, wrong if task.pooled else None, task.weights, square)
+    return comparison, mean_start(met) if len(met) == len(rounds) else None
 
 
-def _searched_half(
-    kernel: Kernel, gamma: float, task_of_half: Task, budget: int, n_jobs: Any, progress: Progress
-) -> tuple[Kernel, Array]:
-    """Return the kernel and the gammas that a search on some of the rows leads to."""
-    pull = _pull(task_of_half.Y.shape[0])
-    if (trail := begun(kernel, task_of_half, gamma, pull, progress)) is not None:
+def _search_half(
+    kernel: Kernel, gamma: float, task_of_half: Task, budget: int, progress: Progress | None
+) -> tuple[Kernel, Array, Start | None]:
+    """Return the kernel and the gammas that a search on some of the rows leads to, and its end, if by factors."""
+    progress = Progress(0, shown=False) if progress is None else progress  # a stream is not sent to other processes
+    if (trail := begin_on_sample(kernel, task_of_half, gamma, _pull, budget, progress)) is not None:
         trail.descend(budget)
-        return trail.kernel, np.array([trail.gamma])
+        return trail.kernel, np.array([trail.gamma]), trail.start
     start = evaluate(kernel, task_of_half, bool(kernel.scales()))
-    candidates = [start, *(descend(start, task_of_half, budget, n_jobs, progress, pull) if kernel.scales() else ())]
+    pull = _pull(task_of_half.Y.shape[0])
+    candidates = [start, *(descend(start, task_of_half, budget, None, progress, pull) if kernel.scales() else ())]
     best = min(candidates, key=_score)
-    return best.kernel, best.search.gamma
-
-
-def halves(task: Task) -> tuple[Rows, Rows] | None:
-    """Return two halves of the rows, equal rows together, classes in proportion, whatever the order and unit of the
-    rows.
-    """
-    _, groups = np.unique(task.X, axis=0, return_inverse=True)
-    groups = groups.ravel()
-    kinds = np.unique(task.Y, axis=0, return_inverse=True)[1].ravel() if task.pooled else np.zeros_like(groups)
-    kind = np.full(int(groups.max()) + 1, kinds.max())
-    np.minimum.at(kind, groups, kinds)
-    # by chance, since in the order of the rows' values the halves could differ in one input
-    place = np.lexsort((np.random.default_rng(0).permutation(kind.size), kind))
-    first = np.zeros(kind.size, dtype=bool)
-    first[place[::2]] = True
-    row_sets = np.flatnonzero(first[groups]), np.flatnonzero(~first[groups])
-    if min(rows.size for rows in row_sets) < _FEWEST or any(np.unique(kinds[p]).size <= kinds.max() for p in row_sets):
-        return None
-    return row_sets
+    return best.kernel, best.search.gamma, None
 
 
 def _pull(n_rows: int) -> float:
@@ -264,20 +358,6 @@ def _score(evaluated: EvaluatedKernel) -> float:
 def best_to_search(judged: list[EvaluatedKernel]) -> EvaluatedKernel:
     """Return the best one that has scales to search; where none has, the best."""
     return min([evaluated for evaluated in judged if evaluated.kernel.scales()] or judged, key=_score)
-
-
-def _on_rows(task: Task, rows: Rows) -> Task:
-    """Return the same task on some of the rows; folds are cut down to them."""
-    place = np.full(task.Y.shape[0], -1)
-    place[rows] = np.arange(rows.size)
-    splits = [tuple(place[side][place[side] >= 0] for side in split) for split in task.splits]
-    kept = tuple((train, valid) for train, valid in splits if train.size >= 2 and valid.size >= 1)
-    weights = None if task.weights is None else task.weights[rows]
-    criterion = task.criterion if kept or not task.splits else "loo"
-    blocks = None if task.blocks is None else task.blocks.restrict(rows)
-    return replace(
-        task, X=task.X[rows], Y=task.Y[rows], splits=kept, weights=weights, criterion=criterion, blocks=blocks
-    )
 
 
 def _units(task: Task) -> Array:

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.kernels import RBF, Laplacian, Linear, Matern
+from substrate.kernels import RBF, Laplacian, Linear, Matern, PowerExponential
 from substrate.kernels.pairs import PairDistances
 
 RNG = np.random.default_rng(2)
 POINTS = np.vstack([RNG.normal(size=(12, 3)), RNG.normal(size=(1, 3)).repeat(2, axis=0)])
 W = RNG.normal(size=(14, 14))
-KERNELS = (RBF, Laplacian, lambda s: Matern(s, 0.5), lambda s: Matern(s, 1.5), lambda s: Matern(s, 2.5))
+KERNELS = (
+    RBF,
+    Laplacian,
+    lambda s: Matern(s, 0.5),
+    lambda s: Matern(s, 1.5),
+    lambda s: Matern(s, 2.5),
+    PowerExponential,
+)
 
 
 @pytest.mark.parametrize("made", KERNELS)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from substrate.errors import SubstrateError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Symmetric
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, PowerExponential, Symmetric
 
 flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
 from substrate.proof import balls, feature_balls, formula_of, precision  # noqa: E402
@@ -18,6 +18,7 @@ KERNELS = {
     "Matern": lambda width: Matern(width),
     "Matern 5/2": lambda width: Matern(width, 2.5),
     "Matern 0.8": lambda width: Matern(width, 0.8),
+    "PowerExponential": lambda width: PowerExponential(width, 1.5, 0.5),
     "Linear": lambda width: Linear(),
     "Polynomial": lambda width: Polynomial(3),
     "homogeneous": lambda width: Polynomial(5, 0.0),
@@ -28,7 +29,12 @@ KERNELS = {
     "odd": lambda width: Symmetric(RBF(width), "odd"),
     "Componentwise": lambda width: Componentwise(RBF(width)),
 }
-BY_COLUMN = {"RBF by column": RBF, "Laplacian by column": Laplacian, "Matern by column": Matern}
+BY_COLUMN = {
+    "RBF by column": RBF,
+    "Laplacian by column": Laplacian,
+    "Matern by column": Matern,
+    "PowerExponential by column": PowerExponential,
+}
 
 
 def points(seed):

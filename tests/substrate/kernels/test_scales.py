@@ -19,6 +19,7 @@ from substrate.kernels import (
     Linear,
     Matern,
     Polynomial,
+    PowerExponential,
     Precomputed,
     SinglePrecision,
     Symmetric,
@@ -28,7 +29,15 @@ from substrate.kernels.scales import Scales
 flint = pytest.importorskip("flint")
 
 EACH = (0.5, 2.0, 1.0)
-BY_COLUMN = [RBF(EACH), Laplacian(EACH), Matern(EACH, 0.5), Matern(EACH), Matern(EACH, 2.5), Matern(EACH, 0.8)]
+BY_COLUMN = [
+    RBF(EACH),
+    Laplacian(EACH),
+    Matern(EACH, 0.5),
+    Matern(EACH),
+    Matern(EACH, 2.5),
+    Matern(EACH, 0.8),
+    PowerExponential(EACH, 1.3, 0.7),
+]
 MORE = [
     *BY_COLUMN[2:],
     Matern(EACH, 1.0),

@@ -1,0 +1,60 @@
+r"""The machines of a stack: where descents of several families end, with a shared width and with one for each input.
+
+A search that keeps one machine judges its end by a decomposition, with a proof over gamma. A stack weighs machines by
+their exact left-out errors, whatever gamma they have, so that the ends of descents
+(:mod:`~problems.estimators.chosen.joint_descent`) are machines as they are. By either criterion these are
+
+- every family at its best shared width,
+- the best of them, and its rivals within reach, with one width per input,
+
+and what has no width, at its best gamma. Of classes, one width per input is among them only where the rule between both
+takes it (:mod:`~problems.estimators.chosen.width_rule`): left-out squares of codes, which weigh the machines, fall with
+many widths also where the number of wrong rows grows (:mod:`~problems.estimators.chosen.width_verdict`).
+"""
+
+from typing import Any
+
+from problems.estimators.chosen.candidates import evaluate
+from problems.estimators.chosen.kernel_search import family_trails
+from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.width_rule import compare_searches, search_widths, widen_to_inputs
+from substrate.kernels import Kernel
+from substrate.progress import Progress
+from substrate.threads import blas_threads
+
+__all__ = ["Machine", "search_machines"]
+
+#: A kernel and its gamma.
+Machine = tuple[Kernel, float]
+#: Part of the evaluations that goes to a shared width, and to the first descent in one width per input, of eight.
+_SHARED, _EACH = 1, 3
+
+
+def search_machines(
+    kernels: list[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Machine] | None:
+    """Return the machines of one criterion, ``most`` kernels on all rows for each way of widths; None where there is no
+    descent by factors. ``kernels`` has one of each family.
+    """
+    few = max(5, most * _SHARED // 8)
+    with blas_threads(int(task.Y.shape[0])):
+        trails = family_trails([kernel for kernel in kernels if kernel.scales()], task, few, n_jobs, progress)
+        if not trails:
+            return None
+        ordered = sorted(trails, key=lambda trail: trail.end.value)
+        machines = [(trail.kernel, trail.gamma) for trail in trails]
+        for kernel in kernels:
+            if not kernel.scales():
+                progress.step(kernel)
+                machines.append((kernel, float(evaluate(kernel, task).search.gamma[0])))
+        best, budgets, start = ordered[0], (max(1, most * _EACH // 8), max(1, most - few)), None
+        rich = widen_to_inputs(best.kernel, task.X)
+        if rich is None:
+            return machines
+        if task.pooled:
+            searches = (best.kernel, few), (rich, budgets[0])
+            comparison, start = compare_searches(*searches, best.gamma, task, n_jobs, progress)
+            if comparison is None or not comparison.takes_each:
+                return machines
+        each = search_widths(rich, [trail.kernel for trail in ordered], task, best.gamma, start, budgets, progress)
+        return machines + [(trail.kernel, trail.gamma) for trail in each]
