@@ -115,7 +115,7 @@ def _own_rows(estimator: Any) -> HeldOutSplit:
             f"the file of a {type(estimator).__name__} does not hold the targets it was fitted to; give its table, "
             "--table FILE"
         )
-    X = np.asarray(to_numpy(points))
+    X = np.asarray(estimator._given_units(to_numpy(points)))
     if estimator._labels:
         codes, book = np.asarray(estimator.support_codes_), np.asarray(estimator.code_book_)
         codes = codes.reshape(len(codes), -1)
@@ -144,7 +144,7 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> HeldOutSp
     if prepared is None and getattr(estimator, "cv", 0) is None:  # it held rows out by itself
         train = np.asarray(getattr(estimator, "training_rows_", support))
         held_out, support = np.setdiff1d(every, train), np.searchsorted(train, support)
-    vectors = np.asarray(to_numpy(estimator.support_vectors_))
+    vectors = np.asarray(estimator._given_units(to_numpy(estimator.support_vectors_)))
     if support.size and (int(support.max()) >= train.size or not np.allclose(X[train][support], vectors)):
         if not getattr(prepared, "refitted", False) or not np.allclose(X[support], vectors):
             raise DataError(f"{table.source} does not hold the rows that this {type(estimator).__name__} was fitted to")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from problems.command_line.inputs import DATE_FORMATS, Input, raw_matrix
 from problems.command_line.number_format import NumberFormat
 from problems.command_line.table import Table
+from problems.estimators.shared.input_scales import InputScales
 from substrate.arrays import Array
 from substrate.errors import DataError
 
@@ -219,14 +220,12 @@ def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
 
 def standardise(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """Return the inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
-    columns = np.ascontiguousarray(X.T)  # all columns at once, each summed in the order of a single column
-    means, spreads, largest = columns.mean(axis=1), columns.std(axis=1), np.abs(columns).max(axis=1)
-    # a constant column may have a deviation of rounding size
-    scales = np.where(spreads > 1e-12 * largest, spreads, 1.0)
+    scales = InputScales.of(X)
     scaled_inputs, column = [], 0
     for input_ in inputs:
         if input_.categories is None:
-            scaled_inputs.append(replace(input_, center=float(means[column]), scale=float(scales[column])))
+            center, scale = float(scales.center[column]), float(scales.scale[column])
+            scaled_inputs.append(replace(input_, center=center, scale=scale))
         else:
             scaled_inputs.append(input_)
         column += len(input_.features)

@@ -22,6 +22,7 @@ from problems.command_line.models import WIDTHS, kernel_of
 from problems.command_line.preparation import Preparation, Split
 from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.shared.files import save
+from problems.estimators.shared.input_scales import InputScales
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -210,18 +211,10 @@ def _task(rows: ParquetSource, choices: StreamChoices) -> str:
 
 def _standardise(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
-    spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
-    if not np.isfinite(spread).all():
-        column = int(np.flatnonzero(~np.isfinite(spread))[0])
-        raise DataError(
-            f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
-            "correct that cell, or give the column another unit"
-        )
-    moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
-    scales = np.where(moving, spread, 1.0)
+    scales = InputScales.of_survey(survey, rows.name, rows.columns)
     return tuple(
         Input(name, None, float(center), float(scale))
-        for name, center, scale in zip(rows.columns, survey.mean, scales, strict=True)
+        for name, center, scale in zip(rows.columns, scales.center, scales.scale, strict=True)
     )
 
 

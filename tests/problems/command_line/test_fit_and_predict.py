@@ -19,6 +19,7 @@ from problems.command_line.models import MODELS, WIDTHS
 from problems.command_line.table import read_table
 from problems.command_line.tabular_model import TabularModel
 from problems.estimators.shared.files import save
+from problems.estimators.shared.input_scales import InputScales
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
@@ -54,13 +55,11 @@ def classes(tmp_path):
 
 
 def prepared(X, y, stratify=None):
-    """The split and the scaling that the command says, by hand."""
+    """The split by hand, and the scaling of every estimator."""
     train, held = (
         np.sort(part) for part in train_test_split(np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify)
     )
-    columns = [(X[:, j], X[train][:, j]) for j in range(X.shape[1])]
-    Z = np.stack([(column - part.mean()) / part.std() for column, part in columns], axis=1)
-    return Z, train, held
+    return InputScales.of(X[train]).apply(X), train, held
 
 
 def by_hand(model, task, Z, y, train, held):
