@@ -64,6 +64,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
+    ("problems.tables",),
     ("problems.displays",),
     ("problems.reproductions",),
     ("problems.command_line",),

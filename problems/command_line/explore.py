@@ -11,10 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.embedded_sets import question_of
-from problems.command_line.fit import Choices, fit_table
-from problems.command_line.models import Weights
-from problems.command_line.number_format import PLAIN, number
 from problems.command_line.report.answers import importance, important
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
@@ -22,10 +18,14 @@ from problems.command_line.report.moving_page import moving_section, script_poli
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import HeldOutSplit, Subject
-from problems.command_line.table import Table, named_columns, read_table
-from problems.command_line.tabular_model import TabularModel
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.shared.model import has_part
+from problems.tables.embedded_sets import question_of
+from problems.tables.fit import Choices, fit_table
+from problems.tables.models import Weights
+from problems.tables.number_format import PLAIN, number
+from problems.tables.table import Table, named_columns, read_table
+from problems.tables.tabular_model import TabularModel
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy

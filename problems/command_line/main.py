@@ -102,12 +102,12 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.embedded_sets import question_of
-    from problems.command_line.fit import fit_prepared, prepare
-    from problems.command_line.models import choices_of
+    from problems.command_line.choices import choices_of
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
-    from problems.command_line.table import named_columns, read_table
+    from problems.tables.embedded_sets import question_of
+    from problems.tables.fit import fit_prepared, prepare
+    from problems.tables.table import named_columns, read_table
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
@@ -160,7 +160,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.summary import passes_summary, said
-    from problems.command_line.tabular_model import StreamChoices, fit_stream
+    from problems.tables.tabular_model import StreamChoices, fit_stream
     from substrate.reduced import Basis
     from substrate.streaming import Passes
 
@@ -209,9 +209,9 @@ def _verdict(certificate: Any) -> int:
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.intervals import interval_statement
-    from problems.command_line.table import read_table
-    from problems.command_line.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
+    from problems.tables.intervals import interval_statement
+    from problems.tables.table import read_table
+    from problems.tables.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
@@ -223,7 +223,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
         return 0
     marks = (options.decimal, options.thousands)
     table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
-    text = predictions_csv(model, table, coverage, options.proba, options.id)
+    text = predictions_csv(model, table, coverage, options.proba, options.id, options.unknown)
     interruption.check()
     write(options.out, text)
     for line in model.remarks(table):
@@ -245,7 +245,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _datasets(options: argparse.Namespace) -> int:
-    from problems.command_line.embedded_sets import as_csv, listing
+    from problems.tables.embedded_sets import as_csv, listing
 
     if options.name is None:
         if options.out is not None:

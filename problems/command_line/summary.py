@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from problems.command_line.fit import Fit, bound_of
-from problems.command_line.models import MODELS
-from problems.command_line.quality import Confusion, Quality, QualityMeasure
-from problems.command_line.tabular_model import TabularModel
 from problems.estimators.chosen.families import family_name
+from problems.tables.fit import Fit, bound_of
+from problems.tables.models import MODELS
+from problems.tables.quality import Confusion, Quality, QualityMeasure
+from problems.tables.tabular_model import TabularModel
 
 __all__ = ["passes_summary", "said", "summary"]
 

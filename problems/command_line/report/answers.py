@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from problems.command_line.fit import Fit, bound_of
-from problems.command_line.intervals import interval_columns
-from problems.command_line.quality import TRAINING, quality_of
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.fit import Fit, bound_of
+from problems.tables.intervals import interval_columns
+from problems.tables.quality import TRAINING, quality_of
 from substrate.errors import SubstrateError
 
 __all__ = ["first_screen", "importance", "important", "measures"]

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.fit import Fit, WeightBound, bound_of
-from problems.command_line.models import MODELS
-from problems.command_line.quality import Confusion
 from problems.command_line.report.answers import first_screen, importance, important, measures
 from problems.command_line.report.formulas import (
     choice_formula,
@@ -35,6 +32,9 @@ from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.fit import Fit, WeightBound, bound_of
+from problems.tables.models import MODELS
+from problems.tables.quality import Confusion
 from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
@@ -266,7 +266,7 @@ def _use(fit: Fit, model_path: str | None) -> str:
         return section("Use it", paragraph("The model was not kept: fit again with --out model.npz to predict by it."))
     name: Any = Path(model_path).name
     python = (
-        "from problems.command_line.tabular_model import TabularModel\n\n"
+        "from problems.tables.tabular_model import TabularModel\n\n"
         f"model = TabularModel.load({name!r})\n"
         'print(model.predict("new.csv"))  # columns by name, coded and scaled as in training\n'
         "print(model.estimator.certificate_)"

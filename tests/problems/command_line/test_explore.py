@@ -11,8 +11,8 @@ import problems
 from problems.command_line.explore import subject_of_file
 from problems.command_line.main import main
 from problems.command_line.report.moving import moving
-from problems.command_line.table import Table
-from problems.command_line.tabular_model import TabularModel
+from problems.tables.table import Table
+from problems.tables.tabular_model import TabularModel
 from substrate.errors import DataError
 
 

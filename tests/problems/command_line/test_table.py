@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from problems.command_line.embedded_sets import as_csv, dataset_rows
-from problems.command_line.table import Table, named_columns, named_rows, number, read_table
+from problems.tables.embedded_sets import as_csv, dataset_rows
+from problems.tables.table import Table, named_columns, named_rows, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 

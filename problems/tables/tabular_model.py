@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
-from problems.command_line.class_columns import calibrate_classifier, probability_columns
-from problems.command_line.inputs import Input, describe_imputation, raw_matrix
-from problems.command_line.intervals import interval_columns
-from problems.command_line.models import WIDTHS, kernel_of
-from problems.command_line.preparation import Preparation, Split
-from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.shared.files import save
 from problems.estimators.shared.input_scales import InputScales
+from problems.tables.class_columns import calibrate_classifier, probability_columns
+from problems.tables.inputs import Input, describe_imputation, describe_unknown, raw_matrix
+from problems.tables.intervals import interval_columns
+from problems.tables.models import WIDTHS, kernel_of
+from problems.tables.preparation import Preparation, Split
+from problems.tables.table import Table, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -67,10 +67,13 @@ class TabularModel:
         notes = None if self.preparation is None else self.preparation.as_notes()
         save(self.estimator, path, notes, lambda estimator, notes: self._of(estimator, notes, path))
 
-    def matrix(self, table: Table) -> Array:
-        """Return X for the rows of a table, found by the names of the columns where they are known."""
+    def matrix(self, table: Table, unknown: str = "refuse") -> Array:
+        """Return X for the rows of a table, found by the names of the columns where they are known.
+
+        ``unknown`` says what is done about categories that training did not see: ``"refuse"`` or ``"ignore"``.
+        """
         if self.preparation is not None:
-            return self.preparation.matrix(table)
+            return self.preparation.matrix(table, unknown)
         names = [str(name) for name in getattr(self.estimator, "feature_names_in_", table.names)]
         if len(names) != self.estimator.n_features_in_:
             raise DataError(
@@ -84,7 +87,7 @@ class TabularModel:
         in.
         """
         inputs = () if self.preparation is None else self.preparation.inputs
-        return (*table.remarks, *describe_imputation(inputs, table))
+        return (*table.remarks, *describe_imputation(inputs, table), *describe_unknown(inputs, table))
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Return predictions for the rows of a table, or of a file named like one."""
@@ -98,6 +101,7 @@ def predictions_csv(
     coverage: float | None = None,
     probabilities: bool = False,
     ids: Sequence[str] | None = None,
+    unknown: str = "refuse",
 ) -> str:
     """Return the text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
@@ -109,7 +113,7 @@ def predictions_csv(
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
     named = _id_columns(model, table, ids)
-    X = model.matrix(table)
+    X = model.matrix(table, unknown)
     predicted = np.asarray(model.estimator.predict(X))
     columns: dict[str, Any] = {"prediction": predicted} if predicted.ndim == 1 else {}
     if predicted.ndim == 2:  # a plain model file may hold several outputs
@@ -239,7 +243,10 @@ def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
     preparation = model.preparation
     numeric = preparation is None or (
         not preparation.ids
-        and all(input_.categories is None and input_.fill is None is input_.origin for input_ in preparation.inputs)
+        and all(
+            all(value is None for value in (input_.categories, input_.ranks, input_.fill, input_.origin))
+            for input_ in preparation.inputs
+        )
     )
     columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
     return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise

@@ -2,7 +2,7 @@
 
 Nothing is guessed without a word: where the cells are not separated by commas a remark of the table says so. Cells are
 kept as they are written; a column is numeric when every cell of it is a finite number in one format
-(:mod:`problems.command_line.number_format`); a missing cell is empty, or
+(:mod:`problems.tables.number_format`); a missing cell is empty, or
 ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from problems.command_line.embedded_sets import dataset_rows
-from problems.command_line.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
+from problems.tables.embedded_sets import dataset_rows
+from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
 from substrate.errors import DataError
 
 __all__ = [

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import problems
-from problems.command_line.fit_arguments import BASIS, EVALUATIONS
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
+from problems.tables.sizes import BASIS, EVALUATIONS
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
@@ -37,7 +37,6 @@ __all__ = [
     "Choices",
     "ModelKind",
     "Weights",
-    "choices_of",
     "fit_model",
     "kernel_of",
     "refit_model",
@@ -131,6 +130,8 @@ class Choices:
     sigma: float | None = None
     weights: Weights = field(default_factory=Weights)
     one_hot: Sequence[str] = ()
+    #: Categories in their order, by the column that becomes their ranks.
+    ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     standardise: bool = True
     validation: float = 0.25
     seed: int = 0
@@ -192,69 +193,6 @@ class Choices:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
         return len(WIDTHS) if widths else 1
-
-
-def choices_of(options: Any, target: str, task: str) -> Choices:
-    """Return the choices that the parsed arguments of the command line state."""
-    return Choices(
-        target=target,
-        task=task,
-        model=options.model,
-        kernel=options.kernel,
-        sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho),
-        one_hot=options.one_hot,
-        standardise=not options.no_standardise,
-        validation=options.validation,
-        seed=options.seed,
-        dates=options.date,
-        ids=options.id,
-        impute=options.impute,
-        class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit,
-        n_basis=BASIS if options.n_basis is None else options.n_basis,
-        evaluations=options.evaluations,
-        seconds=options.seconds,
-        shown=True,
-        shapes=_shapes(options),
-    )
-
-
-def _shapes(options: Any) -> dict[str, Any]:
-    """Read ``--monotone price:-1``, ``--convex age`` and ``--bounds 0 none``."""
-    shapes: dict[str, Any] = {}
-    for word in getattr(options, "monotone", None) or ():
-        name, _, sign = word.rpartition(":")
-        if not name or sign not in ("1", "+1", "-1"):
-            raise DeclarationError(f"--monotone is COLUMN:1 or COLUMN:-1, as price:-1; received {word!r}")
-        shapes.setdefault("monotone", {})[name] = int(sign)
-    if getattr(options, "convex", None):
-        shapes["convex"] = list(options.convex)
-    if getattr(options, "bounds", None):
-        try:
-            shapes["bounds"] = tuple(None if end.lower() == "none" else float(end) for end in options.bounds)
-        except ValueError as error:
-            received = " ".join(options.bounds)
-            raise DeclarationError(f"--bounds is two numbers, or none for one of them; received {received}") from error
-    return shapes
-
-
-def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
-    """Read ``balanced``, or LABEL=WEIGHT for some classes."""
-    if words is None or list(words) == ["balanced"]:
-        return None if words is None else "balanced"
-    weights = {}
-    for word in words:
-        label, sign, text = word.rpartition("=")
-        try:
-            weights[label] = float(text)
-        except ValueError:
-            sign = ""
-        if not sign or not 0.0 <= weights[label] < float("inf"):
-            raise DeclarationError(
-                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
-            )
-    return weights
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:

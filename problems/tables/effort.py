@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.command_line.models import Choices
+from problems.tables.models import Choices
 
 __all__ = ["Effort", "effort_of"]
 

@@ -3,7 +3,7 @@
 Every decision is one remark, which ``substrate fit`` prints and the model file keeps. A column is
 
 - left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
-- a number, if all its values are, in one format (:mod:`problems.command_line.number_format`); a date, if ``--date``
+- a number, if all its values are, in one format (:mod:`problems.tables.number_format`); a date, if ``--date``
   names it; and text with few values one-hot categories.
 
 What could be meant in two ways is refused, with the option that decides it. Rows without a target are left out.
@@ -11,17 +11,17 @@ What could be meant in two ways is refused, with the option that decides it. Row
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.fit_arguments import MOST_CATEGORIES
-from problems.command_line.inputs import Input, dates_of
-from problems.command_line.number_format import PLAIN, NumberFormat, is_number_like, number
-from problems.command_line.preparation import refuse_overflow
-from problems.command_line.table import Table, counts_rows, is_missing, named_columns
+from problems.tables.inputs import Input, dates_of
+from problems.tables.number_format import PLAIN, NumberFormat, is_number_like, number
+from problems.tables.preparation import refuse_overflow
+from problems.tables.sizes import MOST_CATEGORIES
+from problems.tables.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
 __all__ = ["ColumnOptions", "Treated", "labels_of", "task_of", "treat"]
@@ -43,6 +43,8 @@ class ColumnOptions:
     dates: Sequence[str] = ()
     ids: Sequence[str] = ()
     impute: str = "refuse"
+    #: Categories in their order, of columns that become ranks.
+    ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,12 @@ def _advice(table: Table, names: Sequence[str]) -> str:
 
 def _check_names(table: Table, options: ColumnOptions) -> None:
     table.column(options.target)
-    named_columns = (("--one-hot", options.one_hot), ("--date", options.dates), ("--id", options.ids))
+    named_columns = (
+        ("--one-hot", options.one_hot),
+        ("--ordered", list(options.ordered)),
+        ("--date", options.dates),
+        ("--id", options.ids),
+    )
     for option, names in named_columns:
         for name in names:
             table.column(name)
@@ -163,7 +170,8 @@ def _check_names(table: Table, options: ColumnOptions) -> None:
                 raise DataError(f"the target {name!r} cannot be an input or an id ({option} {name})")
     several = [name for _, names in named_columns for name in dict.fromkeys(names)]
     if twice := sorted({name for name in several if several.count(name) > 1}):
-        raise DataError(f"column {twice[0]!r} is named by two of --one-hot, --date and --id; it can be one of them")
+        options_named = "--one-hot, --ordered, --date and --id"
+        raise DataError(f"column {twice[0]!r} is named by two of {options_named}; it can be one of them")
 
 
 def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
@@ -259,6 +267,8 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
             remarks.append(f"date: {name}, as days since {input_.origin[:10]} (dates written {input_.date_format})")
         if input_.categories is not None:
             coded[name] = len(input_.categories)
+    if options.ordered:
+        remarks.append(f"ranks: {named_columns(list(options.ordered))}, categories by their order")
     if options.ids:
         remarks.append(f"id: {named_columns(list(options.ids))}, no input, written beside the predictions")
     if coded:
@@ -282,6 +292,8 @@ def _read_option(table: Table, name: str, options: ColumnOptions) -> Input | Non
                 f"{(values or cells)[0]!r}); write them as 2024-01-31"
             )
         return Input(name, origin=min(dates[1]).isoformat(), date_format=dates[0])
+    if name in options.ordered:
+        return Input(name, ranks=tuple(options.ordered[name]))
     if name in options.one_hot:
         return Input(name, tuple(sorted(set(values))))
     return None

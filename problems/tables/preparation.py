@@ -4,7 +4,7 @@ A numeric input is standardised by the rows that train,
 
 .. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},
 
-a date becomes days first, and a category becomes one 0-1 column per category (:mod:`problems.command_line.inputs`). The
+a date becomes days first, and a category becomes one 0-1 column per category (:mod:`problems.tables.inputs`). The
 record is what ``substrate predict`` needs to treat new rows
 alike; it is stored as JSON in the notes of the model file.
 """
@@ -19,10 +19,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.inputs import DATE_FORMATS, Input, raw_matrix
-from problems.command_line.number_format import NumberFormat
-from problems.command_line.table import Table
 from problems.estimators.shared.input_scales import InputScales
+from problems.tables.inputs import DATE_FORMATS, Input, raw_matrix
+from problems.tables.number_format import NumberFormat
+from problems.tables.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError
 
@@ -72,9 +72,9 @@ class Preparation:
         """Return the names of the columns of X."""
         return tuple(feature for input_ in self.inputs for feature in input_.features)
 
-    def matrix(self, table: Table) -> Array:
-        """Return X for the rows of a table: coded and scaled as in training."""
-        return self.scale(raw_matrix(self.inputs, table))
+    def matrix(self, table: Table, unknown: str = "refuse") -> Array:
+        """Return X for the rows of a table: coded and scaled as in training; ``unknown`` as for :func:`raw_matrix`."""
+        return self.scale(raw_matrix(self.inputs, table, unknown))
 
     def scale(self, X: Array) -> Array:
         """Return the result of :func:`raw_matrix`, scaled as in training."""
@@ -161,6 +161,9 @@ def _input(record: Any, decimal: Any) -> Input:
         written = NumberFormat.from_notes(written)
     elif decimal == "," and categories is None and origin is None:
         written = NumberFormat(",")
+    ranks = record.get("ranks")
+    if ranks is not None and (categories is not None or not _texts(ranks)):
+        raise ValueError(f"{name!r} has the ranks {ranks!r}")
     low, high = (record.get(key) for key in ("low", "high"))
     if not all(end is None or type(end) in (int, float) for end in (low, high)):
         raise ValueError(f"{name!r} has numbers from {low!r} to {high!r}")
@@ -175,6 +178,7 @@ def _input(record: Any, decimal: Any) -> Input:
         written=written,
         low=low,
         high=high,
+        ranks=None if ranks is None else tuple(ranks),
     )
 
 
