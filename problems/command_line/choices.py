@@ -21,6 +21,7 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
         weights=Weights(options.gamma, options.zeta, options.rho),
         one_hot=options.one_hot,
         ordered=_ordered(options.ordered),
+        categorical=options.categorical,
         standardise=not options.no_standardise,
         validation=options.validation,
         seed=options.seed,

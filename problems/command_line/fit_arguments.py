@@ -140,6 +140,12 @@ def _columns(group: _Group) -> None:
         help="categorical columns, also of numbers, to code as 0 and 1",
     )
     group.add_argument(
+        "--categorical",
+        choices=("one-hot", "kernel"),
+        default="one-hot",
+        help="categories as 0 and 1, or by a kernel of their own with a width for each column of them (one-hot)",
+    )
+    group.add_argument(
         "--ordered",
         nargs="+",
         default=[],

@@ -30,7 +30,7 @@ from problems.tables.preparation import IMPUTE
 from problems.tables.sizes import BASIS
 from problems.tables.table import Table, is_missing, number, read_table
 from problems.tables.tabular_model import TabularModel
-from problems.tables.treatment import labels_of
+from problems.tables.treatment import CATEGORICAL, labels_of
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError, SubstrateError
 
@@ -54,7 +54,7 @@ _PARAMETERS = {
 _OPTION = re.compile(r"--([a-z-]+)(?: ('[^']*'|[^\s,;)]+))?")
 #: Parameters that hold names of columns, and words that are values of the others.
 _OF_COLUMNS = ("categories", "dates", "drop")
-_VALUES = {*IMPUTE, *UNKNOWN, *MODELS, "auto", "balanced", "regression", "classification"}
+_VALUES = {*IMPUTE, *UNKNOWN, *MODELS, "auto", "balanced", "regression", "classification", *CATEGORICAL}
 
 
 @contextmanager
@@ -95,6 +95,7 @@ class _Tabular(BaseEstimator):
     drop: Sequence[str]
     impute: str
     unknown: str
+    categorical: str
     standardize: bool
     max_evaluations: int | None
     n_basis: int
@@ -186,6 +187,7 @@ class _Tabular(BaseEstimator):
             one_hot=[*self.categories, *(name for name in frame.categories if name not in asked | {target})],
             ordered={name: order for name, order in frame.ordered.items() if name not in asked | {target}}
             | {name: tuple(map(str, order)) for name, order in (self.ordered or {}).items()},
+            categorical=self.categorical,
             dates=[*self.dates, *(name for name in frame.dates if name not in asked | {target})],
             standardise=self.standardize,
             validation=self.validation_fraction,
@@ -270,6 +272,9 @@ class TabularRegressor(RegressorMixin, _Tabular):
         their own; or leave their rows out of the fit.
     unknown : {"refuse", "ignore"}, default="refuse"
         What is done about categories that the fit did not see: refuse, or predict as of none of the known ones.
+    categorical : {"one-hot", "kernel"}, default="one-hot"
+        Categories as 0-1 inputs; or by a kernel of their own, :class:`~substrate.kernels.Categorical`, which is
+        multiplied with that of the numbers and has a width for each column.
     standardize : bool, default=True
         Whether numbers are brought to mean 0 and standard deviation 1 over the training rows.
     max_evaluations : int, default=None
@@ -322,6 +327,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
         drop: Sequence[str] = (),
         impute: str = "refuse",
         unknown: str = "refuse",
+        categorical: str = "one-hot",
         standardize: bool = True,
         max_evaluations: int | None = None,
         n_basis: int = BASIS,
@@ -339,6 +345,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
         self.drop = drop
         self.impute = impute
         self.unknown = unknown
+        self.categorical = categorical
         self.standardize = standardize
         self.max_evaluations = max_evaluations
         self.n_basis = n_basis
@@ -382,7 +389,7 @@ class TabularClassifier(ClassifierMixin, _Tabular):
 
     Parameters
     ----------
-    model, kernel, sigma, gamma, categories, ordered, dates, drop, impute, unknown, standardize
+    model, kernel, sigma, gamma, categories, ordered, dates, drop, impute, unknown, categorical, standardize
         As for :class:`TabularRegressor`, without the robust model.
     class_weight : dict or "balanced", default=None
         Weights of the classes, by their labels as text.
@@ -412,6 +419,7 @@ class TabularClassifier(ClassifierMixin, _Tabular):
         drop: Sequence[str] = (),
         impute: str = "refuse",
         unknown: str = "refuse",
+        categorical: str = "one-hot",
         standardize: bool = True,
         class_weight: Mapping[str, float] | str | None = None,
         max_evaluations: int | None = None,
@@ -430,6 +438,7 @@ class TabularClassifier(ClassifierMixin, _Tabular):
         self.drop = drop
         self.impute = impute
         self.unknown = unknown
+        self.categorical = categorical
         self.standardize = standardize
         self.class_weight = class_weight
         self.max_evaluations = max_evaluations

@@ -95,6 +95,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         task=choices.task,
         one_hot=choices.one_hot,
         ordered=choices.ordered,
+        categorical=choices.categorical,
         dates=choices.dates,
         ids=choices.ids,
         impute=choices.impute,
@@ -143,7 +144,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         target_written=treatment.target_written,
     )
     X = preparation.scale(raw)
-    choices = choices.with_shapes_of(preparation.features, treatment.task)
+    choices = choices.with_shapes_of(preparation.features, treatment.task).with_categories_of(inputs)
     choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
     preparation = replace(preparation, remarks=said)

@@ -54,7 +54,8 @@ class Input:
     ``fill`` replaces a missing cell, where there is one; ``origin`` is the first date of a column of dates, written as
     ``date_format`` says; ``written`` is the format of its numbers, None where it is unknown and new tables tell it;
     ``low`` and ``high`` are the least and the largest number of the training table, None where they are not known;
-    ``ranks`` are categories in their order, of a column that holds their ranks from 0 on.
+    ``ranks`` are categories in their order, of a column that holds their ranks from 0 on. With ``by_kernel`` categories
+    are one column of codes, from 0 on, for a kernel of their own; one that training did not see has the code -1.
     """
 
     name: str
@@ -68,11 +69,14 @@ class Input:
     low: float | None = None
     high: float | None = None
     ranks: tuple[str, ...] | None = None
+    by_kernel: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
         """Return the names of its columns in X."""
-        return (self.name,) if self.categories is None else tuple(f"{self.name}={c}" for c in self.categories)
+        if self.categories is None or self.by_kernel:
+            return (self.name,)
+        return tuple(f"{self.name}={c}" for c in self.categories)
 
 
 def dates_of(cells: Sequence[str]) -> tuple[str, list[datetime]] | None:
@@ -308,9 +312,10 @@ def _unknown_rows(input_: Input, table: Table) -> list[int]:
 
 
 def raw_matrix(inputs: Sequence[Input], table: Table, unknown: str = "refuse") -> Array:
-    """Return the columns as numbers, in their own units; categories as 0 and 1.
+    """Return the columns as numbers, in their own units; categories as 0 and 1, or as codes.
 
-    ``unknown`` categories, which training did not see, are refused, or zero in all their columns (``"ignore"``).
+    ``unknown`` categories, which training did not see, are refused, or unlike all others (``"ignore"``): zero in all
+    their columns, or of the code -1.
     """
     if unknown not in UNKNOWN:
         raise DataError(f"--unknown must be one of {', '.join(UNKNOWN)}, received {unknown!r}")
@@ -347,7 +352,10 @@ def _indicators(input_: Input, table: Table, unknown: str) -> Array:
             f"{table.name_rows(strange)}, which training did not see; it saw {named_columns(categories.tolist())}; "
             "correct the cells, or give --unknown ignore to predict such rows as of none of these categories"
         )
-    return np.asarray(cells[:, None] == categories, dtype=np.float64)
+    indicators = np.asarray(cells[:, None] == categories, dtype=np.float64)
+    if not input_.by_kernel:
+        return indicators
+    return np.where(indicators.any(axis=1), indicators.argmax(axis=1), -1.0)[:, None]
 
 
 def with_ranges(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:

@@ -23,10 +23,11 @@ from typing import Any
 
 import problems
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
+from problems.tables.inputs import Input
 from problems.tables.sizes import BASIS, EVALUATIONS
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import Categorical, Kernel, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
@@ -132,6 +133,9 @@ class Choices:
     one_hot: Sequence[str] = ()
     #: Categories in their order, by the column that becomes their ranks.
     ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: How categories enter: "one-hot", as 0 and 1, or "kernel", by one of their own; then their columns, once known.
+    categorical: str = "one-hot"
+    category_columns: tuple[int, ...] = ()
     standardise: bool = True
     validation: float = 0.25
     seed: int = 0
@@ -175,6 +179,16 @@ class Choices:
         """Return whether the kernel is chosen among the families."""
         chosen = self.sigma is None and self.weights.of(self.model) is None
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
+
+    def with_categories_of(self, inputs: Sequence[Input]) -> "Choices":
+        """Return the choices with the columns of the categories that have a kernel of their own."""
+        features = [input_ for input_ in inputs for _ in input_.features]
+        columns = tuple(number for number, input_ in enumerate(features) if input_.by_kernel)
+        if columns and self.model not in ("lssvm", "sparse"):
+            raise DeclarationError(
+                f"--categorical kernel is for --model lssvm and sparse, received {self.model}; take one-hot"
+            )
+        return replace(self, category_columns=columns)
 
     def budget(self, n_rows: int) -> int:
         """Return how many kernels along slopes from the best of the families are tried, on so many training rows."""
@@ -223,13 +237,15 @@ def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, 
     model, weight = choices.model, choices.weights.of(choices.model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
-    kernel = kernel_of(choices.kernel, choices.sigma)
+    kernel = _with_categories(kernel_of(choices.kernel, choices.sigma), choices, X.shape[1])
     options = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
         return _quiet(estimator(kernel=kernel, **{kind.weight: weight}, **options).fit(X, y))
     kernels: Any = _widths(kernel, X) if kind.tries_widths else None
     if choices.tries_families:
         kernels = "families"
+        if choices.category_columns:
+            kernels = [_with_categories(family, choices, X.shape[1]) for family in FAMILIES]
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
@@ -285,6 +301,15 @@ def kernel_of(name: str, sigma: float | None) -> Kernel:
     if not hasattr(kernel, "sigma"):
         raise DeclarationError(f"--kernel {name} has no width; leave --sigma out, or take rbf, laplacian or matern")
     return replace(kernel, sigma=positive(sigma, "--sigma"))  # type: ignore[call-arg]
+
+
+def _with_categories(kernel: Kernel, choices: Choices, n_inputs: int) -> Kernel:
+    """Return the kernel of the numeric columns times that of the categories, which has a width for each of them."""
+    if not choices.category_columns:
+        return kernel
+    categories = Categorical("each").on(*choices.category_columns)
+    numeric = [column for column in range(n_inputs) if column not in choices.category_columns]
+    return kernel.on(*numeric) * categories if numeric else categories
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:

@@ -161,7 +161,9 @@ def _input(record: Any, decimal: Any) -> Input:
         written = NumberFormat.from_notes(written)
     elif decimal == "," and categories is None and origin is None:
         written = NumberFormat(",")
-    ranks = record.get("ranks")
+    ranks, by_kernel = record.get("ranks"), record.get("by_kernel", False)
+    if not isinstance(by_kernel, bool):
+        raise ValueError(f"{name!r} has by_kernel {by_kernel!r}")
     if ranks is not None and (categories is not None or not _texts(ranks)):
         raise ValueError(f"{name!r} has the ranks {ranks!r}")
     low, high = (record.get(key) for key in ("low", "high"))
@@ -179,6 +181,7 @@ def _input(record: Any, decimal: Any) -> Input:
         low=low,
         high=high,
         ranks=None if ranks is None else tuple(ranks),
+        by_kernel=by_kernel,
     )
 
 

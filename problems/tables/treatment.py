@@ -24,8 +24,10 @@ from problems.tables.sizes import MOST_CATEGORIES
 from problems.tables.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
-__all__ = ["ColumnOptions", "Treated", "labels_of", "task_of", "treat"]
+__all__ = ["CATEGORICAL", "ColumnOptions", "Treated", "labels_of", "task_of", "treat"]
 
+#: How categories can enter a machine.
+CATEGORICAL = ("one-hot", "kernel")
 #: A text target with more classes than this is no target of a classification unless asked for.
 _MOST_CLASSES = 20
 _PANDAS = re.compile(r"Unnamed: \d+")
@@ -45,6 +47,8 @@ class ColumnOptions:
     impute: str = "refuse"
     #: Categories in their order, of columns that become ranks.
     ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: "one-hot", or "kernel" for one column of codes.
+    categorical: str = "one-hot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class Treated:
 def treat(table: Table, options: ColumnOptions) -> Treated:
     """Decide about every column, then about rows with missing cells."""
     _check_names(table, options)
+    if options.categorical not in CATEGORICAL:
+        raise DataError(f"--categorical must be one of {', '.join(CATEGORICAL)}, received {options.categorical!r}")
     rows, remarks = _rows_with_target(table, options.target)
     table, written = _target_in_plain(table, options)
     task, why = task_of(table.take_rows(rows), options.target, options.task)
@@ -262,6 +268,8 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
             left_out.append(name)
             remarks.append(f"left out: {name}, {input_}")
             continue
+        if input_.categories is not None and options.categorical == "kernel":
+            input_ = replace(input_, by_kernel=True)
         inputs.append(input_)
         if input_.origin is not None:
             remarks.append(f"date: {name}, as days since {input_.origin[:10]} (dates written {input_.date_format})")
@@ -273,7 +281,9 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
         remarks.append(f"id: {named_columns(list(options.ids))}, no input, written beside the predictions")
     if coded:
         listed = named_columns([f"{name} ({count} categories)" for name, count in coded.items()])
-        remarks.append(f"one-hot: {listed}, one 0-1 input per category")
+        by_kernel = options.categorical == "kernel"
+        way = "a kernel with a width for each" if by_kernel else "one 0-1 input per category"
+        remarks.append(f"{'categories' if by_kernel else 'one-hot'}: {listed}, {way}")
     if not inputs:
         said = "".join(f"; {remark}" for remark in remarks)
         raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")

@@ -34,6 +34,14 @@ def laplacian(sigma: float | tuple[float, ...]) -> PairKernel:
     return lambda x, z: math.exp(-sum(_scaled_differences(x, z, sigma)))
 
 
+def categorical(sigma: float | tuple[float, ...]) -> PairKernel:
+    def k(x, z):
+        widths = sigma if isinstance(sigma, tuple) else (sigma,) * len(x)
+        return math.exp(-sum(1.0 / width for a, b, width in zip(x, z, widths, strict=True) if a != b))
+
+    return k
+
+
 def matern(sigma: float | tuple[float, ...], nu: float) -> PairKernel:
     """2^(1-nu)/Gamma(nu) s^nu K_nu(s), with K_nu(s) the integral of exp(-s cosh t) cosh(nu t) over t > 0."""
 

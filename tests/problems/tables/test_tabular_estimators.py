@@ -13,7 +13,7 @@ from problems.estimators.shared.input_scales import InputScales
 from problems.tables import TabularClassifier, TabularRegressor
 from problems.tables.frames import frame_of
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Categorical
 
 #: No search: these tests are about tables.
 QUICK = {"kernel": "rbf", "gamma": 10.0, "sigma": 2.0}
@@ -186,3 +186,29 @@ def test_parameters_that_are_none_are_refused():
         TabularRegressor(unknown="skip", **QUICK).fit(columns, price).predict(columns)
     with pytest.raises(DeclarationError, match="model='robust' is for regression only"):
         TabularClassifier("robust", **QUICK).fit(columns, price > 200.0)
+
+
+def test_categories_by_a_kernel_of_their_own(tmp_path):
+    """One column of codes each, times the kernel of the numbers; an unknown one is unlike all others."""
+    columns, price = make_columns()
+    model = TabularRegressor(categorical="kernel", **QUICK).fit(columns, price)
+    assert model.model_.preparation.features == ("area", "rooms", "heating", "grade")
+    codes = [np.unique(columns[name], return_inverse=True)[1].astype(float) for name in ("heating", "grade")]
+    numbers = np.column_stack([columns["area"], columns["rooms"]])
+    X = np.column_stack([InputScales.of(numbers).apply(numbers), *codes])
+    kernel = RBF(2.0).on(0, 1) * Categorical("each").on(2, 3)
+    plain = problems.LSSVMRegressor(kernel, 10.0).fit(X, price)
+    np.testing.assert_array_equal(model.predict(columns), plain.predict(X))
+    assert model.certify(columns, price).holds
+    model.save(tmp_path / "model.npz")
+    loaded = TabularRegressor.load(tmp_path / "model.npz").set_params(unknown="ignore")
+    new = {name: values[:1] for name, values in columns.items()} | {"heating": ["coal"]}
+    X[0, 2] = -1.0
+    np.testing.assert_array_equal(loaded.predict(new), plain.predict(X[:1]))
+    searched = TabularRegressor(categorical="kernel", max_evaluations=3).fit(columns, price)
+    assert "Categorical" in repr(searched.estimator_.kernel_)
+    assert searched.certificate_.holds
+    with pytest.raises(DeclarationError, match="categorical='kernel' is for model='lssvm' and sparse"):
+        TabularRegressor("robust", categorical="kernel").fit(columns, price)
+    with pytest.raises(DataError, match="categorical must be one of one-hot, kernel"):
+        TabularRegressor(categorical="hash").fit(columns, price)
