@@ -1,17 +1,26 @@
-"""What the parsed arguments of ``substrate fit`` ask for, as the choices of a fit."""
+"""What parsed arguments ask for: how a table is read, and the choices of a fit."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from problems.tables.models import Choices, Weights
 from problems.tables.sizes import BASIS
+from problems.tables.table import Table, read_table
 from substrate.errors import DeclarationError
 
-__all__ = ["choices_of"]
+__all__ = ["choices_of", "read_options"]
+
+
+def read_options(source: str, options: Any, decided: bool = False) -> Table:
+    """Read a table as the parsed arguments say how it is written."""
+    return read_table(
+        source, options.delimiter, options.decimal, options.thousands, decided=decided, encoding=options.encoding
+    )
 
 
 def choices_of(options: Any, target: str, task: str) -> Choices:
-    """Return the choices that the parsed arguments of the command line state."""
+    """Return the choices that the parsed arguments of the command line state, as far as a command has them."""
+    given = vars(options).get
     return Choices(
         target=target,
         task=task,
@@ -28,11 +37,11 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
         dates=options.date,
         ids=options.id,
         impute=options.impute,
-        class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit,
-        n_basis=BASIS if options.n_basis is None else options.n_basis,
-        evaluations=options.evaluations,
-        seconds=options.seconds,
+        class_weight=_class_weight(given("class_weight")),
+        refit=not given("no_refit", False),
+        n_basis=given("n_basis") or BASIS,
+        evaluations=given("evaluations"),
+        seconds=given("seconds"),
         shown=True,
         shapes=_shapes(options),
     )

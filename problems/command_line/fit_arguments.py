@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from problems.tables.sizes import BASIS, EVALUATIONS, MOST_CATEGORIES, MOST_DENSE
 
-__all__ = ["FIT", "PREDICT", "add_fit", "add_predict"]
+__all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict"]
 
 _Group: TypeAlias = "argparse._ActionsContainer"
 
@@ -97,7 +97,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
     fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
-    _columns(fit.add_argument_group("the table"))
+    add_columns(fit.add_argument_group("the table"))
     _machine(fit.add_argument_group("the model"), models, kernels)
     judged = fit.add_argument_group("validation")
     judged.add_argument(
@@ -123,7 +123,8 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
 
 
-def _columns(group: _Group) -> None:
+def add_columns(group: _Group) -> None:
+    """Give a parser what says how the columns of a table are read."""
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     group.add_argument(
         "--id",
@@ -168,6 +169,11 @@ def _columns(group: _Group) -> None:
 
 def _separators(group: _Group) -> None:
     group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file, if not recognised")
+    group.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="encoding of a CSV file, as cp1252 or utf-16, if not recognised",
+    )
     group.add_argument("--decimal", metavar="MARK", help="decimal mark of a CSV file, . or , if not recognised")
     group.add_argument(
         "--thousands",

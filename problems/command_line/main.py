@@ -102,12 +102,12 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.choices import choices_of
+    from problems.command_line.choices import choices_of, read_options
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
     from problems.tables.embedded_sets import question_of
     from problems.tables.fit import fit_prepared, prepare
-    from problems.tables.table import named_columns, read_table
+    from problems.tables.table import named_columns
 
     if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
         return _fit_in_passes(options, interruption)
@@ -119,7 +119,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     progress = Progress(4 if options.report is not None else 3)
     try:
         progress.step(f"reading {source}")
-        table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
+        table = read_options(source, options).drop_columns(options.drop)
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
@@ -209,8 +209,8 @@ def _verdict(certificate: Any) -> int:
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.choices import read_options
     from problems.tables.intervals import interval_statement
-    from problems.tables.table import read_table
     from problems.tables.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
@@ -221,8 +221,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    marks = (options.decimal, options.thousands)
-    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
+    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
     text = predictions_csv(model, table, coverage, options.proba, options.id, options.unknown)
     interruption.check()
     write(options.out, text)

@@ -110,7 +110,7 @@ class _Tabular(BaseEstimator):
         frame, target = self._with_target(self._read(X), y)
         with _in_python():
             if target in self.drop:
-                raise DataError(f"the target {target!r} cannot be left out (--drop {target})")
+                raise DataError(f"the target {target!r} cannot be left out (drop={list(self.drop)!r})")
             ready = prepare(frame.table.drop_columns(self.drop), self._choices(frame, target))
             fit = fit_prepared(ready)
         for message in fit.warnings:

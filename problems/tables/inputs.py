@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def _example(input_: Input) -> str:
 def _fill_advice(name: str) -> str:
     return (
         "fill the cells in, fit with --impute median (or --impute drop, which leaves the rows out), or leave out the "
-        f"column (--drop {name})"
+        f"column (--drop {quote(name)})"
     )
 
 
@@ -256,7 +257,7 @@ def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> t
         if not cells:
             raise DataError(
                 f"column {input_.name!r} of {table.source} has no value in the rows that train; leave it out by --drop "
-                f"{input_.name}"
+                f"{quote(input_.name)}"
             )
         if input_.categories is None:
             column_table = replace(table, columns={input_.name: tuple(cells)}, rows=None)

@@ -12,6 +12,7 @@ What could be meant in two ways is refused, with the option that decides it. Row
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,13 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
     rows, remarks = _rows_with_target(table, options.target)
     table, written = _target_in_plain(table, options)
     task, why = task_of(table.take_rows(rows), options.target, options.task)
-    inputs, left_out, decided = _inputs(table.take_rows(rows), options)
+    inputs, left_out, decided, problems = _inputs(table.take_rows(rows), options)
+    if options.impute == "refuse":
+        problems += _missing_cells(table.take_rows(rows), [input_.name for input_ in inputs])
+    _refuse_all(table, problems)
+    if not inputs:
+        said = "".join(f"; {remark}" for remark in decided)
+        raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")
     formats = {input_.name: input_.written for input_ in inputs if input_.written is not None} | {
         options.target: written
     }
@@ -96,10 +103,6 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
             remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.name_rows(gone)})")
         rows = kept
         inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
-    elif options.impute == "refuse":
-        table.take_rows(rows).refuse_missing(
-            [input_.name for input_ in inputs], _advice(table, [input_.name for input_ in inputs])
-        )
     if len(rows) < _HANDFUL:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
     used = table.take_rows(rows)
@@ -153,12 +156,28 @@ def _count(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
-def _advice(table: Table, names: Sequence[str]) -> str:
-    first = next((name for name in names if table.missing(name)), "")
-    return (
-        "give --impute median to fill such cells in, --impute drop to leave such rows out, or leave out the column "
-        f"(--drop {first})"
-    )
+def _missing_cells(table: Table, names: Sequence[str]) -> list[str]:
+    """Return what is wrong with columns that have missing cells, in one sentence."""
+    lacking = {name: rows for name in names if (rows := table.missing(name))}
+    if not lacking:
+        return []
+    advice = "give --impute median to fill such cells in, --impute drop to leave such rows out, or leave out the column"
+    if len(lacking) == 1:
+        ((name, rows),) = lacking.items()
+        where = f"column {name!r} of {table.source} has no value in {table.name_rows(rows)}"
+        return [f"{where}; {advice} (--drop {quote(name)})"]
+    listed = named_columns([f"{name!r} ({table.name_rows(rows)})" for name, rows in lacking.items()])
+    names_quoted = " ".join(map(quote, lacking))
+    return [f"columns of {table.source} have no value in some rows: {listed}; {advice}s (--drop {names_quoted})"]
+
+
+def _refuse_all(table: Table, problems: Sequence[str]) -> None:
+    """Refuse a table with everything that is to be decided about it, in one message."""
+    if len(problems) == 1:
+        raise DataError(problems[0])
+    if problems:
+        listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        raise DataError(f"{len(problems)} things are to be decided about {table.source}:{listed}")
 
 
 def _check_names(table: Table, options: ColumnOptions) -> None:
@@ -254,16 +273,21 @@ def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDAr
     return np.array(cells)
 
 
-def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str], list[str]]:
-    """Return the inputs, the columns that were left out, and a remark on each decision."""
+def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str], list[str], list[str]]:
+    """Return the inputs, the columns that were left out, a remark on each decision, and what the user has to decide."""
     inputs: list[Input] = []
+    problems: list[str] = []
     left_out: list[str] = []
     remarks: list[str] = []
     coded: dict[str, int] = {}
     for name in table.names:
         if name == options.target or name in options.ids:
             continue
-        input_ = _read_option(table, name, options) or _classify_column(table, name)
+        try:
+            input_ = _read_option(table, name, options) or _classify_column(table, name)
+        except DataError as error:
+            problems.append(str(error))
+            continue
         if isinstance(input_, str):
             left_out.append(name)
             remarks.append(f"left out: {name}, {input_}")
@@ -284,10 +308,7 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
         by_kernel = options.categorical == "kernel"
         way = "a kernel with a width for each" if by_kernel else "one 0-1 input per category"
         remarks.append(f"{'categories' if by_kernel else 'one-hot'}: {listed}, {way}")
-    if not inputs:
-        said = "".join(f"; {remark}" for remark in remarks)
-        raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")
-    return inputs, left_out, remarks
+    return inputs, left_out, remarks, problems
 
 
 def _read_option(table: Table, name: str, options: ColumnOptions) -> Input | None:
@@ -320,26 +341,26 @@ def _classify_column(table: Table, name: str) -> Input | str:
     form = table.number_format(name)
     if form is not None and not _needs_a_word(form, table):
         return Input(name, written=form)
-    where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {name}"
+    where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {quote(name)}"
     if _has_decimal_commas(cells):
         raise DataError(f"{where} has decimal commas ({_cell(table, name)}); give --decimal ,")
     if _dates_in_any(values):
-        raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {name}, or {leave}")
+        raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {quote(name)}, or {leave}")
     if 2 * sum(map(is_number_like, values)) >= len(values):
         raise DataError(
-            f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot {name} if "
-            f"its values are categories, or {leave}"
+            f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot "
+            f"{quote(name)} if its values are categories, or {leave}"
         )
     categories = tuple(sorted(set(values)))
     if 2 * len(categories) > len(values):
         return (
             f"a text with {len(categories)} values in {_count(len(values), 'row')}, a name rather than a category "
-            f"(--id {name} writes it beside the predictions)"
+            f"(--id {quote(name)} writes it beside the predictions)"
         )
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"{where} is a text with {len(categories)} values, each of which would be an input; code them by --one-hot "
-            f"{name}, or {leave}"
+            f"{quote(name)}, or {leave}"
         )
     return Input(name, categories)
 

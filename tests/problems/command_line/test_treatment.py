@@ -200,8 +200,9 @@ def test_medians_of_the_training_rows_fill_cells_and_are_used_again(tmp_path, ca
     path, out = write(tmp_path / "t.csv", u=u, town=town, v=V, y=Y), tmp_path / "m.npz"
     line = ["fit", path, "--target", "y", *FIT, "--out", out]
     assert run(*line) == 2
-    assert "'u' of" in (said := capsys.readouterr().err)
-    assert "has no value in row 4; give --impute median" in said
+    said = capsys.readouterr().err
+    assert "have no value in some rows: 'u' (row 4), 'town' (row 8); give --impute median" in said
+    assert "(--drop u town)" in said
     assert run(*line, "--impute", "median") == 0
     said = capsys.readouterr().out
     preparation = TabularModel.load(out).preparation

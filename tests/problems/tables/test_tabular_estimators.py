@@ -108,7 +108,7 @@ def test_missing_cells_go_by_a_stated_rule():
     columns, price = make_columns()
     rows = {name: list(values) for name, values in columns.items()}
     rows["area"][3], rows["heating"][5] = float("nan"), None
-    with pytest.raises(DataError, match=r"no value in row 4.*impute='median'.*impute='drop'.*drop=\['area'\]"):
+    with pytest.raises(DataError, match=r"'area' \(row 4\), 'heating' \(row 6\); give impute='median'.*impute='drop'"):
         TabularRegressor(**QUICK).fit(rows, price)
     model = TabularRegressor(impute="median", **QUICK).fit(rows, price)
     area, heating = model.model_.preparation.inputs[:2], model.model_.preparation.inputs[2]
