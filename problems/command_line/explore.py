@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from problems.command_line.choices import choices_of, read_options
-from problems.command_line.report.answers import importance, important
+from problems.command_line.importances import importance, important
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy

@@ -103,6 +103,7 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.choices import choices_of, read_options
+    from problems.command_line.importances import importance
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
     from problems.tables.embedded_sets import question_of
@@ -134,10 +135,11 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         progress.step(f"fitting {ready.choices.model}")
         fit = fit_prepared(ready)
         interruption.check()
-        page = None
+        page, importances = None, None
         if options.report is not None:
             progress.step("drawing the report")
-            page = report(fit, options.out)
+            importances = importance(fit)  # once, for the page and the terminal
+            page = report(fit, options.out, importances)
     finally:
         progress.close()
     interruption.check()
@@ -148,7 +150,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
-        print(said(summary(fit, options.out, options.verbose)))
+        print(said(summary(fit, options.out, options.verbose, importances)))
         if options.report is not None:
             print(f"report: {options.report}")
     certificates = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)

@@ -14,6 +14,8 @@ from problems.tables.inputs import Input, describe_imputation, fill_inputs, raw_
 from problems.tables.models import (
     MODELS,
     N_FAMILIES,
+    SCREENED_KERNELS,
+    SCREENED_ROWS,
     Choices,
     check_validation,
     estimator_class,
@@ -147,6 +149,11 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
     choices = choices.with_shapes_of(preparation.features, treatment.task).with_categories_of(inputs)
     choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
+    if choices.is_screened(train.size):
+        screened = (
+            f"kernels: searched on {SCREENED_ROWS} of the training rows, the best {SCREENED_KERNELS} judged on all"
+        )
+        said = (*said, f"{screened} (--evaluations 0: all families on all rows)")
     preparation = replace(preparation, remarks=said)
     effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))

@@ -21,9 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 import problems
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
 from problems.tables.inputs import Input
+from problems.tables.preparation import split_rows
 from problems.tables.sizes import BASIS, EVALUATIONS
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
@@ -34,6 +37,8 @@ from substrate.streaming import Passes
 __all__ = [
     "MODELS",
     "N_FAMILIES",
+    "SCREENED_KERNELS",
+    "SCREENED_ROWS",
     "WIDTHS",
     "Choices",
     "ModelKind",
@@ -49,6 +54,8 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
 MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
+#: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
+SCREENED_ROWS, SCREENED_KERNELS = 800, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +206,17 @@ class Choices:
             return self.evaluations
         return EVALUATIONS if n_rows <= most else 0
 
+    def is_screened(self, n_rows: int) -> bool:
+        """Return whether kernels are searched on some of the rows, and the best of them judged on all."""
+        many = n_rows > MOST_SEARCHED["sparse"]
+        return self.model == "sparse" and many and self.tries_families and self.evaluations is None
+
     def n_kernels(self, n_rows: int) -> float:
         """Return how many kernels are judged on all rows, with the searches on halves of them counted as shares
         of one.
         """
+        if self.is_screened(n_rows):
+            return SCREENED_KERNELS
         if self.tries_families:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
@@ -246,6 +260,8 @@ def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, 
         kernels = "families"
         if choices.category_columns:
             kernels = [_with_categories(family, choices, X.shape[1]) for family in FAMILIES]
+        if choices.is_screened(X.shape[0]):
+            kernels = _screen_kernels(choices, task, class_weight, kernels, X, y)
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
@@ -301,6 +317,19 @@ def kernel_of(name: str, sigma: float | None) -> Kernel:
     if not hasattr(kernel, "sigma"):
         raise DeclarationError(f"--kernel {name} has no width; leave --sigma out, or take rbf, laplacian or matern")
     return replace(kernel, sigma=positive(sigma, "--sigma"))  # type: ignore[call-arg]
+
+
+def _screen_kernels(choices: Choices, task: str, class_weight: Any, kernels: Any, X: Array, y: Any) -> list[Kernel]:
+    """Return the best kernels of a search on some of the rows, which has a width per input where that is better."""
+    labels = y if task == "classification" else None
+    _, rows = split_rows(X.shape[0], SCREENED_ROWS / X.shape[0], choices.seed, labels)
+    searcher = getattr(problems, f"LSSVM{'Regressor' if task == 'regression' else 'Classifier'}CV")
+    options = _options(searcher, choices, class_weight, rows.size)
+    found = searcher(kernels=kernels, search="gradient", max_evaluations=EVALUATIONS // 2, **options).fit(
+        X[rows], y[rows]
+    )
+    order = np.argsort(-np.asarray(found.cv_results_["mean_test_score"]), kind="stable")
+    return [found.cv_results_["param_kernel"][place] for place in order[:SCREENED_KERNELS]]
 
 
 def _with_categories(kernel: Kernel, choices: Choices, n_inputs: int) -> Kernel:

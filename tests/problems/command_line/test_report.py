@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from problems.command_line.report.answers import importance, important, measures
+from problems.command_line.importances import importance, important
+from problems.command_line.report.answers import measures
 from problems.command_line.report.formulas import kernel_formula
 from problems.command_line.report.pictures import COVERAGES, measure_coverage
 from problems.command_line.report.report import report
