@@ -206,7 +206,10 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
         try:
             train, validation = train_test_split(every, test_size=fraction, random_state=seed)
         except ValueError as error:
-            raise DataError(f"{n} rows cannot be split by --validation {fraction:g}: {error}") from error
+            raise DataError(
+                f"{n} rows cannot be split by --validation {fraction:g}, which would leave no row on one side; give "
+                "more rows, or --validation 0"
+            ) from error
     return np.sort(train), np.sort(validation)
 
 

@@ -48,6 +48,10 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
+        if not Path(path).exists():
+            raise DataError(
+                f"there is no model file {path}; substrate fit TABLE --target COLUMN --out {path} writes one"
+            )
         return cls._of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod

@@ -103,6 +103,8 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
             remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.name_rows(gone)})")
         rows = kept
         inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
+    if len(rows) < 2:
+        raise DataError(f"{table.source} has one row that can be used; a model needs at least two, and better dozens")
     if len(rows) < _HANDFUL:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
     used = table.take_rows(rows)

@@ -369,3 +369,17 @@ def test_notes_of_earlier_releases_are_read(tmp_path, capsys):
 
     rewrite(out, older)
     assert predicted(capsys, out, path)[0] == before
+
+
+def test_raw_messages_are_sentences(tmp_path, capsys):
+    """A model file that is not there, and a table with one row: what is wrong, and what to do."""
+    table = write(tmp_path / "t.csv", u=[1.0], y=[2.0])
+    assert run("predict", tmp_path / "no.npz", table) == 2
+    assert "there is no model file" in (said := capsys.readouterr().err)
+    assert "--out" in said
+    for more in ((), ("--validation", "0")):
+        assert run("fit", table, "--target", "y", *more) == 2
+        assert "has one row that can be used; a model needs at least two" in capsys.readouterr().err
+    pair = write(tmp_path / "two.csv", u=[1.0, 2.0], y=[2.0, 3.0])
+    assert run("fit", pair, "--target", "y", "--validation", "0.01") in (0, 1, 2)
+    assert "n_samples" not in capsys.readouterr().err
