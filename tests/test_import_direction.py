@@ -68,6 +68,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.spectral",),
     ("problems.estimators.series",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
+    ("problems.tables",),
     ("problems.displays",),
     ("problems.reproductions",),
     ("problems.command_line",),

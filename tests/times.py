@@ -32,6 +32,7 @@ FOLDERS = {
     "tests/benchmarks": "the record of the benchmarks and how it is written",
     "tests/docs": "generated pages: ledger, errata, vocabulary, reference, pages that move",
     "tests/problems": "pages and estimators: against solvers, oracles and exact arithmetic; searches, intervals, files",
+    "tests/problems/tables": "frames in, predictions out: the tabular estimators",
     "tests/problems/command_line": "the command `substrate`: tables, reports, interrupts, terminals",
     "tests/problems/displays": "the numbers in the pictures",
     "tests/problems/reproductions": "the published studies, in small",

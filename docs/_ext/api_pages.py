@@ -131,6 +131,7 @@ def pages() -> dict[str, str]:
         "problems": put_under_heading("Problem pages", said_by("problems") + problem_pages()),
         "kernels": put_under_heading("Kernels", whole("substrate.kernels", public("substrate.kernels"))),
         "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
+        "tables": put_under_heading("Tables and frames", whole("problems.tables", public("problems.tables"))),
         "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
         "ingredients": put_under_heading(
             "Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))

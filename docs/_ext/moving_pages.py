@@ -18,12 +18,12 @@ import numpy as np
 
 from problems import FusedMaximalVariationRegressor
 from problems.command_line.explore import moving_document
-from problems.command_line.fit import Choices, fit_table
 from problems.command_line.report.moving import encode_numbers
 from problems.command_line.report.moving_page import moving_html, script_policy
 from problems.command_line.report.page import page, paragraph
 from problems.command_line.report.subject import Subject
-from problems.command_line.table import read_table
+from problems.tables.fit import Choices, fit_table
+from problems.tables.table import read_table
 from substrate.datasets import additive_function
 
 __all__ = ["fuse_at", "not_convex", "pages", "penalty", "train"]

@@ -4,7 +4,7 @@ import argparse
 from typing import TypeAlias
 
 import substrate
-from problems.command_line.fit_arguments import FIT, PREDICT, add_fit, add_predict
+from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict
 from substrate.solvers import ORDER
 
 __all__ = ["parser"]
@@ -113,11 +113,9 @@ def _explore(commands: _Commands) -> None:
     explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
     explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")
     explore.add_argument("--rho", type=float, help="where the page begins (structure); otherwise chosen")
-    explore.add_argument("--one-hot", nargs="+", default=[], metavar="COLUMN", help="categories to code as 0 and 1")
-    explore.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    add_columns(explore)
     explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
     explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
-    explore.add_argument("--delimiter", default=",", metavar="CHARACTER", help="between the cells of a CSV file (,)")
     explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 

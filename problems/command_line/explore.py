@@ -6,26 +6,28 @@ targets. Other files do not, and need the table that they were fitted to.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from problems.command_line.embedded_sets import question_of
-from problems.command_line.fit import Choices, fit_table
-from problems.command_line.models import Weights
-from problems.command_line.number_format import PLAIN, number
-from problems.command_line.report.answers import importance, important
+from problems.command_line.choices import choices_of, read_options
+from problems.command_line.importances import importance, important
 from problems.command_line.report.map_page import map_page
 from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import HeldOutSplit, Subject
-from problems.command_line.table import Table, named_columns, read_table
-from problems.command_line.tabular_model import TabularModel
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.shared.model import has_part
+from problems.tables.embedded_sets import question_of
+from problems.tables.fit import fit_table
+from problems.tables.number_format import PLAIN, number
+from problems.tables.preparation import Preparation
+from problems.tables.table import Table, named_columns
+from problems.tables.tabular_model import TabularModel
 from substrate.arrays import is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import to_numpy
@@ -39,30 +41,18 @@ def make_page(options: argparse.Namespace) -> str:
         model = TabularModel.load(options.data, options.max_bytes)
         if "parameters" in getattr(model.estimator, "path_", ()):
             return map_page(f"{Path(options.data).name}: two weights", model.estimator)
-        table = None if options.table is None else read_table(options.table, options.delimiter, decided=True)
+        table = None if options.table is None else read_options(options.table, options, decided=True)
         subject = subject_of_file(model, table, options.target)
         return moving_document(f"{subject.target} by {Path(options.data).name}", subject)
     if options.table is not None:
         raise DataError(f"--table goes with a model file, MODEL.npz; received the table {options.data}")
-    table = read_table(options.data, options.delimiter).drop_columns(options.drop)
+    table = read_options(options.data, options).drop_columns(options.drop)
     target, task = options.target, "auto"
     if target is None and not options.data.startswith("@"):
         raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
     if target is None:  # an embedded data set has a target of its own
         target, task = question_of(options.data[1:])
-    choices = Choices(
-        target=target,
-        task=task,
-        model=options.model,
-        kernel=options.kernel,
-        sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho),
-        one_hot=options.one_hot,
-        validation=options.validation,
-        seed=options.seed,
-        refit=False,
-    )
-    fit = fit_table(table, choices)
+    fit = fit_table(table, replace(choices_of(options, target, task), refit=False, shown=False))
     still, importances = "".join(figures(pictures(fit, still=True))), importance(fit)
     title = f"{target} from {Path(options.data.removeprefix('@')).name}"
     return moving_document(
@@ -115,7 +105,7 @@ def _own_rows(estimator: Any) -> HeldOutSplit:
             f"the file of a {type(estimator).__name__} does not hold the targets it was fitted to; give its table, "
             "--table FILE"
         )
-    X = np.asarray(to_numpy(points))
+    X = np.asarray(estimator._given_units(to_numpy(points)))
     if estimator._labels:
         codes, book = np.asarray(estimator.support_codes_), np.asarray(estimator.code_book_)
         codes = codes.reshape(len(codes), -1)
@@ -134,22 +124,39 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> HeldOutSp
     estimator, prepared = model.estimator, model.preparation
     if target is None:
         raise DataError(f"--target is missing: which column of {table.source} the model was fitted to")
+    table, held_out_rows = _rows_of_fit(prepared, table, target)
     form = PLAIN if prepared is None or target in table.typed else prepared.target_written or PLAIN
     y = _targets(estimator, [form.plain(cell) or cell for cell in table.column(target)], target)
     inputs = table if prepared is not None or hasattr(estimator, "feature_names_in_") else table.drop_columns([target])
     X, every = model.matrix(inputs), np.arange(table.n_rows)
     support = np.asarray(estimator.support_)
-    held_out = np.array(prepared.split.validation_rows if prepared is not None else (), dtype=int)
+    held_out = np.array(held_out_rows, dtype=int)
     train = np.setdiff1d(every, held_out)
     if prepared is None and getattr(estimator, "cv", 0) is None:  # it held rows out by itself
         train = np.asarray(getattr(estimator, "training_rows_", support))
         held_out, support = np.setdiff1d(every, train), np.searchsorted(train, support)
-    vectors = np.asarray(to_numpy(estimator.support_vectors_))
+    vectors = np.asarray(estimator._given_units(to_numpy(estimator.support_vectors_)))
     if support.size and (int(support.max()) >= train.size or not np.allclose(X[train][support], vectors)):
         if not getattr(prepared, "refitted", False) or not np.allclose(X[support], vectors):
             raise DataError(f"{table.source} does not hold the rows that this {type(estimator).__name__} was fitted to")
         train, held_out = every, held_out[:0]  # the model was fitted again, to all rows
     return HeldOutSplit(X=X[train], y=y[train], X_val=X[held_out], y_val=y[held_out])
+
+
+def _rows_of_fit(prepared: Preparation | None, table: Table, target: str) -> tuple[Table, list[int]]:
+    """Return the rows of a table that were fitted or held out, and the places of the latter among them.
+
+    Rows without a target, and those with missing cells where such rows are left out, are not among them.
+    """
+    if prepared is None:
+        return table, []
+    gone = set(table.missing(target))
+    if prepared.impute == "drop":
+        gone |= {row for input_ in prepared.inputs for row in table.missing(input_.name)}
+    kept = [row for row in range(table.n_rows) if row not in gone]
+    places = {row: place for place, row in enumerate(kept)}
+    held_out = [places[row] for row in prepared.split.validation_rows if row in places]
+    return (table.take_rows(kept) if gone else table), held_out
 
 
 def _targets(estimator: Any, cells: Sequence[str], target: str) -> Any:

@@ -1,21 +1,14 @@
-"""The arguments of ``substrate fit`` and ``substrate predict``, and the sizes that their help names."""
+"""The arguments of ``substrate fit`` and ``substrate predict``."""
 
 import argparse
 from collections.abc import Sequence
 from typing import TypeAlias
 
-__all__ = ["BASIS", "EVALUATIONS", "FIT", "MOST_CATEGORIES", "MOST_DENSE", "PREDICT", "add_fit", "add_predict"]
+from problems.tables.sizes import BASIS, EVALUATIONS, MOST_CATEGORIES, MOST_DENSE
+
+__all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict"]
 
 _Group: TypeAlias = "argparse._ActionsContainer"
-
-#: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them.
-MOST_DENSE = 2000
-#: Vectors of the basis of a sparse model, unless given.
-BASIS = 300
-#: Evaluations of the search for a kernel, unless given.
-EVALUATIONS = 40
-#: Text with at most so many values is coded one-hot without being asked to.
-MOST_CATEGORIES = 50
 
 FIT = f"""examples:
   substrate fit @motorcycle --out model.npz --report report.html
@@ -111,7 +104,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
     fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
-    _columns(fit.add_argument_group("the table"))
+    add_columns(fit.add_argument_group("the table"))
     _machine(fit.add_argument_group("the model"), models, kernels)
     judged = fit.add_argument_group("validation")
     judged.add_argument(
@@ -152,7 +145,8 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
 
 
-def _columns(group: _Group) -> None:
+def add_columns(group: _Group) -> None:
+    """Give a parser what says how the columns of a table are read."""
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     group.add_argument(
         "--id",
@@ -169,13 +163,26 @@ def _columns(group: _Group) -> None:
         help="categorical columns, also of numbers, to code as 0 and 1",
     )
     group.add_argument(
+        "--categorical",
+        choices=("one-hot", "kernel"),
+        default="one-hot",
+        help="categories as 0 and 1, or by a kernel of their own with a width for each column of them (one-hot)",
+    )
+    group.add_argument(
+        "--ordered",
+        nargs="+",
+        default=[],
+        metavar="COLUMN:ORDER",
+        help="categories with an order, to use as ranks: size:small,middle,large",
+    )
+    group.add_argument(
         "--date", nargs="+", default=[], metavar="COLUMN", help="columns of dates, to use as days since the first one"
     )
     group.add_argument(
         "--impute",
         choices=("refuse", "median", "drop"),
         default="refuse",
-        help="missing cells: refuse them; fill in the median, or the most frequent category, of the training rows; or "
+        help="missing cells: refuse them; fill in the median of the training rows, of categories one of their own; or "
         "drop their rows (refuse)",
     )
     group.add_argument("--no-standardise", action="store_true", help="leave the inputs in their own units")
@@ -184,6 +191,11 @@ def _columns(group: _Group) -> None:
 
 def _separators(group: _Group) -> None:
     group.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file, if not recognised")
+    group.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="encoding of a CSV file, as cp1252 or utf-16, if not recognised",
+    )
     group.add_argument("--decimal", metavar="MARK", help="decimal mark of a CSV file, . or , if not recognised")
     group.add_argument(
         "--thousands",
@@ -259,6 +271,12 @@ def add_predict(predict: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SHARE",
         help="add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9",
+    )
+    predict.add_argument(
+        "--unknown",
+        choices=("refuse", "ignore"),
+        default="refuse",
+        help="categories that training did not see: refuse the table, or predict as of none of the known ones (refuse)",
     )
     predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
     predict.add_argument(

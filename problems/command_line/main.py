@@ -111,12 +111,13 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.embedded_sets import question_of
-    from problems.command_line.fit import fit_prepared, prepare
-    from problems.command_line.models import choices_of
+    from problems.command_line.choices import choices_of, read_options
+    from problems.command_line.importances import importance
     from problems.command_line.report.report import report
     from problems.command_line.summary import said, summary
-    from problems.command_line.table import named_columns, read_table
+    from problems.tables.embedded_sets import question_of
+    from problems.tables.fit import fit_prepared, prepare
+    from problems.tables.table import named_columns
 
     if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
         return _fit_series(options, interruption)
@@ -130,7 +131,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     progress = Progress(4 if options.report is not None else 3)
     try:
         progress.step(f"reading {source}")
-        table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
+        table = read_options(source, options).drop_columns(options.drop)
         if options.target is None and not source.startswith("@"):
             raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
         target, task = options.target, options.task
@@ -145,10 +146,11 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         progress.step(f"fitting {ready.choices.model}")
         fit = fit_prepared(ready)
         interruption.check()
-        page = None
+        page, importances = None, None
         if options.report is not None:
             progress.step("drawing the report")
-            page = report(fit, options.out)
+            importances = importance(fit)  # once, for the page and the terminal
+            page = report(fit, options.out, importances)
     finally:
         progress.close()
     interruption.check()
@@ -159,7 +161,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
-        print(said(summary(fit, options.out, options.verbose)))
+        print(said(summary(fit, options.out, options.verbose, importances)))
         if options.report is not None:
             print(f"report: {options.report}")
     certificates = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
@@ -170,10 +172,10 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.embedded_sets import question_of
     from problems.command_line.series import SeriesChoices, describe_series, fit_series, series_report
     from problems.command_line.summary import said
-    from problems.command_line.table import named_columns, read_table
+    from problems.tables.embedded_sets import question_of
+    from problems.tables.table import named_columns, read_table
 
     if not options.series:
         raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
@@ -222,7 +224,7 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
 
 def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.summary import passes_summary, said
-    from problems.command_line.tabular_model import StreamChoices, fit_stream
+    from problems.tables.tabular_model import StreamChoices, fit_stream
     from substrate.reduced import Basis
     from substrate.streaming import Passes
 
@@ -272,9 +274,9 @@ def _verdict(certificate: Any) -> int:
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     import problems
-    from problems.command_line.intervals import interval_statement
-    from problems.command_line.table import read_table
-    from problems.command_line.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
+    from problems.command_line.choices import read_options
+    from problems.tables.intervals import interval_statement
+    from problems.tables.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
@@ -287,9 +289,8 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
-    marks = (options.decimal, options.thousands)
-    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
-    text = predictions_csv(model, table, coverage, options.proba, options.id)
+    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
+    text = predictions_csv(model, table, coverage, options.proba, options.id, options.unknown)
     interruption.check()
     write(options.out, text)
     for line in model.remarks(table):
@@ -301,8 +302,8 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
 
 def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[str, Any]) -> int:
     from problems.command_line.series import predict_series
-    from problems.command_line.table import read_table
     from problems.estimators.series.narx import NARXRegressor
+    from problems.tables.table import read_table
 
     if options.proba or options.id:
         raise DataError("forecasts of a series have no --proba and no --id; leave them out")
@@ -345,7 +346,7 @@ def _map(options: argparse.Namespace) -> int:
 
 
 def _datasets(options: argparse.Namespace) -> int:
-    from problems.command_line.embedded_sets import as_csv, listing
+    from problems.tables.embedded_sets import as_csv, listing
 
     if options.name is None:
         if options.out is not None:

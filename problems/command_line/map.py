@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.inputs import fill_inputs, raw_matrix
-from problems.command_line.models import kernel_of
-from problems.command_line.number_format import number
-from problems.command_line.preparation import refuse_overflow, standardise
-from problems.command_line.table import read_table
-from problems.command_line.treatment import ColumnOptions, treat_inputs
+from problems.tables.inputs import fill_inputs, raw_matrix
+from problems.tables.models import kernel_of
+from problems.tables.number_format import number
+from problems.tables.preparation import refuse_overflow, standardise
+from problems.tables.table import read_table
+from problems.tables.treatment import ColumnOptions, treat_inputs
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import DataError

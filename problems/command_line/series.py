@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.inputs import raw_matrix
 from problems.command_line.report.page import Picture, code, figures, page, paragraph, section, table
 from problems.command_line.report.pictures import Canvas, PicturePlan, draw_plans
-from problems.command_line.table import Table, named_columns
-from problems.command_line.treatment import ColumnOptions, treat
 from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.chosen.selection import LSSVMRegressorCV
 from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.series.narx import NARXRegressor
+from problems.tables.inputs import raw_matrix
+from problems.tables.table import Table, named_columns
+from problems.tables.treatment import ColumnOptions, treat
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import RBF

@@ -11,20 +11,20 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from problems.command_line.fit import Fit, bound_of
-from problems.command_line.models import MODELS
-from problems.command_line.quality import Confusion, Quality, QualityMeasure
-from problems.command_line.tabular_model import TabularModel
+from problems.command_line.importances import importance, important
 from problems.estimators.chosen.families import family_name
+from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.fit import Fit, bound_of
+from problems.tables.models import MODELS
+from problems.tables.quality import Confusion, Quality, QualityMeasure
+from problems.tables.tabular_model import TabularModel
 
 __all__ = ["passes_summary", "said", "summary"]
 
 #: Classes up to which the table of confusion is shown without ``--verbose``.
 _MOST_CLASSES = 6
-#: Inputs that are named as those that matter, and multiplications up to which they are looked for.
-_MOST_INPUTS, _MOST_WORK = 5, 4e9
-#: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
-_LEAST_SHARE = 0.01
+#: Inputs that are named as those that matter.
+_MOST_INPUTS = 5
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
 
@@ -46,11 +46,14 @@ def said(lines: Iterable[str]) -> str:
     return "\n".join(wrapped)
 
 
-def summary(fit: Fit, out: str | None, verbose: bool) -> list[str]:
-    """Return the lines; ``verbose`` adds what was tried and the rows of the certificate."""
+def summary(fit: Fit, out: str | None, verbose: bool, importances: LeftOutImportance | None = None) -> list[str]:
+    """Return the lines; ``verbose`` adds what was tried and the rows of the certificate.
+
+    ``importances`` are those of the report, where there is one; they are measured here otherwise.
+    """
     return [
         *_quality(fit.quality, verbose),
-        *_matter(fit),
+        *_matter(fit, importance(fit) if importances is None else importances),
         *_choice(fit),
         *_list_candidates(fit, verbose),
         *_certificate(fit, verbose),
@@ -108,21 +111,14 @@ def _confusion(table: Confusion, verbose: bool) -> list[str]:
     ]
 
 
-def _matter(fit: Fit) -> list[str]:
+def _matter(fit: Fit, importances: LeftOutImportance | None) -> list[str]:
     """Return the inputs whose values matter most to errors of left-out rows, where the machine can tell."""
-    model, (n, d) = fit.model.estimator, fit.X.shape
-    if d < 2 or not hasattr(model, "left_out_importance") or hasattr(model, "shape_points_"):
+    if importances is None:
         return []
-    repeats, support = 3, model.support_values_.shape[0]
-    if float(n) * support * d * d * repeats > _MOST_WORK:
-        return []
-    rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()
-    importances = model.left_out_importance(*rows, n_repeats=repeats)
-    mean, spread = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
-    least = np.maximum(2.0 * spread, _LEAST_SHARE * abs(importances.left_out_score))
-    order = [k for k in np.argsort(-mean) if mean[k] > least[k]][:_MOST_INPUTS]
+    order = important(importances)[:_MOST_INPUTS]
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
+    mean = np.asarray(importances.importances_mean)
     names, shares = fit.preparation.features, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
     listed = ", ".join(f"{names[k]} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]

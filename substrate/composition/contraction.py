@@ -32,7 +32,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.composition.everywhere import Everywhere, ShapeConstraint, ShapeTerm
 from substrate.composition.expanded_function import ExpandedFunction, ExpansionTerm
 from substrate.composition.level import Substrate
-from substrate.composition.shape_oracle import Proof, ShapePlan
+from substrate.composition.shape_oracle import LowestValue, ShapePlan
 from substrate.errors import DataError
 from substrate.kernels import Kernel
 
@@ -123,7 +123,7 @@ def prove_contraction(
     function = ExpandedFunction(substrate, (ExpansionTerm(points, np.asarray(coefficients)),), float(bias))
     everywhere = Everywhere(box)
 
-    def prove(terms: Sequence[ShapeTerm], slack: float) -> Proof:
+    def prove(terms: Sequence[ShapeTerm], slack: float) -> LowestValue:
         plan = ShapePlan.of(ShapeConstraint(everywhere, tuple(terms), 0.0))
         return plan.bind([function]).proof(slack, time_limit=time_limit)
 

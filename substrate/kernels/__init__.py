@@ -5,6 +5,7 @@ matrix is the business of :class:`substrate.gram.Gram`.
 """
 
 from substrate.kernels.algebra import Kernel, Product, Sum
+from substrate.kernels.categorical import Categorical
 from substrate.kernels.componentwise import Componentwise
 from substrate.kernels.directions import component_rows
 from substrate.kernels.foreign import Foreign, Precomputed, as_kernel
@@ -22,6 +23,7 @@ from substrate.kernels.vector_fields import CurlFree, DivergenceFree
 
 __all__ = [
     "RBF",
+    "Categorical",
     "Componentwise",
     "CurlFree",
     "DivergenceFree",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
     from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
+    from substrate.uncertainty.conditional import ConditionalQuantiles
     from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
     from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
     from substrate.uncertainty.influence import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 #: The names, each with its module.
 _MODULES = {
+    "ConditionalQuantiles": "conditional",
     "Influence": "influence",
     "KernelInfluence": "influence",
     "LeftOutMachines": "influence",
@@ -69,6 +71,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "ConditionalQuantiles",
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",

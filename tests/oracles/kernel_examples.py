@@ -12,6 +12,7 @@ import numpy as np
 
 from substrate.kernels import (
     RBF,
+    Categorical,
     Componentwise,
     CurlFree,
     DivergenceFree,
@@ -111,6 +112,10 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(Matern(1.1, nu=3.2), naive.matern(1.1, 3.2)),
         Example(Matern(0.9, nu=0.8), naive.matern(0.9, 0.8)),
         Example(Matern(_EACH), naive.matern(_EACH, 1.5)),
+    ),
+    Categorical: (
+        Example(Categorical(0.7), naive.categorical(0.7)),
+        Example(Categorical(_EACH), naive.categorical(_EACH)),
     ),
     Precomputed: (Example(Precomputed(), None),),
     Foreign: (Example(Foreign(cauchy), _cauchy_pair),),

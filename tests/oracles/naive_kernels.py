@@ -34,6 +34,14 @@ def laplacian(sigma: float | tuple[float, ...]) -> PairKernel:
     return lambda x, z: math.exp(-sum(_scaled_differences(x, z, sigma)))
 
 
+def categorical(sigma: float | tuple[float, ...]) -> PairKernel:
+    def k(x, z):
+        widths = sigma if isinstance(sigma, tuple) else (sigma,) * len(x)
+        return math.exp(-sum(1.0 / width for a, b, width in zip(x, z, widths, strict=True) if a != b))
+
+    return k
+
+
 def power_exponential(sigma: float | tuple[float, ...], p: float, q: float) -> PairKernel:
     return lambda x, z: math.exp(-(sum(r**p for r in _scaled_differences(x, z, sigma)) ** (q / p)))
 

@@ -55,6 +55,7 @@ UNKNOWN_THEN = (
     "convex",
     "monotone",
     "sigma_range",
+    "standardize",
     "width_gap",
     "reach",
     "widths",

@@ -4,21 +4,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from problems.command_line.fit import Fit, bound_of
-from problems.command_line.intervals import interval_columns
-from problems.command_line.quality import TRAINING, quality_of
+from problems.command_line.importances import important
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.fit import Fit, bound_of
+from problems.tables.intervals import interval_columns
+from problems.tables.quality import TRAINING, quality_of
 from substrate.errors import SubstrateError
 
-__all__ = ["first_screen", "importance", "important", "measures"]
+__all__ = ["first_screen", "measures"]
 
 #: The share of new targets that the intervals of the first screen hold.
 _COVERAGE = 0.9
 #: Most inputs named.
 _NAMED = 5
-#: Times that an input is shuffled, and multiplications up to which that is done.
-_REPEATS, _MOST_WORK = 5, 4e9
 
 #: A question, the answer in few words, a sentence, and how it is marked.
 Answer = tuple[str, str, str, str]
@@ -42,24 +41,6 @@ def measures(fit: Fit) -> list[ErrorLine]:
         ErrorLine(measure.name, of_training.value, None if alone else measure.value, measure.baseline)
         for measure, of_training in zip(fit.quality.measures, inside, strict=True)
     ]
-
-
-def importance(fit: Fit) -> LeftOutImportance | None:
-    """Measure by leaving training rows out, where the machine can and that takes no more work than its fit."""
-    model, (n, d) = fit.model.estimator, fit.X.shape
-    if d < 2 or not hasattr(model, "left_out_importance"):
-        return None
-    if float(n) * model.support_values_.shape[0] * d * d * _REPEATS > _MOST_WORK:
-        return None
-    rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
-    importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=_REPEATS)
-    return importances
-
-
-def important(importances: LeftOutImportance) -> list[int]:
-    """Return the inputs whose importance is more than chance, the most important first."""
-    mean, deviation = importances.importances_mean, importances.importances_std
-    return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > max(2.0 * deviation[k], 0.0)]
 
 
 def first_screen(fit: Fit, importances: LeftOutImportance | None) -> list[Answer]:

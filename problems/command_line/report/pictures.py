@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from problems.command_line.fit import Fit
-from problems.command_line.preparation import Input
 from problems.command_line.report.page import Picture, both_themes
 from problems.displays import (
     CertificateDisplay,
@@ -30,6 +28,8 @@ from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.model import has_part
+from problems.tables.fit import Fit
+from problems.tables.preparation import Input
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.fit import Fit, WeightBound, bound_of
-from problems.command_line.models import MODELS
-from problems.command_line.quality import Confusion
-from problems.command_line.report.answers import first_screen, importance, important, measures
+from problems.command_line.importances import importance, important
+from problems.command_line.report.answers import first_screen, measures
 from problems.command_line.report.formulas import (
     choice_formula,
     kernel_formula,
@@ -35,6 +33,9 @@ from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.fit import Fit, WeightBound, bound_of
+from problems.tables.models import MODELS
+from problems.tables.quality import Confusion
 from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
@@ -64,11 +65,11 @@ _SYMBOLS = {
 _MOVES = 4000
 
 
-def report(fit: Fit, model_path: str | None) -> str:
-    """Return the page as text."""
+def report(fit: Fit, model_path: str | None, importances: LeftOutImportance | None = None) -> str:
+    """Return the page as text; ``importances`` are measured here unless given."""
     prepared = fit.preparation
     bound = bound_of(fit)
-    importances = importance(fit)
+    importances = importance(fit) if importances is None else importances
     drawn = pictures(fit, importances)
     moves, scripts = _moving(fit, [picture for picture in drawn if picture.still], importances)
     if scripts:
@@ -111,7 +112,9 @@ def _summary(fit: Fit) -> str:
 
 
 def _facts(fit: Fit) -> str:
-    return "<ul>" + "".join(f"<li>{escape(fact[0].upper() + fact[1:])}.</li>" for fact in fit.description) + "</ul>"
+    # what a fit was expected to take is no news once it is there
+    facts = [fact for fact in fit.description if not fact.startswith("estimate:")]
+    return "<ul>" + "".join(f"<li>{escape(fact[0].upper() + fact[1:])}.</li>" for fact in facts) + "</ul>"
 
 
 def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
@@ -266,7 +269,7 @@ def _use(fit: Fit, model_path: str | None) -> str:
         return section("Use it", paragraph("The model was not kept: fit again with --out model.npz to predict by it."))
     name: Any = Path(model_path).name
     python = (
-        "from problems.command_line.tabular_model import TabularModel\n\n"
+        "from problems.tables.tabular_model import TabularModel\n\n"
         f"model = TabularModel.load({name!r})\n"
         'print(model.predict("new.csv"))  # columns by name, coded and scaled as in training\n'
         "print(model.estimator.certificate_)"

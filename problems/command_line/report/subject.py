@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.fit import Fit
+from problems.tables.fit import Fit
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
 

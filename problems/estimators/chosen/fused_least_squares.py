@@ -71,8 +71,7 @@ class ProjectionModel(Model):
     def stack_again(self, X: Any, y: Any, X_val: Any, y_val: Any) -> tuple[StackedRows, Array]:
         """Return training and validation rows as they were fitted, and their predictions."""
         model = self.estimator
-        fresh = type(model)(model.kernel)
-        X, y, _ = fresh._check_data(X, y, None, numeric=True)
+        X, y, _ = model._check_again(X, y, None, numeric=True)
         pairwise, train = model.kernel_.pairwise, model.support_
         if train.size and int(train.max()) >= y.size:
             raise DataError(f"the model was fitted to row {int(train.max())}, these are {y.size} rows")
@@ -84,7 +83,7 @@ class ProjectionModel(Model):
         elif held_out.size:
             raise DataError("this model took its validation rows from X; certify it without X_val and y_val")
         else:
-            X_check, y_check = fresh._validation(X_val, y_val)
+            X_check, y_check = model._validation(X_val, y_val)
         gram = definite_gram(model.kernel_, points_of(X, train, pairwise))
         below = np.empty((y_check.size, train.size))
         model.kernel_.fill(X_check[:, train] if pairwise else X_check, None if pairwise else X[train], below)
@@ -110,6 +109,8 @@ class FusedLeastSquaresRegressor(Regressor):
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
         Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5
@@ -229,7 +230,7 @@ class _StoredProjection:
     def prove(self) -> Proof:
         """Return no bound: the cut-off has no exact optimum."""
         model = self.model.estimator
-        _, y, _ = type(model)(model.kernel)._check_data(self.X, self.y, None, numeric=True)
+        _, y, _ = model._check_again(self.X, self.y, None, numeric=True)
         return no_proof(y, model._tolerance(), _REASON)
 
 

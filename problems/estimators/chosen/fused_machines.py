@@ -102,6 +102,8 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
@@ -175,6 +177,8 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     kernels, cv, validation_fraction
         As for :class:`FusedL1SubstrateRegressor`.
     gap : float, default=1e-2
@@ -254,8 +258,9 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range, max_evaluations, refit
-    standard_errors
+    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
+        As for :class:`FusedL1SubstrateRegressor`.
+    max_evaluations, refit, standard_errors
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
@@ -286,7 +291,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
+    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge, cutoff
         As for :class:`FusedMaximalVariationRegressor`.
     groups, rho_range, max_evaluations, refit, standard_errors
         As for :class:`FusedMaximalVariationRegressor`.

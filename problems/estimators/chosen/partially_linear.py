@@ -16,7 +16,9 @@ class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ign
 
     Parameters
     ----------
-    kernel, tol, monotone, convex, bounds, kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
+    kernel, tol, standardize, monotone, convex, bounds
+        As for :class:`~problems.LSSVMRegressorCV`; linear columns keep their units.
+    kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
         As for :class:`~problems.LSSVMRegressorCV`; kernels are those of the columns that are not linear. The evidence
         has a flat prior on the coefficients of the linear part too.
     search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
@@ -50,7 +52,7 @@ class PartiallyLinearLSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: i
 
     Parameters
     ----------
-    kernel, tol, coding, calibration, class_weight, kernels, cv, loss, validation_fraction, random_state
+    kernel, tol, standardize, coding, calibration, class_weight, kernels, cv, loss, validation_fraction, random_state
         As for :class:`~problems.LSSVMClassifierCV`; kernels are those of the columns that are not linear.
     gamma_range, gap, search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
         As for :class:`~problems.LSSVMClassifierCV`; with a linear part ``search`` is None or ``"nelder-mead"``.

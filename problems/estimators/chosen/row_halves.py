@@ -58,7 +58,7 @@ def sample_of(task: Task) -> Task | None:
 
     Folds of a half are other folds, and columns that are not penalised have other means: such tasks have no sample.
     """
-    if task.Y.shape[0] < 2 * _SAMPLE or task.splits or task.check is not None or task.border.slopes:
+    if task.Y.shape[0] < 2 * _SAMPLE or task.splits or task.check is not None or task.border.slopes or task.blocks:
         return None
     row_sets = halves(task)
     if row_sets is None or row_sets[0].size < _SAMPLE:

@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, clone
+from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -130,7 +130,7 @@ class StackedModel(Model):
         """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""
         members, u, model = self.members(), self.weights(), self.estimator
         labels = bool(model._labels)
-        checked = clone(model)._check_data(X, y, sample_weight, numeric=not labels, **model._rules_of_data)
+        checked = model._check_again(X, y, sample_weight, numeric=not labels, **model._rules_of_data)
         if checked[0].shape[1] != model.n_features_in_:
             raise DataError(f"X has {checked[0].shape[1]} features, this model was fitted to {model.n_features_in_}")
         points, y, weights, _ = model._weighted(*checked)
@@ -625,6 +625,8 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     kernels : list of kernels or "families", default=None
         The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
         best of each. After a search these are joined by the exponential of the root of the L1 distance
@@ -733,7 +735,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    kernel, tol, standardize, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`StackedLSSVMRegressor`.
     loss : {"squared", "log"}, default="squared"
         What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss

@@ -50,9 +50,7 @@ class HuberModel(LeavesOut):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the machine on its rows of positive weight."""
         model = self.estimator
-        X, y, weights, _ = model._keep_weighted(
-            *type(model)(model.kernel)._check_data(X, y, sample_weight, numeric=True)
-        )
+        X, y, weights, _ = model._keep_weighted(*model._check_again(X, y, sample_weight, numeric=True))
         if not model.kernel_.pairwise and X.shape[1] != model.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
         alpha = model.support_values_
@@ -105,6 +103,8 @@ class HuberLSSVMRegressor(Regressor):
         Weight of the errors against the norm.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     delta : float or "auto", default="auto"
         The error, in the units of y, from which the loss is linear. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.

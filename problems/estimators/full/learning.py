@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.shaped import refuse_closed_form
@@ -77,6 +76,7 @@ def learn_one(self: Fitted, x: Any, y: Any) -> Fitted:
     row = real_array(np.atleast_1d(np.asarray(x)), "x", ndim=1)
     if row.shape != (model.n_features_in_,):
         raise DataError(f"x must be one row of {model.n_features_in_} features, received shape {np.shape(x)}")
+    row = model._scaled(row[None, :])[0]
     target = float(real_array(np.atleast_1d(np.asarray(y)), "y", ndim=1)[0])
     if np.size(y) != 1:
         raise DataError(f"y must be the target of one row, received shape {np.shape(y)}")
@@ -155,11 +155,11 @@ def _enlarged(model: Any, rows: Array, solution: Array, targets: Array) -> tuple
     learned.bias_, learned.support_values_ = float(solution[0]), solution[1:].copy()
     noise = uncertainty.noise_of_targets(targets[:, None], learned.support_values_[:, None], (gamma,))
     learned.noise_variance_ = float(noise[0])
-    checked = certify_stored(model._title, learned._model.recall_fit(rows, targets, weights))
+    checked = certify_stored(model._title, learned._copy_in_scale()._model.recall_fit(rows, targets, weights))
     said = ("learned", f"{getattr(model, 'learned_p_values_', np.empty(0)).size + 1} rows one by one")
     if checked.holds:
         learned.certificate_ = Certificate(model._title, checked.rows, (*checked.record, said))
         return learned, True
-    refitted = clone(model).set_params(kernel=model.kernel_).fit(rows, targets, sample_weight=weights)
+    refitted = model._clone_in_scale().set_params(kernel=model.kernel_).fit(rows, targets, sample_weight=weights)
     refitted.support_ = learned.support_
     return refitted, False

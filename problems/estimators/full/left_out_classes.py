@@ -58,7 +58,7 @@ class LeftOutClasses(Calibration):
             pairwise = model.kernel_.pairwise
             points = points_of(rows[0], model.support_, True) if pairwise else model.support_vectors_
             labels = model.classes_[numbers_of_codes(model._model.to_columns()[2], model.code_book_)]
-            return super().score_left_out((to_numpy(points), labels, self.row_weights()))
+            return self.score_folds(to_numpy(points), labels, self.row_weights())
 
     def fold_machine(self, X: Any) -> Any:
         """Return the estimator that is fitted without a fold; weights of classes are in those of the rows already."""

@@ -53,6 +53,8 @@ _PARTS = (
     "linear_bias_",
     "linear_center_",
     "linear_columns_",
+    "input_center_",
+    "input_scale_",
     "kernels_",
     "gammas_",
     "stack_weights_",
@@ -128,7 +130,7 @@ def keep_nested(model: Any, X: Any, y: Array, weights: Array, n_folds: int) -> N
 
 def nested_ends(model: Any, points: Any, coverage: Any) -> Array:
     """Return the ends of the intervals at new rows that were checked, of every output."""
-    values = np.stack([machine._evaluate(points) for machine in _machines(model)], axis=-1)
+    values = np.stack([machine._evaluate(machine._scaled(points)) for machine in _machines(model)], axis=-1)
     (scored,) = np.nonzero(model.nested_folds_ >= 0)
     folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
     if values.ndim == 2:
@@ -143,9 +145,9 @@ def _machines(model: Any) -> Iterator[Any]:
         (train,) = np.nonzero(model.nested_folds_ != fold)
         machine = clone(model)
         machine.n_features_in_, machine.support_ = model.n_features_in_, np.arange(train.size)
-        machine.support_vectors_ = model.support_vectors_[train]
         for name, value in parts.items():
             setattr(machine, name, value)
+        machine.support_vectors_ = machine._scaled(model.support_vectors_[train])
         yield machine
 
 
@@ -175,6 +177,6 @@ def check_stored(model: Any) -> None:
         if not {"kernel_", "support_values_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != n:
             raise DataError("a machine without a fold does not belong to the rows of the others")
     for machine in _machines(model):
-        trial = machine._evaluate(model.support_vectors_[:1])
+        trial = machine._evaluate(machine._scaled(model.support_vectors_[:1]))
         if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
             raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")

@@ -64,9 +64,7 @@ class RobustModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the last fit, with its robust weights."""
         model = self.estimator
-        X, y, weights, _ = model._keep_weighted(
-            *type(model)(model.kernel)._check_data(X, y, sample_weight, numeric=True)
-        )
+        X, y, weights, _ = model._keep_weighted(*model._check_again(X, y, sample_weight, numeric=True))
         if y.size != model.support_values_.size:
             raise DataError(f"the model has {model.support_values_.size} support values, these are {y.size} rows")
         tolerance = model._tolerance()
@@ -104,6 +102,8 @@ class RobustLSSVMRegressor(Regressor):
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
         Hampel's weight with both thresholds from the density of the errors

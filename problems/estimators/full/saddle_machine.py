@@ -298,7 +298,7 @@ class LeavesOut(Model):
         model = self.estimator
         name = type(model).__name__
         if not model.kernel_.pairwise:
-            if X is not None and not _same_rows(X, model.support_, model.support_vectors_):
+            if X is not None and not _same_rows(model, X):
                 raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
             return gram_kind(model.support_vectors_).of(model.kernel_, model.support_vectors_)
         if X is None:
@@ -312,14 +312,15 @@ class LeavesOut(Model):
         return gram_kind(matrix).of(model.kernel_, matrix)
 
 
-def _same_rows(X: Any, rows: Any, kept: Any) -> bool:
+def _same_rows(model: Any, X: Any) -> bool:
     """Return whether a model's rows are those of X."""
+    rows, kept = model.support_, model.support_vectors_
     if is_device_array(X) or is_device_array(kept):
         X, kept = to_numpy(X), to_numpy(kept)
     X = X if is_sparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != kept.shape[1] or (rows.size and X.shape[0] <= int(rows.max())):
         return False
-    rows_of_X = X.tocsr()[rows] if is_sparse(X) else X[rows]
+    rows_of_X = model._scaled(X.tocsr()[rows] if is_sparse(X) else X[rows])
     is_different = rows_of_X != kept
     return not (is_different.nnz if is_sparse(is_different) else np.asarray(is_different).any())
 

@@ -75,7 +75,7 @@ class HingeModel(Model):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array, Array]:
         """Return rows of positive weight, their codes and weights, and the coefficients of all machines on them."""
         model = self.estimator
-        checked = type(model)(model.kernel)._check_data(X, y, sample_weight, numeric=False)
+        checked = model._check_again(X, y, sample_weight, numeric=False)
         X, labels, weights, rows = model._weighted(*checked)
         if not model.kernel_.pairwise and X.shape[1] != model.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
@@ -241,6 +241,8 @@ class SquaredHingeClassifier(Classifier):
         Weight of half the squared slacks against the norm; C of an SVM with squared slacks is half of it.
     tol : float, default=1e-6
         Accuracy of the decision values, as a share of the spread of the codes, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"

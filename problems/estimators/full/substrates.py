@@ -39,7 +39,7 @@ class SubstrateModel(LeavesOut):
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""
         model = self.estimator
-        X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=True, multi_output=False)
+        X, y, _ = model._check_again(X, y, None, numeric=True, multi_output=False)
         if y.size != model.constants_.size:
             raise DataError(f"the model has {model.constants_.size} constants, these are {y.size} rows")
         return self.subtract_constants(X, y, model.constants_)
@@ -73,6 +73,8 @@ class SubstrateRegressor(Regressor):
         The constant of every row, in the units of y; pass a vector to :meth:`fit`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
 
     Attributes
     ----------
@@ -150,6 +152,8 @@ class L1SubstrateRegressor(Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+    standardize : bool, default=False
+        As for :class:`~problems.LSSVMRegressor`.
     ridge : float, default=0.0
         Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
     solver : str, default="auto"
@@ -207,7 +211,7 @@ class L1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol
+    kernel, zeta, tol, standardize
         As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

@@ -113,7 +113,7 @@ class ColumnModel(Model):
     def recall_codes(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return the rows of the fit and the codes of their labels."""
         model = self.estimator
-        X, labels, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=False)
+        X, labels, _ = model._check_again(X, y, None, numeric=False)
         Y = model._codes_again(labels)
         last = int(model.support_.max(initial=-1))
         if last >= labels.size:

@@ -213,6 +213,7 @@ class PrunedModel(LeavesOut):
         """Return the training rows given again; refused where they are not those that the path began with."""
         model = self.estimator
         checked: PrunedRows = type(model)(model.kernel)._model.check_rows(X, y, sample_weight, numeric)
+        checked = replace(checked, X=model._scaled(checked.X))
         first = model.pruning_path_[0].rows
         if checked.numbers.size != first.size:
             raise DataError(f"the path began with {first.size} rows, these are {checked.numbers.size}")

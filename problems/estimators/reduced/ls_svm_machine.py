@@ -155,11 +155,13 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     estimator: Any = self
     estimator._begin_fit()
     model, gamma = estimator._model, positive(estimator.gamma, "gamma")
-    choice = model.choice()
+    model.choice()  # refused before any row is read
     model.check_solver()
     with model.read(X, y, sample_weight) as data:
         kernel = model.data_kernel(data)
-        prepared = prepare(kernel, data, choice, Regularization(gamma).lam, linear=model.linear_part(kernel, data))
+        prepared = prepare(
+            kernel, data, model.choice(), Regularization(gamma).lam, linear=model.linear_part(kernel, data)
+        )
         solve = iterated_fit if estimator.solver == "cg" else one_fit
         fit = solve(prepared, gamma, estimator._tolerance())
         model.keep_of_rows(fit)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData
 from problems.estimators.reduced.prepared import PreparedRows
@@ -25,9 +25,10 @@ from problems.estimators.shared.checked_again import (
 )
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array, is_sparse, real_array
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -139,6 +140,8 @@ class ReducedModel(Model):
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""
         basis = Basis.of(self.estimator.basis)
+        if self.estimator._scales is not None and _holds_points(basis.rule):
+            basis = basis.with_params(rule=self.estimator._scaled(_as_points(basis.rule)))
         return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
     @contextmanager
@@ -190,6 +193,10 @@ class ReducedModel(Model):
                 self.check_device_means()
             return source
         self.take_names(rows)
+        if self.estimator.standardize:
+            first: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "scaling the columns")
+            self.estimator._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
+            rows = self.scale_source(rows)
         rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
@@ -325,12 +332,15 @@ class ReducedModel(Model):
         parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
         rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.open_source(X, None)
         if rows is None:
-            return ArraySource(
-                validate_data(model, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False), None
-            )
+            return ArraySource(model._new_points(X), None)
         if rows.n_features != model.n_features_in_:
             raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
-        return rows
+        return self.scale_source(rows)
+
+    def scale_source(self, rows: Source) -> Source:
+        """Return rows that are read in passes, in the units of the machine."""
+        scales = self.estimator._scales
+        return rows if scales is None else scales.of_source(rows)
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""
@@ -412,7 +422,7 @@ class ReducedModel(Model):
         with self.passes() as passes:
             rows = self.open_source(X, y)
             if rows is not None:
-                rows, weighed = self.weigh(rows, sample_weight)
+                rows, weighed = self.weigh(self.scale_source(rows), sample_weight)
                 coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
                 yield FitData(coded, passes, weighed=weighed)
                 return
@@ -422,6 +432,7 @@ class ReducedModel(Model):
                     "rows bring their own"
                 )
             X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
+            X = model._scaled(X)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
@@ -583,6 +594,15 @@ class ReducedModel(Model):
         n = self.estimator.n_rows_
         if isinstance(n, bool) or not isinstance(n, int) or n < 2:
             raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
+
+
+def _holds_points(rule: Any) -> bool:
+    """Return whether a basis is given by its points, and not by a rule or by numbers of rows."""
+    return rule is not None and not isinstance(rule, str) and len(np.shape(rule)) == 2
+
+
+def _as_points(rule: Any) -> Any:
+    return rule if is_sparse(rule) or is_device_array(rule) else real_array(rule, "basis", ndim=2)
 
 
 def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:

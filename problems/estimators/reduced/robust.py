@@ -101,7 +101,7 @@ class RobustSparseLSSVMRegressor(Regressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes
+    kernel, gamma, tol, standardize, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
@@ -157,13 +157,13 @@ class RobustSparseLSSVMRegressor(Regressor):
         """
         self._begin_fit()
         model, gamma = self._model, positive(self.gamma, "gamma")
-        choice = model.choice()
+        model.choice()  # refused before any row is read
         most = whole_number(self.max_reweightings, "max_reweightings")
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
         with model.read(X, y, sample_weight) as data:
-            prepared = prepare(model.data_kernel(data), data, choice, Regularization(gamma).lam)
+            prepared = prepare(model.data_kernel(data), data, model.choice(), Regularization(gamma).lam)
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
                 fits = tuple(model.fits(prepared, gamma, most, tolerance))
         last = fits[-1]
@@ -199,7 +199,7 @@ class RobustSparseLSSVMRegressor(Regressor):
         They are without ``sample_weight``.
         """
         check_is_fitted(self)
-        X, y, _ = type(self)(self.kernel)._check_data(X, y, None, numeric=True)
+        X, y, _ = self._check_again(X, y, None, numeric=True)
         if len(self.history_) < 2:
             return np.ones(y.size)
         before = self.history_[-2]

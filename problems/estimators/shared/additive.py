@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, check_memory, non_negative, refuse_disguised
+from substrate.arrays import Array, check_memory, non_negative
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
@@ -63,10 +63,7 @@ class AdditiveEstimator(SelectorMixin):
 
     def component_functions(self, X: Any) -> Array:
         """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
-        check_is_fitted(self)
-        refuse_disguised(X, "X")
-        points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        values: Array = self._model.component_values(points)
+        values: Array = self._model.component_values(self._new_points(X))
         return values
 
     def get_support(self, relevance: float | None = None, indices: bool = False) -> Any:

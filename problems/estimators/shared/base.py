@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from problems.estimators.shared.checked_again import certify_stored
 from problems.estimators.shared.checks import check_home, checked_on_device, warn_if_unscaled
+from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance, term_weights
@@ -60,11 +61,14 @@ class KernelEstimator(BaseEstimator):
         A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    standardize : bool, default=False
+        Whether every column is first brought to mean 0 and standard deviation 1 over the rows of the fit.
     """
 
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
+    standardize: bool = False
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The kind of its model: what its machine is.
@@ -246,6 +250,10 @@ class KernelEstimator(BaseEstimator):
         if self.__sklearn_is_fitted__():
             if self._selector_type is not None:
                 self._selector.mend_loaded()
+            if hasattr(self, "input_center_") != hasattr(self, "input_scale_"):
+                raise DataError("input_center_ and input_scale_ come together; one of them is missing")
+            if (scales := self._scales) is not None:
+                scales.check(self.n_features_in_)
             self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
@@ -267,7 +275,61 @@ class KernelEstimator(BaseEstimator):
         """Return the accuracy required of this model's answer, as a share of the spread of y."""
         return positive(self.tol, "tol")
 
-    def _check_data(
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
+        """Return the rows of a fit, standardised where that is asked for, with their targets and weights, checked."""
+        X, y, weights = self._check_given(X, y, sample_weight, **rules)
+        if self.standardize:
+            self._keep_scales(InputScales.of(X, weights))
+        return self._scaled(X), y, weights
+
+    def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
+        """Return the data of the fit, given again: checked without changing this model, and scaled as in the fit."""
+        X, y, weights = type(self)(self.kernel)._check_data(X, y, sample_weight, **rules)
+        return self._scaled(X), y, weights
+
+    def _keep_scales(self, scales: InputScales) -> None:
+        """Keep the scales of the inputs, as far as the machine is about standardised columns."""
+        if self.__sklearn_tags__().input_tags.pairwise:
+            raise DeclarationError(
+                "standardize=True scales the columns of X, and a precomputed kernel matrix has none; leave it at False "
+                "and compute the kernel from scaled rows"
+            )
+        scales = scales.keep_columns(self._model.unscaled_columns())
+        scales = scales if self._translates_x else scales.without_center()
+        self.input_center_, self.input_scale_ = scales.center, scales.scale
+
+    @property
+    def _scales(self) -> InputScales | None:
+        """The scales of the inputs; None where they are taken as they are."""
+        if not hasattr(self, "input_scale_"):
+            return None
+        return InputScales(to_numpy(self.input_center_), to_numpy(self.input_scale_))
+
+    def _scaled(self, X: Any) -> Any:
+        """Return rows that were checked, in the units of the machine."""
+        scales = self._scales
+        return X if scales is None else scales.apply(X)
+
+    def _given_units(self, X: Any) -> Any:
+        """Return rows of the machine in the units in which they were given."""
+        scales = self._scales
+        return X if scales is None else scales.undo(X)
+
+    def _clone_in_scale(self) -> Self:
+        """Return this estimator without a fit, for rows that are in the units of the machine."""
+        alike: Self = clone(self)
+        alike.standardize = False
+        return alike
+
+    def _copy_in_scale(self) -> Self:
+        """Return a shallow copy of this model, for rows that are in the units of the machine."""
+        alike = copy.copy(self)
+        alike.standardize = False
+        for name in {"input_center_", "input_scale_"} & set(vars(alike)):
+            delattr(alike, name)
+        return alike
+
+    def _check_given(
         self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
     ) -> tuple[Any, Any, Array]:
         """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
@@ -328,7 +390,8 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {targets.shape[0]}"
             )
-        return validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False), targets
+        points = validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        return self._scaled(points), targets
 
     def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Return the rows of positive weight."""
@@ -401,12 +464,13 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             refuse_disguised(X, "X")
-            return validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+            points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+            return self._scaled(points)
         check_home(self, self.support_values_, X)
         X = device_points(X)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        return X
+        return self._scaled(X)
 
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""

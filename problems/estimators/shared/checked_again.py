@@ -20,7 +20,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from sklearn.base import clone
 
 from problems.estimators.shared.checks import check_home
 from problems.estimators.shared.machine_rows import each_machine
@@ -278,7 +277,7 @@ def _coefficients(model: Any, fit_data: GivenFit) -> Array:
 
 def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
     """Return rows and targets as the fit checked them, one column per machine; for labels, their codes."""
-    X, y, _ = clone(model)._check_data(X, y, None, numeric=not labels)
+    X, y, _ = model._check_again(X, y, None, numeric=not labels)
     if X.shape[1] != model.n_features_in_:
         raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
     return X, model._codes_again(y) if labels else y[:, None]

@@ -70,7 +70,12 @@ class Calibration:
         """Return decision values of training rows in machines without them: by default in folds."""
         X, labels, weights = rows
         if rows is not self.state().rows:
-            X, labels, _ = clone(self.estimator)._check_data(X, labels, weights, numeric=False)
+            X, labels, _ = self.estimator._check_again(X, labels, weights, numeric=False)
+            return self.score_folds(X, labels, weights)
+        return self.score_folds(self.estimator._scaled(X), labels, weights)
+
+    def score_folds(self, X: Any, labels: Any, weights: Any) -> CalibrationScores:
+        """Return decision values of rows in the units of the machine, left out in folds."""
         numbers, pairwise = self.numbers(np.asarray(labels)), self.estimator.__sklearn_tags__().input_tags.pairwise
         return fold_scores(self.fold_machine(X), X, labels, numbers, weights, pairwise)
 

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Numbers
+from problems.estimators.shared.conditional_intervals import predict_conditional_interval
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, real_array
@@ -80,6 +81,8 @@ class Regressor(RegressorMixin, KernelEstimator):
         self._intervals.check(coverage, method)
         ends: Array = self._intervals.split_ends(X, coverage)
         return ends
+
+    predict_conditional_interval = predict_conditional_interval
 
     def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
         """Return the set of targets that belong to the coverage, one array of pieces (from, to) per row.

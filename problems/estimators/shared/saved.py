@@ -61,6 +61,8 @@ _EVERY: _Kinds = {
     "bias_": either(_NUMBER, array(dimensions=(0, 1))),
     "certificate_": certificate(),
     "feature_names_in_": labels("UO"),
+    "input_center_": _VECTOR,
+    "input_scale_": _VECTOR,
     "kernel_": kernel(),
     "n_features_in_": whole(1),
     "support_": array("iu"),
@@ -88,7 +90,12 @@ _LINEAR: _Kinds = {
 _NESTED: _Kinds = {
     "nested_folds_": array("iu"),
     "nested_machines_": many(
-        entries({name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")} | _PRIMAL | _LINEAR | _STACK),
+        entries(
+            {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_", "input_center_", "input_scale_")}
+            | _PRIMAL
+            | _LINEAR
+            | _STACK
+        ),
         2,
     ),
     "nested_scores_": _EACH,
@@ -322,7 +329,7 @@ OUTSIDE: _Kinds = {
 NEWER = frozenset(
     (
         *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
-        *("reach", "widths"),
+        *("reach", "standardize", "widths"),
     )
 )
 

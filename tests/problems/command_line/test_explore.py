@@ -11,8 +11,8 @@ import problems
 from problems.command_line.explore import subject_of_file
 from problems.command_line.main import main
 from problems.command_line.report.moving import moving
-from problems.command_line.table import Table
-from problems.command_line.tabular_model import TabularModel
+from problems.tables.table import Table, read_table
+from problems.tables.tabular_model import TabularModel
 from substrate.errors import DataError
 
 
@@ -116,3 +116,31 @@ def test_what_cannot_be_explored_ends_with_2_and_writes_nothing(tmp_path, table,
     assert main(["explore", str(table[0]), *arguments, "--out", str(out)]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_page_reads_the_table_that_fit_reads(tmp_path):
+    """Dates, decimal commas, encodings, missing cells, and a row without a target: by options, and from a file."""
+    rng = np.random.default_rng(4)
+    u, y = rng.normal(size=30), rng.normal(size=30)
+    lines = ["größe;Measured on;y"]
+    for k in range(30):
+        size = "" if k == 4 else f"{u[k]:.4f}".replace(".", ",")
+        target = "" if k == 7 else f"{y[k]:.4f}".replace(".", ",")
+        lines.append(f"{size};2024-01-{k + 1:02d};{target}")
+    path, out = tmp_path / "t.csv", tmp_path / "m.npz"
+    path.write_bytes("\n".join(lines).encode("cp1252"))
+    columns = ["--date", "Measured on", "--impute", "median", "--target", "y"]
+    assert explore(tmp_path, path, *columns)
+    fit = ["fit", str(path), *columns, "--gamma", "1", "--sigma", "1", "--kernel", "rbf", "--out", str(out), "--quiet"]
+    assert main([*fit, "--no-refit"]) == 0
+    assert explore(tmp_path, out, "--table", path)
+    assert count_rows(out, path) == 29
+    assert main(["fit", str(path), *columns[:-4], "--impute", "drop", *fit[8:], "--target", "y"]) == 0
+    assert explore(tmp_path, out, "--table", path)
+    assert count_rows(out, path) == 28
+
+
+def count_rows(model, path):
+    """Return the rows of a table that a model was fitted to or judged by."""
+    subject = subject_of_file(TabularModel.load(model), read_table(path, decided=True), "y")
+    return len(subject.y) + len(subject.y_val)

@@ -15,10 +15,11 @@ from sklearn.model_selection import train_test_split
 import problems
 from problems import load_with_notes
 from problems.command_line.main import main
-from problems.command_line.models import MODELS, WIDTHS
-from problems.command_line.table import read_table
-from problems.command_line.tabular_model import TabularModel
 from problems.estimators.shared.files import save
+from problems.estimators.shared.input_scales import InputScales
+from problems.tables.models import MODELS, WIDTHS
+from problems.tables.table import read_table
+from problems.tables.tabular_model import TabularModel
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
@@ -54,13 +55,11 @@ def classes(tmp_path):
 
 
 def prepared(X, y, stratify=None):
-    """The split and the scaling that the command says, by hand."""
+    """The split by hand, and the scaling of every estimator."""
     train, held = (
         np.sort(part) for part in train_test_split(np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify)
     )
-    columns = [(X[:, j], X[train][:, j]) for j in range(X.shape[1])]
-    Z = np.stack([(column - part.mean()) / part.std() for column, part in columns], axis=1)
-    return Z, train, held
+    return InputScales.of(X[train]).apply(X), train, held
 
 
 def by_hand(model, task, Z, y, train, held):
@@ -259,7 +258,10 @@ def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change,
         (["@ripley", "--class-weight", "blue=2"], "names the class 'blue'; the classes are"),
         (["@ripley", "--class-weight", "balanced", "--model", "l1"], "l1 has no --class-weight; take lssvm"),
         (["DATA", "--target", "y", "--id", "y"], "cannot be an input or an id .--id y"),
-        (["DATA", "--target", "y", "--id", "u", "--one-hot", "u"], "'u' is named by two of --one-hot, --date and --id"),
+        (
+            ["DATA", "--target", "y", "--id", "u", "--one-hot", "u"],
+            "'u' is named by two of --one-hot, --ordered, --date and --id",
+        ),
         (["DATA", "--target", "y", "--date", "u"], "'u' of .* is no column of dates in one clear format"),
         (["DATA", "--target", "y", "--decimal", "x"], "--decimal must be . or ,"),
         (["DATA", "--target", "y", "--delimiter", ";;"], "--delimiter must be one character"),

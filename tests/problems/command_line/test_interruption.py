@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from problems.command_line import fit as fitting
 from problems.command_line import main as command
 from problems.command_line.main import main
+from problems.tables import fit as fitting
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 

@@ -10,10 +10,10 @@ from rewritten_files import rewrite
 from sampled_cases import first
 
 from problems.command_line.main import main
-from problems.command_line.number_format import PLAIN, NumberFormat, readings
-from problems.command_line.table import Table, read_table
-from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import ColumnOptions, treat
+from problems.tables.number_format import PLAIN, NumberFormat, readings
+from problems.tables.table import Table, read_table
+from problems.tables.tabular_model import TabularModel
+from problems.tables.treatment import ColumnOptions, treat
 from substrate.errors import DataError
 
 

@@ -11,11 +11,11 @@ import pytest
 from rewritten_files import as_of_release_0_1, rewrite
 
 import problems
-from problems.command_line import fit as fitting
 from problems.command_line.main import main
 from problems.command_line.reproduce import reproduce
-from problems.command_line.tabular_model import TabularModel
 from problems.reproductions import STUDIES
+from problems.tables import fit as fitting
+from problems.tables.tabular_model import TabularModel
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -86,8 +86,8 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     special = tmp_path / "special"
     kind(special)
     before = special.lstat()
-    monkeypatch.setattr("problems.command_line.table.read_table", never)
-    monkeypatch.setattr("problems.command_line.tabular_model.fit_stream", never)
+    monkeypatch.setattr("problems.tables.table.read_table", never)
+    monkeypatch.setattr("problems.tables.tabular_model.fit_stream", never)
     monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
     monkeypatch.setattr(TabularModel, "load", never)
     names = {

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from problems.command_line.fit import Choices, bound_of, fit_table
-from problems.command_line.models import Weights
-from problems.command_line.report.answers import importance, important, measures
+from problems.command_line.importances import importance, important
+from problems.command_line.report.answers import measures
 from problems.command_line.report.formulas import kernel_formula
 from problems.command_line.report.pictures import COVERAGES, measure_coverage
 from problems.command_line.report.report import report
-from problems.command_line.table import Table, read_table
+from problems.tables.fit import Choices, bound_of, fit_table
+from problems.tables.models import Weights
+from problems.tables.table import Table, read_table
 from substrate.kernels import RBF, Laplacian
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -7,7 +7,7 @@ import pytest
 
 import problems
 from problems.command_line.main import main
-from problems.command_line.tabular_model import TabularModel, predict_stream
+from problems.tables.tabular_model import TabularModel, predict_stream
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 

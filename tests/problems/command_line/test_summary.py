@@ -11,14 +11,14 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 import problems
-from problems.command_line import fit as fitting
-from problems.command_line.effort import Effort, effort_of
-from problems.command_line.fit import Choices, fit_prepared, fit_table, prepare
 from problems.command_line.main import main
-from problems.command_line.models import Weights
-from problems.command_line.quality import quality_of
 from problems.command_line.summary import _short, said, summary
-from problems.command_line.table import Table
+from problems.tables import fit as fitting
+from problems.tables.effort import Effort, effort_of
+from problems.tables.fit import Choices, fit_prepared, fit_table, prepare
+from problems.tables.models import Weights
+from problems.tables.quality import quality_of
+from problems.tables.table import Table
 from substrate.certificates import Certificate, Row
 from substrate.kernels import RBF
 

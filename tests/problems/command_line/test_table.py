@@ -1,11 +1,13 @@
 """Tables: what is read, and what is refused, by name and row."""
 
 import sys
+from datetime import date
+from types import SimpleNamespace
 
 import pytest
 
-from problems.command_line.embedded_sets import as_csv, dataset_rows
-from problems.command_line.table import Table, named_columns, named_rows, number, read_table
+from problems.tables.embedded_sets import as_csv, dataset_rows
+from problems.tables.table import Table, named_columns, named_rows, number, read_table
 from substrate import datasets
 from substrate.errors import DataError
 
@@ -48,9 +50,74 @@ def test_a_malformed_file_is_refused(tmp_path, text, message):
         read_table(write(tmp_path, text))
 
 
-def test_a_file_in_another_encoding_is_refused(tmp_path):
-    with pytest.raises(DataError, match="UTF-8"):
-        read_table(write(tmp_path, "gr\u00f6\u00dfe,b\n1,2\n", encoding="latin-1"))
+@pytest.mark.parametrize(
+    ("encoding", "remark"),
+    [
+        ("cp1252", "encoding: cp1252 (Windows), since line 1 is no UTF-8 (--encoding, if not)"),
+        ("utf-16", "encoding: utf-16, by its byte order mark"),
+        ("utf-16-le", "encoding: utf-16-le, since every other byte is zero (--encoding, if not)"),
+        ("utf-16-be", "encoding: utf-16-be, since every other byte is zero (--encoding, if not)"),
+        ("utf-32", "encoding: utf-32, by its byte order mark"),
+        ("utf-8-sig", None),
+        ("utf-8", None),
+    ],
+)
+def test_encodings_are_recognised_and_said(tmp_path, encoding, remark):
+    text = "gr\u00f6\u00dfe,stra\u00dfe\n1,\u201eAm Tor\u201c\n2,Ufer\n"
+    table = read_table(write(tmp_path, text, encoding=encoding))
+    assert table.columns == {"gr\u00f6\u00dfe": ("1", "2"), "stra\u00dfe": ("\u201eAm Tor\u201c", "Ufer")}
+    assert table.remarks == (() if remark is None else (remark,))
+    assert read_table(write(tmp_path, text, encoding=encoding), encoding=encoding).columns == table.columns
+
+
+def test_an_encoding_that_is_none_or_another_is_refused_in_words(tmp_path):
+    path = write(tmp_path, "gr\u00f6\u00dfe,b\n1,2\n", encoding="cp1252")
+    with pytest.raises(DataError, match="is not in the encoding utf-8: byte 3, 0xf6, has no meaning"):
+        read_table(path, encoding="utf-8")
+    with pytest.raises(DataError, match="--encoding cp9 is none that Python has"):
+        read_table(path, encoding="cp9")
+    assert list(read_table(path, encoding="cp850").columns)[1] == "b"
+    path.write_bytes(b"a,b\n\x81\xff,2\n")
+    with pytest.raises(DataError, match=r"text in no encoding that is recognised.*--encoding"):
+        read_table(path)
+    path.write_bytes(b"\xff\xfea\x00,\x00b")
+    with pytest.raises(DataError, match="byte order mark of utf-16 and is damaged"):
+        read_table(path)
+    path.write_text('a,b\n1,"2\n')
+    with pytest.raises(DataError, match=r"is not a CSV file: .* at line"):
+        read_table(path)
+
+
+class Sheet:
+    """A sheet of a workbook, as far as it is read."""
+
+    def __init__(self, title, rows):
+        self.title, self.rows = title, rows
+
+    def iter_rows(self, values_only):
+        assert values_only
+        return iter(self.rows)
+
+
+def test_spreadsheets_are_read_with_their_extra_or_refused_in_a_sentence(tmp_path, monkeypatch):
+    path = write(tmp_path, "PK", "data.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DataError, match=r"needs openpyxl: pip install .*\[excel\].*, or save the sheet as CSV"):
+        read_table(path)
+    rows = [("a", "when", "town", None), (1.5, date(2024, 1, 31), "Ghent", None), (None, None, None, None)]
+    rows.append((2, date(2024, 2, 1), None, None))
+    book = SimpleNamespace(worksheets=[Sheet("Sales", rows), Sheet("Notes", [])])
+    module = SimpleNamespace(load_workbook=lambda path, read_only, data_only: book)
+    monkeypatch.setitem(sys.modules, "openpyxl", module)
+    table = read_table(path)
+    assert table.columns == {"a": ("1.5", "2"), "when": ("2024-01-31", "2024-02-01"), "town": ("Ghent", "")}
+    assert table.typed == {"a"}
+    assert table.remarks == ("sheet: 'Sales', the first of 2",)
+    book.worksheets = [Sheet("Sales", [])]
+    with pytest.raises(DataError, match=r"the first sheet of .* is empty"):
+        read_table(path)
+    with pytest.raises(DataError, match="a spreadsheet that is not read here"):
+        read_table(write(tmp_path, "x", "data.ods"))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -9,11 +9,11 @@ import pytest
 from rewritten_files import rewrite
 
 import problems
-from problems.command_line.inputs import dates_of
 from problems.command_line.main import main
-from problems.command_line.table import Table, read_table
-from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import ColumnOptions, task_of, treat
+from problems.tables.inputs import dates_of, raw_matrix
+from problems.tables.table import Table, read_table
+from problems.tables.tabular_model import TabularModel
+from problems.tables.treatment import ColumnOptions, task_of, treat
 from substrate.errors import DataError
 from substrate.kernels import RBF
 
@@ -200,8 +200,9 @@ def test_medians_of_the_training_rows_fill_cells_and_are_used_again(tmp_path, ca
     path, out = write(tmp_path / "t.csv", u=u, town=town, v=V, y=Y), tmp_path / "m.npz"
     line = ["fit", path, "--target", "y", *FIT, "--out", out]
     assert run(*line) == 2
-    assert "'u' of" in (said := capsys.readouterr().err)
-    assert "has no value in row 4; give --impute median" in said
+    said = capsys.readouterr().err
+    assert "have no value in some rows: 'u' (row 4), 'town' (row 8); give --impute median" in said
+    assert "(--drop u town)" in said
     assert run(*line, "--impute", "median") == 0
     said = capsys.readouterr().out
     preparation = TabularModel.load(out).preparation
@@ -209,17 +210,57 @@ def test_medians_of_the_training_rows_fill_cells_and_are_used_again(tmp_path, ca
     values = {name: [cells[k] for k in train] for name, cells in (("u", u), ("town", town), ("v", V))}
     fills = [
         np.median([x for x in values["u"] if x != ""]),
-        max(set(TOWNS), key=values["town"].count),
+        "(missing)",
         np.median(values["v"]),
     ]
     assert [one.fill for one in preparation.inputs] == fills
     assert f"imputed: u, 1 of 40 cells, by the median {fills[0]:.6g} of the training rows" in said
-    assert "imputed: town, 1 of 40 cells, by the most frequent category" in said
+    assert "imputed: town, 1 of 40 cells, by the category (missing), which is one of its own" in said
+    assert preparation.inputs[1].categories == tuple(sorted({*TOWNS, "(missing)"}))
     assert "imputed: v" not in said
     some = {"u": [1.0, 1.0], "town": ["Ghent", "Ghent"], "v": ["?", fills[2]]}
     (filled, given), err = predicted(capsys, out, write(tmp_path / "new.csv", **some))
     assert filled == given
     assert err == f"substrate: imputed: v, 1 of 2 cells, by the median {fills[2]:.6g} of the training rows\n"
+
+
+def test_a_category_that_training_did_not_see_is_refused_or_ignored(tmp_path, capsys):
+    path, out = write(tmp_path / "t.csv", town=TOWNS, v=V, y=Y), tmp_path / "m.npz"
+    assert run("fit", path, "--target", "y", *FIT, "--out", out, "--quiet", "--impute", "median") == 0
+    new = write(tmp_path / "new.csv", town=["Ostend", "Ghent", ""], v=V[:3])
+    assert run("predict", out, new) == 2
+    assert "give --unknown ignore to predict such rows" in capsys.readouterr().err
+    rows, err = predicted(capsys, out, new, "--unknown", "ignore")
+    model = TabularModel.load(out)
+    X = model.matrix(read_table(new), "ignore")
+    count = len(model.preparation.inputs[0].categories)
+    np.testing.assert_array_equal(X[0, :count], 0.0)
+    assert [float(row["prediction"]) for row in rows] == model.estimator.predict(X).tolist()
+    assert "unknown: town, 1 of 3 cells ('Ostend' in row 1), as none of its categories" in err
+    usual = model.preparation.inputs[0].fill  # no training row lacks a town
+    assert f"imputed: town, 1 of 3 cells, by the most frequent category {usual!r} of the training rows" in err
+
+
+def test_ordered_categories_are_ranks(tmp_path, capsys):
+    sizes = [("small", "middle", "large")[k % 3] for k in range(40)]
+    path, out = write(tmp_path / "t.csv", size=sizes, v=V, y=Y), tmp_path / "m.npz"
+    line = ["fit", path, "--target", "y", *FIT, "--out", out, "--ordered"]
+    assert run(*line, "size:small,middle,large") == 0
+    assert "ranks: size, categories by their order" in capsys.readouterr().out
+    model = TabularModel.load(out)
+    assert model.preparation.features == ("size", "v")
+    ranks = read_ranks(model, read_table(path))
+    np.testing.assert_array_equal(ranks, [("small", "middle", "large").index(size) for size in sizes])
+    assert run("predict", out, write(tmp_path / "new.csv", size=["huge"], v=[1])) == 2
+    assert "'huge' in row 1, which has no place in the order 'small', 'middle', 'large'" in capsys.readouterr().err
+    for wrong in ("size", "size:small", "size:small,small", ":a,b"):
+        assert run(*line, wrong) == 2
+        assert "--ordered is COLUMN:FIRST,SECOND" in capsys.readouterr().err
+
+
+def read_ranks(model, table):
+    """Return the ranks that a model reads, in their own units."""
+    return raw_matrix(model.preparation.inputs, table)[:, 0]
 
 
 def test_a_missing_cell_of_a_model_that_fills_none_is_refused(tmp_path, capsys):
@@ -328,3 +369,17 @@ def test_notes_of_earlier_releases_are_read(tmp_path, capsys):
 
     rewrite(out, older)
     assert predicted(capsys, out, path)[0] == before
+
+
+def test_raw_messages_are_sentences(tmp_path, capsys):
+    """A model file that is not there, and a table with one row: what is wrong, and what to do."""
+    table = write(tmp_path / "t.csv", u=[1.0], y=[2.0])
+    assert run("predict", tmp_path / "no.npz", table) == 2
+    assert "there is no model file" in (said := capsys.readouterr().err)
+    assert "--out" in said
+    for more in ((), ("--validation", "0")):
+        assert run("fit", table, "--target", "y", *more) == 2
+        assert "has one row that can be used; a model needs at least two" in capsys.readouterr().err
+    pair = write(tmp_path / "two.csv", u=[1.0, 2.0], y=[2.0, 3.0])
+    assert run("fit", pair, "--target", "y", "--validation", "0.01") in (0, 1, 2)
+    assert "n_samples" not in capsys.readouterr().err

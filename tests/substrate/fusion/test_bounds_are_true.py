@@ -159,7 +159,8 @@ def test_a_range_of_ones_own(up_to):
     facts = dict(best.certificate.record)
     assert facts["fused over"] == f"rho from 0 to {up_to:g}"
     whole = fuse(machine, over=rho, validation=held)
-    assert best.lower_bound >= whole.lower_bound * (1.0 - 2e-3)
+    # each is proved to the gap that was asked for, and a shorter range has no lower minimum
+    assert best.lower_bound >= whole.lower_bound * (1.0 - 1e-2)
 
 
 def test_a_choice_at_an_end_says_so():

@@ -4,7 +4,7 @@ A numeric input is standardised by the rows that train,
 
 .. math:: x \leftarrow (x - m) / s, \qquad m \text{ mean}, \; s \text{ standard deviation (1 where it is zero)},
 
-a date becomes days first, and a category becomes one 0-1 column per category (:mod:`problems.command_line.inputs`). The
+a date becomes days first, and a category becomes one 0-1 column per category (:mod:`problems.tables.inputs`). The
 record is what ``substrate predict`` needs to treat new rows
 alike; it is stored as JSON in the notes of the model file.
 """
@@ -19,9 +19,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.inputs import DATE_FORMATS, Input, raw_matrix
-from problems.command_line.number_format import NumberFormat
-from problems.command_line.table import Table
+from problems.estimators.shared.input_scales import InputScales
+from problems.tables.inputs import DATE_FORMATS, Input, raw_matrix
+from problems.tables.number_format import NumberFormat
+from problems.tables.table import Table
 from substrate.arrays import Array
 from substrate.errors import DataError
 
@@ -71,9 +72,9 @@ class Preparation:
         """Return the names of the columns of X."""
         return tuple(feature for input_ in self.inputs for feature in input_.features)
 
-    def matrix(self, table: Table) -> Array:
-        """Return X for the rows of a table: coded and scaled as in training."""
-        return self.scale(raw_matrix(self.inputs, table))
+    def matrix(self, table: Table, unknown: str = "refuse") -> Array:
+        """Return X for the rows of a table: coded and scaled as in training; ``unknown`` as for :func:`raw_matrix`."""
+        return self.scale(raw_matrix(self.inputs, table, unknown))
 
     def scale(self, X: Array) -> Array:
         """Return the result of :func:`raw_matrix`, scaled as in training."""
@@ -160,6 +161,11 @@ def _input(record: Any, decimal: Any) -> Input:
         written = NumberFormat.from_notes(written)
     elif decimal == "," and categories is None and origin is None:
         written = NumberFormat(",")
+    ranks, by_kernel = record.get("ranks"), record.get("by_kernel", False)
+    if not isinstance(by_kernel, bool):
+        raise ValueError(f"{name!r} has by_kernel {by_kernel!r}")
+    if ranks is not None and (categories is not None or not _texts(ranks)):
+        raise ValueError(f"{name!r} has the ranks {ranks!r}")
     low, high = (record.get(key) for key in ("low", "high"))
     if not all(end is None or type(end) in (int, float) for end in (low, high)):
         raise ValueError(f"{name!r} has numbers from {low!r} to {high!r}")
@@ -174,6 +180,8 @@ def _input(record: Any, decimal: Any) -> Input:
         written=written,
         low=low,
         high=high,
+        ranks=None if ranks is None else tuple(ranks),
+        by_kernel=by_kernel,
     )
 
 
@@ -198,7 +206,10 @@ def split_rows(n: int, fraction: float, seed: int, labels: NDArray[Any] | None) 
         try:
             train, validation = train_test_split(every, test_size=fraction, random_state=seed)
         except ValueError as error:
-            raise DataError(f"{n} rows cannot be split by --validation {fraction:g}: {error}") from error
+            raise DataError(
+                f"{n} rows cannot be split by --validation {fraction:g}, which would leave no row on one side; give "
+                "more rows, or --validation 0"
+            ) from error
     return np.sort(train), np.sort(validation)
 
 
@@ -219,14 +230,12 @@ def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
 
 def standardise(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """Return the inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
-    columns = np.ascontiguousarray(X.T)  # all columns at once, each summed in the order of a single column
-    means, spreads, largest = columns.mean(axis=1), columns.std(axis=1), np.abs(columns).max(axis=1)
-    # a constant column may have a deviation of rounding size
-    scales = np.where(spreads > 1e-12 * largest, spreads, 1.0)
+    scales = InputScales.of(X)
     scaled_inputs, column = [], 0
     for input_ in inputs:
         if input_.categories is None:
-            scaled_inputs.append(replace(input_, center=float(means[column]), scale=float(scales[column])))
+            center, scale = float(scales.center[column]), float(scales.scale[column])
+            scaled_inputs.append(replace(input_, center=center, scale=scale))
         else:
             scaled_inputs.append(input_)
         column += len(input_.features)

@@ -5,19 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.class_columns import broken_by, set_columns, set_statement
-from problems.command_line.preparation import Preparation
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.model import has_part
+from problems.tables.class_columns import broken_by, set_columns, set_statement
+from problems.tables.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.uncertainty.levels import exact_level
 
-__all__ = ["interval_columns", "interval_statement"]
+__all__ = ["interval_columns", "interval_ends", "interval_method", "interval_statement"]
 
 
-def _method(estimator: Any) -> str:
-    """Choose by the rows that ``substrate fit`` held out; else by leaving rows out; else the Gaussian process."""
+def interval_method(estimator: Any, method: str = "auto") -> str:
+    """Return the method asked for; "auto" is by rows that were held out, else by leaving rows out, else Gaussian."""
+    if method != "auto":
+        return method
     if hasattr(estimator, "calibration_scores_"):
         return "split"
     if not has_part(estimator, LeftOutIntervals):
@@ -25,8 +27,13 @@ def _method(estimator: Any) -> str:
             f"this {type(estimator).__name__} has no errors of rows that it was not fitted to; fit with --no-refit, "
             "and where the held-out rows chose the weight, give that weight too (--zeta, --rho)"
         )
-    method: str = estimator._intervals.resolve("auto")
-    return method if hasattr(estimator, "ridge_") else "gaussian"
+    resolved: str = estimator._intervals.resolve("auto")
+    return resolved if hasattr(estimator, "ridge_") else "gaussian"
+
+
+def interval_ends(estimator: Any, X: Array, coverage: float, method: str = "auto") -> Array:
+    """Return the ends of intervals at prepared rows."""
+    return np.asarray(estimator.predict_interval(X, coverage, interval_method(estimator, method)))
 
 
 def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
@@ -36,8 +43,7 @@ def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Arr
     exact_level(coverage, "--coverage")
     if estimator._labels:
         return set_columns(estimator, X, coverage)
-    method = _method(estimator)
-    ends = np.asarray(estimator.predict_interval(X, coverage, method))
+    ends = interval_ends(estimator, X, coverage)
     if ends.ndim == 2:
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
     names = ("lower", "upper")
@@ -48,7 +54,7 @@ def interval_statement(estimator: Any, preparation: Preparation | None, coverage
     """Return what the columns guarantee."""
     if estimator._labels:
         return set_statement(estimator, preparation, coverage)
-    method = _method(estimator)
+    method = interval_method(estimator)
     guarantee = estimator.interval_guarantee(coverage, method)
     if method != "split" and preparation is not None:
         guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))

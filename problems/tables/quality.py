@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from problems.command_line.models import MODELS, Choices
+from problems.tables.models import MODELS, Choices
 from substrate.arrays import Array
 
 __all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of"]

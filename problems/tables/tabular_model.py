@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import problems
-from problems.command_line.class_columns import calibrate_classifier, probability_columns
-from problems.command_line.inputs import Input, describe_imputation, raw_matrix
-from problems.command_line.intervals import interval_columns
-from problems.command_line.models import WIDTHS, kernel_of
-from problems.command_line.preparation import Preparation, Split
-from problems.command_line.table import Table, named_columns, read_table
 from problems.estimators.shared.files import save
+from problems.estimators.shared.input_scales import InputScales
+from problems.tables.class_columns import calibrate_classifier, probability_columns
+from problems.tables.inputs import Input, describe_imputation, describe_unknown, raw_matrix
+from problems.tables.intervals import interval_columns
+from problems.tables.models import WIDTHS, kernel_of
+from problems.tables.preparation import Preparation, Split
+from problems.tables.table import Table, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.kernels import Kernel
@@ -47,6 +48,10 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
+        if not Path(path).exists():
+            raise DataError(
+                f"there is no model file {path}; substrate fit TABLE --target COLUMN --out {path} writes one"
+            )
         return cls.of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod
@@ -66,10 +71,13 @@ class TabularModel:
         notes = None if self.preparation is None else self.preparation.as_notes()
         save(self.estimator, path, notes, lambda estimator, notes: self.of(estimator, notes, path))
 
-    def matrix(self, table: Table) -> Array:
-        """Return X for the rows of a table, found by the names of the columns where they are known."""
+    def matrix(self, table: Table, unknown: str = "refuse") -> Array:
+        """Return X for the rows of a table, found by the names of the columns where they are known.
+
+        ``unknown`` says what is done about categories that training did not see: ``"refuse"`` or ``"ignore"``.
+        """
         if self.preparation is not None:
-            return self.preparation.matrix(table)
+            return self.preparation.matrix(table, unknown)
         names = [str(name) for name in getattr(self.estimator, "feature_names_in_", table.names)]
         if len(names) != self.estimator.n_features_in_:
             raise DataError(
@@ -83,7 +91,7 @@ class TabularModel:
         in.
         """
         inputs = () if self.preparation is None else self.preparation.inputs
-        return (*table.remarks, *describe_imputation(inputs, table))
+        return (*table.remarks, *describe_imputation(inputs, table), *describe_unknown(inputs, table))
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Return predictions for the rows of a table, or of a file named like one."""
@@ -97,6 +105,7 @@ def predictions_csv(
     coverage: float | None = None,
     probabilities: bool = False,
     ids: Sequence[str] | None = None,
+    unknown: str = "refuse",
 ) -> str:
     """Return the text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
@@ -108,7 +117,7 @@ def predictions_csv(
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
     named = _id_columns(model, table, ids)
-    X = model.matrix(table)
+    X = model.matrix(table, unknown)
     predicted = np.asarray(model.estimator.predict(X))
     columns: dict[str, Any] = {"prediction": predicted} if predicted.ndim == 1 else {}
     if predicted.ndim == 2:  # a plain model file may hold several outputs
@@ -210,18 +219,10 @@ def _task(rows: ParquetSource, choices: StreamChoices) -> str:
 
 def _standardise(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
     survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
-    spread, largest = survey.standard_deviation, np.maximum(np.abs(survey.low), np.abs(survey.high))
-    if not np.isfinite(spread).all():
-        column = int(np.flatnonzero(~np.isfinite(spread))[0])
-        raise DataError(
-            f"column {rows.columns[column]!r} holds a number of size {largest[column]:g}, whose square is infinite; "
-            "correct that cell, or give the column another unit"
-        )
-    moving = spread > 1e-12 * largest  # a constant column may have a deviation of rounding size
-    scales = np.where(moving, spread, 1.0)
+    scales = InputScales.of_survey(survey, rows.name, rows.columns)
     return tuple(
         Input(name, None, float(center), float(scale))
-        for name, center, scale in zip(rows.columns, survey.mean, scales, strict=True)
+        for name, center, scale in zip(rows.columns, scales.center, scales.scale, strict=True)
     )
 
 
@@ -246,7 +247,10 @@ def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
     preparation = model.preparation
     numeric = preparation is None or (
         not preparation.ids
-        and all(input_.categories is None and input_.fill is None is input_.origin for input_ in preparation.inputs)
+        and all(
+            all(value is None for value in (input_.categories, input_.ranks, input_.fill, input_.origin))
+            for input_ in preparation.inputs
+        )
     )
     columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
     return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise

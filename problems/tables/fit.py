@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.class_columns import calibrate_classifier
-from problems.command_line.effort import Effort, effort_of
-from problems.command_line.fit_arguments import MOST_DENSE
-from problems.command_line.inputs import Input, describe_imputation, fill_inputs, raw_matrix, with_ranges
-from problems.command_line.models import (
+from problems.tables.class_columns import calibrate_classifier
+from problems.tables.effort import Effort, effort_of
+from problems.tables.inputs import Input, describe_imputation, fill_inputs, raw_matrix, with_ranges
+from problems.tables.models import (
     MODELS,
     N_FAMILIES,
+    SCREENED_KERNELS,
+    SCREENED_ROWS,
     Choices,
     check_validation,
     estimator_class,
@@ -22,11 +23,12 @@ from problems.command_line.models import (
     kernel_of,
     refit_model,
 )
-from problems.command_line.preparation import Preparation, Split, refuse_overflow, split_rows, standardise
-from problems.command_line.quality import Quality, quality_of
-from problems.command_line.table import Table, named_columns
-from problems.command_line.tabular_model import TabularModel
-from problems.command_line.treatment import ColumnOptions, Treated, treat
+from problems.tables.preparation import Preparation, Split, refuse_overflow, split_rows, standardise
+from problems.tables.quality import Quality, quality_of
+from problems.tables.sizes import MOST_DENSE
+from problems.tables.table import Table, named_columns
+from problems.tables.tabular_model import TabularModel
+from problems.tables.treatment import ColumnOptions, Treated, treat
 from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
 
@@ -94,6 +96,8 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         target=choices.target,
         task=choices.task,
         one_hot=choices.one_hot,
+        ordered=choices.ordered,
+        categorical=choices.categorical,
         dates=choices.dates,
         ids=choices.ids,
         impute=choices.impute,
@@ -142,9 +146,14 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         target_written=treatment.target_written,
     )
     X = preparation.scale(raw)
-    choices = choices.with_shapes_of(preparation.features, treatment.task)
+    choices = choices.with_shapes_of(preparation.features, treatment.task).with_categories_of(inputs)
     choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
+    if choices.is_screened(train.size):
+        screened = (
+            f"kernels: searched on {SCREENED_ROWS} of the training rows, the best {SCREENED_KERNELS} judged on all"
+        )
+        said = (*said, f"{screened} (--evaluations 0: all families on all rows)")
     preparation = replace(preparation, remarks=said)
     effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))

@@ -3,7 +3,7 @@
 Every decision is one remark, which ``substrate fit`` prints and the model file keeps. A column is
 
 - left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
-- a number, if all its values are, in one format (:mod:`problems.command_line.number_format`); a date, if ``--date``
+- a number, if all its values are, in one format (:mod:`problems.tables.number_format`); a date, if ``--date``
   names it; and text with few values one-hot categories.
 
 What could be meant in two ways is refused, with the option that decides it. Rows without a target are left out.
@@ -11,21 +11,33 @@ What could be meant in two ways is refused, with the option that decides it. Row
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.command_line.fit_arguments import MOST_CATEGORIES
-from problems.command_line.inputs import Input, dates_of
-from problems.command_line.number_format import PLAIN, NumberFormat, is_number_like, number
-from problems.command_line.preparation import refuse_overflow
-from problems.command_line.table import Table, counts_rows, is_missing, named_columns
+from problems.tables.inputs import Input, dates_of
+from problems.tables.number_format import PLAIN, NumberFormat, is_number_like, number
+from problems.tables.preparation import refuse_overflow
+from problems.tables.sizes import MOST_CATEGORIES
+from problems.tables.table import Table, counts_rows, is_missing, named_columns
 from substrate.errors import DataError
 
-__all__ = ["ColumnOptions", "Treated", "TreatedInputs", "labels_of", "task_of", "treat", "treat_inputs"]
+__all__ = [
+    "CATEGORICAL",
+    "ColumnOptions",
+    "Treated",
+    "TreatedInputs",
+    "labels_of",
+    "task_of",
+    "treat",
+    "treat_inputs",
+]
 
+#: How categories can enter a machine.
+CATEGORICAL = ("one-hot", "kernel")
 #: A text target with more classes than this is no target of a classification unless asked for.
 _MOST_CLASSES = 20
 _PANDAS = re.compile(r"Unnamed: \d+")
@@ -45,6 +57,10 @@ class ColumnOptions:
     impute: str = "refuse"
     #: Whether rows are in the order of time: the target alone is enough then.
     is_series: bool = False
+    #: Categories in their order, of columns that become ranks.
+    ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: "one-hot", or "kernel" for one column of codes.
+    categorical: str = "one-hot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +81,18 @@ class Treated:
 def treat(table: Table, options: ColumnOptions) -> Treated:
     """Decide about every column, then about rows with missing cells."""
     _check_names(table, options)
+    if options.categorical not in CATEGORICAL:
+        raise DataError(f"--categorical must be one of {', '.join(CATEGORICAL)}, received {options.categorical!r}")
     rows, remarks = _rows_with_target(table, options.target)
     table, written = _target_in_plain(table, options)
     task, why = task_of(table.take_rows(rows), options.target, options.task)
-    inputs, left_out, decided = _inputs(table.take_rows(rows), options)
+    inputs, left_out, decided, problems = _inputs(table.take_rows(rows), options)
+    if options.impute == "refuse":
+        problems += _missing_cells(table.take_rows(rows), [input_.name for input_ in inputs])
+    _refuse_all(table, problems)
+    if not inputs and not options.is_series:
+        said = "".join(f"; {remark}" for remark in decided)
+        raise DataError(f"{table.source} has no column beside the target {options.target!r} to predict it from{said}")
     formats = {input_.name: input_.written for input_ in inputs if input_.written is not None} | {
         options.target: written
     }
@@ -90,10 +114,8 @@ def treat(table: Table, options: ColumnOptions) -> Treated:
             remarks.append(f"left out: {_count(len(gone), 'row')} with missing cells ({table.name_rows(gone)})")
         rows = kept
         inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
-    elif options.impute == "refuse":
-        table.take_rows(rows).refuse_missing(
-            [input_.name for input_ in inputs], _advice(table, [input_.name for input_ in inputs])
-        )
+    if len(rows) < 2:
+        raise DataError(f"{table.source} has one row that can be used; a model needs at least two, and better dozens")
     if len(rows) < _HANDFUL:
         remarks.append(f"few rows: {len(rows)}, so that the errors below can be far from those of new rows")
     used = table.take_rows(rows)
@@ -127,11 +149,17 @@ def treat_inputs(table: Table, options: ColumnOptions) -> TreatedInputs:
     """
     if options.target:
         _check_names(table, options)
-    inputs, _, decided = _inputs(table, options)
+    inputs, _, decided, problems = _inputs(table, options)
+    names = [input_.name for input_ in inputs]
+    if options.impute == "refuse":
+        problems += _missing_cells(table, names)
+    _refuse_all(table, problems)
+    if not inputs:
+        said = "".join(f"; {remark}" for remark in decided)
+        raise DataError(f"{table.source} has no column that can be used{said}")
     formats = {input_.name: input_.written for input_ in inputs if input_.written is not None}
     table = table.in_plain(formats)
     remarks, rows = [*table.remarks, *_format_remarks(formats, table), *decided], list(range(table.n_rows))
-    names = [input_.name for input_ in inputs]
     if options.impute == "drop":
         lacking = {row for name in names for row in table.missing(name)}
         rows = [row for row in rows if row not in lacking]
@@ -140,8 +168,6 @@ def treat_inputs(table: Table, options: ColumnOptions) -> TreatedInputs:
         if lacking:
             remarks.append(f"left out: {_count(len(lacking), 'row')} with missing cells")
         inputs = [_recount_categories(input_, table.take_rows(rows)) for input_ in inputs]
-    elif options.impute == "refuse":
-        table.refuse_missing(names, _advice(table, names))
     return TreatedInputs(table=table.take_rows(rows), rows=tuple(rows), inputs=tuple(inputs), remarks=tuple(remarks))
 
 
@@ -182,17 +208,38 @@ def _count(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
-def _advice(table: Table, names: Sequence[str]) -> str:
-    first = next((name for name in names if table.missing(name)), "")
-    return (
-        "give --impute median to fill such cells in, --impute drop to leave such rows out, or leave out the column "
-        f"(--drop {first})"
-    )
+def _missing_cells(table: Table, names: Sequence[str]) -> list[str]:
+    """Return what is wrong with columns that have missing cells, in one sentence."""
+    lacking = {name: rows for name in names if (rows := table.missing(name))}
+    if not lacking:
+        return []
+    advice = "give --impute median to fill such cells in, --impute drop to leave such rows out, or leave out the column"
+    if len(lacking) == 1:
+        ((name, rows),) = lacking.items()
+        where = f"column {name!r} of {table.source} has no value in {table.name_rows(rows)}"
+        return [f"{where}; {advice} (--drop {quote(name)})"]
+    listed = named_columns([f"{name!r} ({table.name_rows(rows)})" for name, rows in lacking.items()])
+    names_quoted = " ".join(map(quote, lacking))
+    return [f"columns of {table.source} have no value in some rows: {listed}; {advice}s (--drop {names_quoted})"]
+
+
+def _refuse_all(table: Table, problems: Sequence[str]) -> None:
+    """Refuse a table with everything that is to be decided about it, in one message."""
+    if len(problems) == 1:
+        raise DataError(problems[0])
+    if problems:
+        listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        raise DataError(f"{len(problems)} things are to be decided about {table.source}:{listed}")
 
 
 def _check_names(table: Table, options: ColumnOptions) -> None:
     table.column(options.target)
-    named_columns = (("--one-hot", options.one_hot), ("--date", options.dates), ("--id", options.ids))
+    named_columns = (
+        ("--one-hot", options.one_hot),
+        ("--ordered", list(options.ordered)),
+        ("--date", options.dates),
+        ("--id", options.ids),
+    )
     for option, names in named_columns:
         for name in names:
             table.column(name)
@@ -200,7 +247,8 @@ def _check_names(table: Table, options: ColumnOptions) -> None:
                 raise DataError(f"the target {name!r} cannot be an input or an id ({option} {name})")
     several = [name for _, names in named_columns for name in dict.fromkeys(names)]
     if twice := sorted({name for name in several if several.count(name) > 1}):
-        raise DataError(f"column {twice[0]!r} is named by two of --one-hot, --date and --id; it can be one of them")
+        options_named = "--one-hot, --ordered, --date and --id"
+        raise DataError(f"column {twice[0]!r} is named by two of {options_named}; it can be one of them")
 
 
 def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
@@ -277,35 +325,42 @@ def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDAr
     return np.array(cells)
 
 
-def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str], list[str]]:
-    """Return the inputs, the columns that were left out, and a remark on each decision."""
+def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str], list[str], list[str]]:
+    """Return the inputs, the columns that were left out, a remark on each decision, and what the user has to decide."""
     inputs: list[Input] = []
+    problems: list[str] = []
     left_out: list[str] = []
     remarks: list[str] = []
     coded: dict[str, int] = {}
     for name in table.names:
         if name == options.target or name in options.ids:
             continue
-        input_ = _read_option(table, name, options) or _classify_column(table, name)
+        try:
+            input_ = _read_option(table, name, options) or _classify_column(table, name)
+        except DataError as error:
+            problems.append(str(error))
+            continue
         if isinstance(input_, str):
             left_out.append(name)
             remarks.append(f"left out: {name}, {input_}")
             continue
+        if input_.categories is not None and options.categorical == "kernel":
+            input_ = replace(input_, by_kernel=True)
         inputs.append(input_)
         if input_.origin is not None:
             remarks.append(f"date: {name}, as days since {input_.origin[:10]} (dates written {input_.date_format})")
         if input_.categories is not None:
             coded[name] = len(input_.categories)
+    if options.ordered:
+        remarks.append(f"ranks: {named_columns(list(options.ordered))}, categories by their order")
     if options.ids:
         remarks.append(f"id: {named_columns(list(options.ids))}, no input, written beside the predictions")
     if coded:
         listed = named_columns([f"{name} ({count} categories)" for name, count in coded.items()])
-        remarks.append(f"one-hot: {listed}, one 0-1 input per category")
-    if not inputs and not options.is_series:
-        said = "".join(f"; {remark}" for remark in remarks)
-        beside = f" beside the target {options.target!r} to predict it from" if options.target else " that can be used"
-        raise DataError(f"{table.source} has no column{beside}{said}")
-    return inputs, left_out, remarks
+        by_kernel = options.categorical == "kernel"
+        way = "a kernel with a width for each" if by_kernel else "one 0-1 input per category"
+        remarks.append(f"{'categories' if by_kernel else 'one-hot'}: {listed}, {way}")
+    return inputs, left_out, remarks, problems
 
 
 def _read_option(table: Table, name: str, options: ColumnOptions) -> Input | None:
@@ -320,6 +375,8 @@ def _read_option(table: Table, name: str, options: ColumnOptions) -> Input | Non
                 f"{(values or cells)[0]!r}); write them as 2024-01-31"
             )
         return Input(name, origin=min(dates[1]).isoformat(), date_format=dates[0])
+    if name in options.ordered:
+        return Input(name, ranks=tuple(options.ordered[name]))
     if name in options.one_hot:
         return Input(name, tuple(sorted(set(values))))
     return None
@@ -336,26 +393,26 @@ def _classify_column(table: Table, name: str) -> Input | str:
     form = table.number_format(name)
     if form is not None and not _needs_a_word(form, table):
         return Input(name, written=form)
-    where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {name}"
+    where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {quote(name)}"
     if _has_decimal_commas(cells):
         raise DataError(f"{where} has decimal commas ({_cell(table, name)}); give --decimal ,")
     if _dates_in_any(values):
-        raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {name}, or {leave}")
+        raise DataError(f"{where} holds dates ({_cell(table, name)}); use them by --date {quote(name)}, or {leave}")
     if 2 * sum(map(is_number_like, values)) >= len(values):
         raise DataError(
-            f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot {name} if "
-            f"its values are categories, or {leave}"
+            f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot "
+            f"{quote(name)} if its values are categories, or {leave}"
         )
     categories = tuple(sorted(set(values)))
     if 2 * len(categories) > len(values):
         return (
             f"a text with {len(categories)} values in {_count(len(values), 'row')}, a name rather than a category "
-            f"(--id {name} writes it beside the predictions)"
+            f"(--id {quote(name)} writes it beside the predictions)"
         )
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"{where} is a text with {len(categories)} values, each of which would be an input; code them by --one-hot "
-            f"{name}, or {leave}"
+            f"{quote(name)}, or {leave}"
         )
     return Input(name, categories)
 

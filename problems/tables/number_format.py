@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from shlex import quote
 from typing import Any
 
 from substrate.errors import DataError
@@ -218,10 +219,11 @@ def column_format(
     """
     candidates, every = readings(cells, decimal, thousands), readings(cells)
     if len(candidates) == 1:
-        form = candidates[0][0]
-        alternatives = [alternative for alternative in every if alternative[0] != form]
+        form, values = candidates[0][0], list(map(float, candidates[0][1]))
+        # whole numbers without a mark are the same in every format
+        alternatives = [alternative for alternative in every if list(map(float, alternative[1])) != values]
         if form.decimal == "," and thousands is None and alternatives and _is_trap(form, cells):
-            raise DataError(f"{where} {two_readings(cells, every)}")
+            raise DataError(f"{where} {two_readings(cells, [candidates[0], alternatives[0]])}")
         return form
     if len(candidates) > 1:
         chosen = _choose_format([form for form, _ in candidates], cells, evident())
@@ -239,7 +241,7 @@ def column_format(
             )
         raise DataError(
             f"{where} has {cell!r}, which is no number with the marks given by --decimal and --thousands; leave them "
-            f"out, write the column otherwise, or leave it out by --drop {name}"
+            f"out, write the column otherwise, or leave it out by --drop {quote(name)}"
         )
     like = [is_number_like(cell) for cell in cells]
     if cells and all(like):
@@ -247,7 +249,7 @@ def column_format(
         alternative = next((cell for cell in cells if not readings([first, cell])), cells[-1])
         raise DataError(
             f"{where} has {first!r} and {alternative!r}, numbers that are written in different ways; write all of them "
-            f"alike, or leave the column out by --drop {name}"
+            f"alike, or leave the column out by --drop {quote(name)}"
         )
     return None
 

@@ -21,23 +21,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 import problems
-from problems.command_line.fit_arguments import BASIS, EVALUATIONS
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
+from problems.tables.inputs import Input
+from problems.tables.preparation import split_rows
+from problems.tables.sizes import BASIS, EVALUATIONS
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
-from substrate.kernels import Kernel, as_kernel
+from substrate.kernels import Categorical, Kernel, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
 __all__ = [
     "MODELS",
     "N_FAMILIES",
+    "SCREENED_KERNELS",
+    "SCREENED_ROWS",
     "WIDTHS",
     "Choices",
     "ModelKind",
     "Weights",
-    "choices_of",
     "fit_model",
     "kernel_of",
     "refit_model",
@@ -49,6 +54,8 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
 MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
+#: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
+SCREENED_ROWS, SCREENED_KERNELS = 800, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,11 @@ class Choices:
     sigma: float | None = None
     weights: Weights = field(default_factory=Weights)
     one_hot: Sequence[str] = ()
+    #: Categories in their order, by the column that becomes their ranks.
+    ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: How categories enter: "one-hot", as 0 and 1, or "kernel", by one of their own; then their columns, once known.
+    categorical: str = "one-hot"
+    category_columns: tuple[int, ...] = ()
     standardise: bool = True
     validation: float = 0.25
     seed: int = 0
@@ -175,6 +187,16 @@ class Choices:
         chosen = self.sigma is None and self.weights.of(self.model) is None
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
 
+    def with_categories_of(self, inputs: Sequence[Input]) -> "Choices":
+        """Return the choices with the columns of the categories that have a kernel of their own."""
+        features = [input_ for input_ in inputs for _ in input_.features]
+        columns = tuple(number for number, input_ in enumerate(features) if input_.by_kernel)
+        if columns and self.model not in ("lssvm", "sparse"):
+            raise DeclarationError(
+                f"--categorical kernel is for --model lssvm and sparse, received {self.model}; take one-hot"
+            )
+        return replace(self, category_columns=columns)
+
     def budget(self, n_rows: int) -> int:
         """Return how many kernels along slopes from the best of the families are tried, on so many training rows."""
         most = MOST_SEARCHED.get(self.model)
@@ -184,77 +206,21 @@ class Choices:
             return self.evaluations
         return EVALUATIONS if n_rows <= most else 0
 
+    def is_screened(self, n_rows: int) -> bool:
+        """Return whether kernels are searched on some of the rows, and the best of them judged on all."""
+        many = n_rows > MOST_SEARCHED["sparse"]
+        return self.model == "sparse" and many and self.tries_families and self.evaluations is None
+
     def n_kernels(self, n_rows: int) -> float:
         """Return how many kernels are judged on all rows, with the searches on halves of them counted as shares
         of one.
         """
+        if self.is_screened(n_rows):
+            return SCREENED_KERNELS
         if self.tries_families:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
         widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
         return len(WIDTHS) if widths else 1
-
-
-def choices_of(options: Any, target: str, task: str) -> Choices:
-    """Return the choices that the parsed arguments of the command line state."""
-    return Choices(
-        target=target,
-        task=task,
-        model=options.model,
-        kernel=options.kernel,
-        sigma=options.sigma,
-        weights=Weights(options.gamma, options.zeta, options.rho),
-        one_hot=options.one_hot,
-        standardise=not options.no_standardise,
-        validation=options.validation,
-        seed=options.seed,
-        dates=options.date,
-        ids=options.id,
-        impute=options.impute,
-        class_weight=_class_weight(options.class_weight),
-        refit=not options.no_refit,
-        n_basis=BASIS if options.n_basis is None else options.n_basis,
-        evaluations=options.evaluations,
-        seconds=options.seconds,
-        shown=True,
-        shapes=_shapes(options),
-    )
-
-
-def _shapes(options: Any) -> dict[str, Any]:
-    """Read ``--monotone price:-1``, ``--convex age`` and ``--bounds 0 none``."""
-    shapes: dict[str, Any] = {}
-    for word in getattr(options, "monotone", None) or ():
-        name, _, sign = word.rpartition(":")
-        if not name or sign not in ("1", "+1", "-1"):
-            raise DeclarationError(f"--monotone is COLUMN:1 or COLUMN:-1, as price:-1; received {word!r}")
-        shapes.setdefault("monotone", {})[name] = int(sign)
-    if getattr(options, "convex", None):
-        shapes["convex"] = list(options.convex)
-    if getattr(options, "bounds", None):
-        try:
-            shapes["bounds"] = tuple(None if end.lower() == "none" else float(end) for end in options.bounds)
-        except ValueError as error:
-            received = " ".join(options.bounds)
-            raise DeclarationError(f"--bounds is two numbers, or none for one of them; received {received}") from error
-    return shapes
-
-
-def _class_weight(words: Sequence[str] | None) -> str | dict[str, float] | None:
-    """Read ``balanced``, or LABEL=WEIGHT for some classes."""
-    if words is None or list(words) == ["balanced"]:
-        return None if words is None else "balanced"
-    weights = {}
-    for word in words:
-        label, sign, text = word.rpartition("=")
-        try:
-            weights[label] = float(text)
-        except ValueError:
-            sign = ""
-        if not sign or not 0.0 <= weights[label] < float("inf"):
-            raise DeclarationError(
-                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
-            )
-    return weights
 
 
 def estimator_class(model: str, task: str, weight: float | None) -> Any:
@@ -285,13 +251,17 @@ def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, 
     model, weight = choices.model, choices.weights.of(choices.model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
     check_validation(model, weight, len(y_val))
-    kernel = kernel_of(choices.kernel, choices.sigma)
+    kernel = _with_categories(kernel_of(choices.kernel, choices.sigma), choices, X.shape[1])
     options = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
         return _quiet(estimator(kernel=kernel, **{kind.weight: weight}, **options).fit(X, y))
     kernels: Any = _widths(kernel, X) if kind.tries_widths else None
     if choices.tries_families:
         kernels = "families"
+        if choices.category_columns:
+            kernels = [_with_categories(family, choices, X.shape[1]) for family in FAMILIES]
+        if choices.is_screened(X.shape[0]):
+            kernels = _screen_kernels(choices, task, class_weight, kernels, X, y)
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
@@ -347,6 +317,28 @@ def kernel_of(name: str, sigma: float | None) -> Kernel:
     if not hasattr(kernel, "sigma"):
         raise DeclarationError(f"--kernel {name} has no width; leave --sigma out, or take rbf, laplacian or matern")
     return replace(kernel, sigma=positive(sigma, "--sigma"))  # type: ignore[call-arg]
+
+
+def _screen_kernels(choices: Choices, task: str, class_weight: Any, kernels: Any, X: Array, y: Any) -> list[Kernel]:
+    """Return the best kernels of a search on some of the rows, which has a width per input where that is better."""
+    labels = y if task == "classification" else None
+    _, rows = split_rows(X.shape[0], SCREENED_ROWS / X.shape[0], choices.seed, labels)
+    searcher = getattr(problems, f"LSSVM{'Regressor' if task == 'regression' else 'Classifier'}CV")
+    options = _options(searcher, choices, class_weight, rows.size)
+    found = searcher(kernels=kernels, search="gradient", max_evaluations=EVALUATIONS // 2, **options).fit(
+        X[rows], y[rows]
+    )
+    order = np.argsort(-np.asarray(found.cv_results_["mean_test_score"]), kind="stable")
+    return [found.cv_results_["param_kernel"][place] for place in order[:SCREENED_KERNELS]]
+
+
+def _with_categories(kernel: Kernel, choices: Choices, n_inputs: int) -> Kernel:
+    """Return the kernel of the numeric columns times that of the categories, which has a width for each of them."""
+    if not choices.category_columns:
+        return kernel
+    categories = Categorical("each").on(*choices.category_columns)
+    numeric = [column for column in range(n_inputs) if column not in choices.category_columns]
+    return kernel.on(*numeric) * categories if numeric else categories
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.command_line.preparation import Preparation
+from problems.tables.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 

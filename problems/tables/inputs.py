@@ -1,24 +1,42 @@
 """One input of a model: the column of a table that it is made of, and how its cells become numbers.
 
 A cell is a number, written as those of the training table; or a date, which becomes the days since the first date of
-the training table; or a category, which becomes one 0-1 column per category. A missing cell is refused unless the input
-has a value to fill it in.
+the training table; or a category, which becomes one 0-1 column per category, or, where categories have an order, its
+rank. A missing cell is refused unless the input has a value to fill it in; of a category that is missing in training
+rows too, a category of its own. A category that training did not see is refused, or ignored, as none of the known ones.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
-from problems.command_line.number_format import PLAIN, NumberFormat, is_mixed, number, readings, two_readings
-from problems.command_line.table import Table, is_missing, named_columns
+from problems.tables.number_format import PLAIN, NumberFormat, is_mixed, number, readings, two_readings
+from problems.tables.table import Table, is_missing, named_columns
 from substrate.arrays import Array
 from substrate.errors import DataError
 
-__all__ = ["DATE_FORMATS", "Input", "dates_of", "describe_imputation", "fill_inputs", "raw_matrix", "with_ranges"]
+__all__ = [
+    "DATE_FORMATS",
+    "MISSING",
+    "UNKNOWN",
+    "Input",
+    "dates_of",
+    "describe_imputation",
+    "describe_unknown",
+    "fill_inputs",
+    "raw_matrix",
+    "with_ranges",
+]
+
+#: The category of cells that are missing, where some of the training rows are.
+MISSING = "(missing)"
+#: What can be done about categories that training did not see.
+UNKNOWN = ("refuse", "ignore")
 
 #: How dates are written, by the name that a model file keeps; with slashes, the order of day and month must be clear.
 DATE_FORMATS = {
@@ -36,7 +54,9 @@ class Input:
 
     ``fill`` replaces a missing cell, where there is one; ``origin`` is the first date of a column of dates, written as
     ``date_format`` says; ``written`` is the format of its numbers, None where it is unknown and new tables tell it;
-    ``low`` and ``high`` are the least and the largest number of the training table, None where they are not known.
+    ``low`` and ``high`` are the least and the largest number of the training table, None where they are not known;
+    ``ranks`` are categories in their order, of a column that holds their ranks from 0 on. With ``by_kernel`` categories
+    are one column of codes, from 0 on, for a kernel of their own; one that training did not see has the code -1.
     """
 
     name: str
@@ -49,11 +69,15 @@ class Input:
     written: NumberFormat | None = None
     low: float | None = None
     high: float | None = None
+    ranks: tuple[str, ...] | None = None
+    by_kernel: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
         """Return the names of its columns in X."""
-        return (self.name,) if self.categories is None else tuple(f"{self.name}={c}" for c in self.categories)
+        if self.categories is None or self.by_kernel:
+            return (self.name,)
+        return tuple(f"{self.name}={c}" for c in self.categories)
 
 
 def dates_of(cells: Sequence[str]) -> tuple[str, list[datetime]] | None:
@@ -92,7 +116,9 @@ def _days(input_: Input, cell: str) -> float | None:
 
 
 def _values(input_: Input, table: Table) -> list[float]:
-    """Return the numbers of a column of numbers or dates; missing cells filled in, or refused."""
+    """Return the numbers of a column of numbers, dates or ranks; missing cells filled in, or refused."""
+    if input_.ranks is not None:
+        return _ranks(input_, table)
     form = _format(input_, table) if input_.origin is None else PLAIN
     if input_.origin is None and form == PLAIN and (numbers := table.numbers(input_.name)) is not None:
         _refuse_another_reading(input_, table, form)
@@ -120,6 +146,21 @@ def _values(input_: Input, table: Table) -> list[float]:
     if input_.origin is None:
         _refuse_another_reading(input_, table, form)
     return values
+
+
+def _ranks(input_: Input, table: Table) -> list[float]:
+    """Return the ranks of ordered categories; there is none of a category that is not in the order."""
+    places = {name: float(rank) for rank, name in enumerate(input_.ranks or ())}
+    cells, missing = table.column(input_.name), table.missing(input_.name)
+    if missing and input_.fill is None:
+        table.refuse_missing([input_.name], _fill_advice(input_.name))
+    filled = dict.fromkeys(missing, input_.fill)
+    if strange := [row for row, cell in enumerate(cells) if row not in filled and cell not in places]:
+        raise DataError(
+            f"column {input_.name!r} of {table.source} has {cells[strange[0]]!r} in {table.name_rows(strange)}, which "
+            f"has no place in the order {', '.join(map(repr, places))}; correct the cells"
+        )
+    return [float(str(filled[row])) if row in filled else places[cell] for row, cell in enumerate(cells)]
 
 
 def _refuse_another_reading(input_: Input, table: Table, form: NumberFormat) -> None:
@@ -202,23 +243,28 @@ def _example(input_: Input) -> str:
 def _fill_advice(name: str) -> str:
     return (
         "fill the cells in, fit with --impute median (or --impute drop, which leaves the rows out), or leave out the "
-        f"column (--drop {name})"
+        f"column (--drop {quote(name)})"
     )
 
 
 def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> tuple[Input, ...]:
-    """Return the inputs with what fills missing cells: the median of these rows, or their most frequent category."""
+    """Return the inputs with what fills missing cells: the median of these rows; of categories one of its own where
+    these rows have missing cells, and otherwise the most frequent one.
+    """
     filled_inputs = []
     for input_ in inputs:
         cells = [cell for cell in (table.column(input_.name)[row] for row in rows) if not is_missing(cell)]
         if not cells:
             raise DataError(
                 f"column {input_.name!r} of {table.source} has no value in the rows that train; leave it out by --drop "
-                f"{input_.name}"
+                f"{quote(input_.name)}"
             )
         if input_.categories is None:
             column_table = replace(table, columns={input_.name: tuple(cells)}, rows=None)
             filled_inputs.append(replace(input_, fill=float(np.median(_values(input_, column_table)))))
+        elif len(cells) < len(rows):
+            levels = tuple(sorted({*input_.categories, MISSING}))
+            filled_inputs.append(replace(input_, categories=levels, fill=MISSING))
         else:
             filled_inputs.append(
                 replace(input_, fill=min(Counter(cells).items(), key=lambda pair: (-pair[1], pair[0]))[0])
@@ -230,8 +276,13 @@ def describe_imputation(inputs: Sequence[Input], table: Table) -> list[str]:
     """Return one line for every column in which cells are filled in."""
     return [
         f"imputed: {input_.name}, {len(rows)} of {table.n_rows} cells, by the "
-        + (f"most frequent category {input_.fill!r}" if input_.categories else f"median {_fill_words(input_)}")
-        + " of the training rows"
+        + (
+            "category (missing), which is one of its own"
+            if input_.fill == MISSING
+            else f"most frequent category {input_.fill!r} of the training rows"
+            if input_.categories
+            else f"median {_fill_words(input_)} of the training rows"
+        )
         for input_ in inputs
         if input_.fill is not None and (rows := table.missing(input_.name))
     ]
@@ -243,35 +294,69 @@ def _fill_words(input_: Input) -> str:
     return (datetime.fromisoformat(input_.origin) + float(str(input_.fill)) * _DAY).date().isoformat()
 
 
-def raw_matrix(inputs: Sequence[Input], table: Table) -> Array:
-    """Return the columns as numbers, in their own units; categories as 0 and 1."""
+def describe_unknown(inputs: Sequence[Input], table: Table) -> list[str]:
+    """Return one line for every column with categories that training did not see."""
+    return [
+        f"unknown: {input_.name}, {len(rows)} of {table.n_rows} cells ({table.column(input_.name)[rows[0]]!r} in "
+        f"{table.name_rows(rows)}), as none of its categories"
+        for input_ in inputs
+        if input_.categories is not None and (rows := _unknown_rows(input_, table))
+    ]
+
+
+def _unknown_rows(input_: Input, table: Table) -> list[int]:
+    return [
+        row
+        for row, cell in enumerate(_category_cells(input_, table))
+        if cell not in set(input_.categories or ()) and not is_missing(cell)
+    ]
+
+
+def raw_matrix(inputs: Sequence[Input], table: Table, unknown: str = "refuse") -> Array:
+    """Return the columns as numbers, in their own units; categories as 0 and 1, or as codes.
+
+    ``unknown`` categories, which training did not see, are refused, or unlike all others (``"ignore"``): zero in all
+    their columns, or of the code -1.
+    """
+    if unknown not in UNKNOWN:
+        raise DataError(f"--unknown must be one of {', '.join(UNKNOWN)}, received {unknown!r}")
     X = np.empty((table.n_rows, sum(len(input_.features) for input_ in inputs)))
     column = 0
     for input_ in inputs:
         width = len(input_.features)
         X[:, column : column + width] = (
-            np.array(_values(input_, table))[:, None] if input_.categories is None else _indicators(input_, table)
+            np.array(_values(input_, table))[:, None]
+            if input_.categories is None
+            else _indicators(input_, table, unknown)
         )
         column += width
     return X
 
 
-def _indicators(input_: Input, table: Table) -> Array:
+def _category_cells(input_: Input, table: Table) -> list[str]:
+    """Return the categories of a column, missing cells filled in where there is something to fill them with."""
+    names, fill = set(input_.categories or ()), str(input_.fill)
+    cells = [fill if input_.fill is not None and is_missing(cell) else cell for cell in table.column(input_.name)]
+    # the categories of a model of an earlier release have a point where its table had a decimal comma
+    pointed = {cell: text for cell in set(cells) - names if (text := cell.replace(",", ".")) in names}
+    return [pointed.get(cell, cell) for cell in cells]
+
+
+def _indicators(input_: Input, table: Table, unknown: str) -> Array:
     if input_.fill is None:
         table.refuse_missing([input_.name], _fill_advice(input_.name))
-    categories = np.array(input_.categories)
-    cells = np.array([input_.fill if is_missing(cell) else cell for cell in table.column(input_.name)])
-    # the categories of a model of an earlier release have a point where its table had a decimal comma
-    names = set(categories.tolist())
-    pointed = {cell: text for cell in set(cells.tolist()) - names if (text := cell.replace(",", ".")) in names}
-    cells = np.array([pointed.get(cell, cell) for cell in cells.tolist()])
-    strange = [int(row) for row in np.flatnonzero(~np.isin(cells, categories))]
-    if strange:
+    categories, cells = np.array(input_.categories), np.array(_category_cells(input_, table))
+    strange = _unknown_rows(input_, table)
+    if strange and unknown == "refuse":
         raise DataError(
             f"column {input_.name!r} of {table.source} has the category {str(cells[strange[0]])!r} in "
-            f"{table.name_rows(strange)}, which training did not see; it saw {named_columns(categories.tolist())}"
+            f"{table.name_rows(strange)}, which training did not see; it saw {named_columns(categories.tolist())}; "
+            "correct the cells, or give --unknown ignore to predict such rows as of none of these categories"
         )
-    return np.asarray(cells[:, None] == categories, dtype=np.float64)
+    indicators = np.asarray(cells[:, None] == categories, dtype=np.float64)
+    if not input_.by_kernel:
+        return indicators
+    return np.where(indicators.any(axis=1), indicators.argmax(axis=1), -1.0)[:, None]
 
 
 def with_ranges(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:

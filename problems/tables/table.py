@@ -2,20 +2,23 @@
 
 Nothing is guessed without a word: where the cells are not separated by commas a remark of the table says so. Cells are
 kept as they are written; a column is numeric when every cell of it is a finite number in one format
-(:mod:`problems.command_line.number_format`); a missing cell is empty, or
+(:mod:`problems.tables.number_format`); a missing cell is empty, or
 ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
 import csv
+import io
 import math
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from problems.command_line.embedded_sets import dataset_rows
-from problems.command_line.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
+from problems.tables.embedded_sets import dataset_rows
+from problems.tables.encodings import decode_text
+from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
 from substrate.errors import DataError
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _SHOWN = 5
 #: What may separate thousands, as an option states it.
 _THOUSANDS = (",", ".", " ", "'")
@@ -171,13 +175,14 @@ def read_table(
     decimal: str | None = None,
     thousands: str | None = None,
     decided: bool = False,
+    encoding: str | None = None,
 ) -> Table:
-    """Read ``data.csv``, ``data.parquet``, or, by ``@name``, an embedded data set.
+    """Read ``data.csv``, ``data.parquet``, ``data.xlsx``, or, by ``@name``, an embedded data set.
 
     Unless given, the cells of a CSV file are separated by commas, or by what its header shows, which is a remark of the
     table. ``decimal`` and ``thousands`` are the marks of its numbers, where they are stated. Where commas are no
     separators, a column whose commas can be read in two ways is refused here, unless it is ``decided`` by a model how
-    its numbers are written.
+    its numbers are written. The ``encoding`` of a CSV file is recognised unless given.
     """
     name = os.fspath(source)
     if decimal not in (None, ".", ","):
@@ -196,15 +201,20 @@ def read_table(
     if path.suffix.lower() in (".parquet", ".pq"):
         header, rows, typed = _parquet(path)
         return replace(_table(name, header, rows), decimal=decimal, thousands=thousands, typed=typed)
+    if path.suffix.lower() in _SPREADSHEETS:
+        header, rows, typed, sheet = _spreadsheet(path)
+        table = replace(_table(name, header, rows), decimal=decimal, thousands=thousands, typed=typed)
+        return replace(table, remarks=sheet)
     if delimiter is not None and len(delimiter) != 1:
         raise DataError(f"--delimiter must be one character, received {delimiter!r}")
-    remarks = []
-    lines = _lines(name, path, delimiter or ",")
+    text, remark = decode_text(name, path.read_bytes(), encoding)
+    remarks = [remark] if remark else []
+    lines = _lines(name, text, delimiter or ",")
     if delimiter is None and len(lines[0]) == 1:
         for candidate, words in _OTHER_DELIMITERS.items():
             if candidate in lines[0][0]:
-                lines, delimiter = _lines(name, path, candidate), candidate
-                remarks = [f"separator: the cells are separated by {words} (--delimiter, if not)"]
+                lines, delimiter = _lines(name, text, candidate), candidate
+                remarks += [f"separator: the cells are separated by {words} (--delimiter, if not)"]
                 break
     table = replace(
         _table(name, lines[0], lines[1:]),
@@ -220,13 +230,14 @@ def read_table(
     return table
 
 
-def _lines(name: str, path: Path, delimiter: str) -> list[list[str]]:
+def _lines(name: str, text: str, delimiter: str) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=delimiter, strict=True)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:  # some spreadsheets begin with a byte order mark
-            lines = [line for line in csv.reader(stream, delimiter=delimiter, strict=True) if line]
-    except (UnicodeDecodeError, csv.Error) as error:
+        lines = [line for line in reader if line]
+    except csv.Error as error:
         raise DataError(
-            f"{name} is not a CSV file in UTF-8: {error}; save it again as CSV (UTF-8), or fix the line named"
+            f"{name} is not a CSV file: {error}, at line {reader.line_num}; correct that line, or save the table again "
+            "as CSV (UTF-8)"
         ) from error
     if not lines:
         raise DataError(f"{name} is empty; the first line must name the columns")
@@ -284,12 +295,48 @@ def _parquet(path: Path) -> tuple[list[str], list[list[str]], frozenset[str]]:
         content = read_parquet(path)
     except Exception as error:  # pyarrow's own errors share no base with ours
         raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
-    values = [column.to_pylist() for column in content.columns]
+    return _as_text(list(content.column_names), [column.to_pylist() for column in content.columns])
+
+
+def _as_text(names: list[str], values: list[list[Any]]) -> tuple[list[str], list[list[str]], frozenset[str]]:
+    """Return header, rows of cells, and the columns that hold no text, of columns of values."""
     columns = [["" if value is None else str(value) for value in column] for column in values]
-    names = list(content.column_names)
     typed = (
         name
         for name, column in zip(names, values, strict=True)
         if all(value is None or isinstance(value, (int, float)) for value in column)
     )
     return names, [list(row) for row in zip(*columns, strict=True)], frozenset(str(name).strip() for name in typed)
+
+
+def _spreadsheet(path: Path) -> tuple[list[str], list[list[str]], frozenset[str], tuple[str, ...]]:
+    """Return header, rows of cells, the columns that hold no text, and a remark where there are several sheets."""
+    if path.suffix.lower() not in (".xlsx", ".xlsm"):
+        raise DataError(f"{path} is a spreadsheet that is not read here; save the sheet as CSV (UTF-8), or as .xlsx")
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise DataError(
+            f'{path} is an Excel file, which needs openpyxl: pip install "lssvm-substrate[excel]", or save the sheet '
+            "as CSV (UTF-8)"
+        ) from error
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        sheet = book.worksheets[0]
+        rows = [list(row) for row in sheet.iter_rows(values_only=True) if any(value is not None for value in row)]
+        names = [str(worksheet.title) for worksheet in book.worksheets]
+    except Exception as error:  # openpyxl, zipfile and XML have errors of their own
+        raise DataError(f"{path} is not an Excel file, or is damaged: {error}") from error
+    if not rows:
+        raise DataError(f"the first sheet of {path} is empty; the first line must name the columns")
+    header = ["" if value is None else str(value) for value in rows[0]]
+    while header and header[-1] == "" and all(row[len(header) - 1] is None for row in rows):
+        header.pop()
+    columns = [[_plain_value(row[k]) for row in rows[1:]] for k in range(len(header))]
+    remark = (f"sheet: {names[0]!r}, the first of {len(names)}",) if len(names) > 1 else ()
+    return *_as_text(header, columns), remark
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a cell of a sheet: dates as ISO text, others as they are."""
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,0 +1,214 @@
+"""Frames in, predictions out: the tabular estimators are the command line in Python."""
+
+import csv
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import problems
+from problems.command_line.main import main
+from problems.estimators.shared.input_scales import InputScales
+from problems.tables import TabularClassifier, TabularRegressor
+from problems.tables.frames import frame_of
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Categorical
+
+#: No search: these tests are about tables.
+QUICK = {"kernel": "rbf", "gamma": 10.0, "sigma": 2.0}
+
+
+def make_columns(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {
+        "area": rng.uniform(40.0, 160.0, n),
+        "rooms": rng.integers(1, 6, n),
+        "heating": rng.choice(["gas", "oil", "wood"], n),
+        "grade": rng.choice(["bad", "fair", "good"], n),
+    }
+    ranks = np.array([["bad", "fair", "good"].index(grade) for grade in columns["grade"]])
+    price = 2.0 * columns["area"] + 10.0 * columns["rooms"] + 20.0 * ranks + rng.normal(size=n)
+    return columns, price
+
+
+def make_frame(kind, n=60):
+    columns, price = make_columns(n)
+    order = ["bad", "fair", "good"]
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(columns)
+        frame["heating"] = frame["heating"].astype("category")
+        frame["grade"] = pandas.Categorical(frame["grade"], categories=order, ordered=True)
+        return frame, price
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({name: values.tolist() for name, values in columns.items()})
+    return frame.with_columns(
+        polars.col("heating").cast(polars.Categorical), polars.col("grade").cast(polars.Enum(order))
+    ), price
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_frame_is_the_machine_of_its_numbers(kind):
+    """Categories as 0 and 1, ordered ones by rank, numbers standardised: by hand, and bit for bit."""
+    columns, price = make_columns()
+    frame, _ = make_frame(kind)
+    ranks = [["bad", "fair", "good"].index(grade) for grade in columns["grade"]]
+    dummies = [(columns["heating"] == name).astype(float) for name in ("gas", "oil", "wood")]
+    X = np.column_stack([columns["area"], columns["rooms"], *dummies, ranks])
+    X = InputScales.of(X).keep_columns([2, 3, 4]).apply(X)
+    plain = problems.LSSVMRegressor(RBF(2.0), 10.0).fit(X, price)
+    model = TabularRegressor(**QUICK).fit(frame, price)
+    np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+    np.testing.assert_array_equal(model.predict_interval(frame), plain.predict_interval(X))
+    assert model.certificate_ == plain.certificate_
+    assert model.certify(frame, price).holds
+    assert any("ranks: grade" in line for line in model.remarks_)
+
+
+def test_the_file_is_that_of_the_command_line_and_the_other_way_round(tmp_path):
+    columns, price = make_columns()
+    table, out, by_command = tmp_path / "houses.csv", tmp_path / "model.npz", tmp_path / "command.npz"
+    with table.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*columns, "price"])
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), price.tolist(), strict=True))
+    model = TabularRegressor(**QUICK).fit(str(table), "price")
+    model.save(out)
+    assert main(["predict", str(out), str(table), "--out", str(tmp_path / "p.csv")]) == 0
+    with (tmp_path / "p.csv").open() as stream:
+        written = [float(row["prediction"]) for row in csv.DictReader(stream)]
+    np.testing.assert_array_equal(written, model.predict(columns))
+    line = ["--kernel", "rbf", "--gamma", "10", "--sigma", "2", "--validation", "0", "--quiet"]
+    assert main(["fit", str(table), "--target", "price", "--out", str(by_command), *line]) == 0
+    loaded = TabularRegressor.load(by_command)
+    np.testing.assert_array_equal(loaded.predict(columns), model.predict(columns))
+    assert loaded.certificate_ == model.certificate_
+    assert loaded.score(str(table), "price") == model.score(columns, price) > 0.99
+    with pytest.raises(DataError, match="holds a model of regression"):
+        TabularClassifier.load(by_command)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [1, 3], [1.0, 2.0]], ids=str)
+def test_labels_come_back_as_they_were_given(labels):
+    columns, price = make_columns()
+    y = np.array(labels)[(price > np.median(price)).astype(int)]
+    model = TabularClassifier(**QUICK).fit(columns, y)
+    assert model.classes_.tolist() == labels
+    assert model.predict(columns).dtype == np.array(labels).dtype
+    assert model.score(columns, y) > 0.9
+    probabilities = model.predict_proba(columns)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert ((probabilities[:, 1] > 0.5) == (model.decision_function(columns) > 0.0)).mean() > 0.9
+    assert model.predict_set(columns, 0.9).shape == (60, 2)
+
+
+def test_missing_cells_go_by_a_stated_rule():
+    """Refused in the words of Python; filled in by the median; a category of its own."""
+    columns, price = make_columns()
+    rows = {name: list(values) for name, values in columns.items()}
+    rows["area"][3], rows["heating"][5] = float("nan"), None
+    with pytest.raises(DataError, match=r"'area' \(row 4\), 'heating' \(row 6\); give impute='median'.*impute='drop'"):
+        TabularRegressor(**QUICK).fit(rows, price)
+    model = TabularRegressor(impute="median", **QUICK).fit(rows, price)
+    area, heating = model.model_.preparation.inputs[:2], model.model_.preparation.inputs[2]
+    assert area[0].fill == np.median(np.delete(columns["area"], 3))
+    assert heating.categories == ("(missing)", "gas", "oil", "wood")
+    assert any("category (missing), which is one of its own" in line for line in model.remarks_)
+    assert model.certify(rows, price).holds
+    dropped = TabularRegressor(impute="drop", **QUICK).fit(rows, price)
+    kept = [row for row in range(60) if row not in (3, 5)]
+    alone = TabularRegressor(**QUICK).fit({name: values[kept] for name, values in columns.items()}, price[kept])
+    np.testing.assert_array_equal(dropped.predict(columns), alone.predict(columns))
+
+
+def test_unknown_categories_are_refused_or_none_of_the_known_ones():
+    columns, price = make_columns()
+    model = TabularRegressor(**QUICK).fit(columns, price)
+    new = {name: values[:3] for name, values in columns.items()} | {"heating": ["coal", *columns["heating"][1:3]]}
+    with pytest.raises(DataError, match=r"'coal' in row 1, which training did not see.*unknown='ignore'"):
+        model.predict(new)
+    model.set_params(unknown="ignore")
+    X = model.model_.matrix(frame_of(new).table, "ignore")
+    np.testing.assert_array_equal(X[0, 2:5], 0.0)
+    np.testing.assert_array_equal(model.predict(new), model.estimator_.predict(X))
+    assert model.remarks_on(new) == ("unknown: heating, 1 of 3 cells ('coal' in row 1), as none of its categories",)
+
+
+def test_dates_and_booleans_of_a_frame_are_known():
+    pandas = pytest.importorskip("pandas")
+    columns, price = make_columns(40)
+    frame = pandas.DataFrame(columns).assign(sold=pandas.date_range("2024-01-01", periods=40), new=price > 200.0)
+    model = TabularRegressor(drop=["grade"], **QUICK).fit(frame, pandas.Series(price, name="price"))
+    features = model.model_.preparation.features
+    assert features == ("area", "rooms", "heating=gas", "heating=oil", "heating=wood", "sold", "new=False", "new=True")
+    days = model.model_.preparation.inputs[3]
+    assert days.origin == "2024-01-01T00:00:00"
+
+
+def test_it_has_the_manners_of_scikit_learn():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = X[:, 0] + 0.1 * X[:, 1]
+    model = TabularRegressor(**QUICK)
+    assert clone(model).get_params() == model.get_params()
+    assert cross_val_score(model, X, y, cv=3).min() > 0.5
+    model.fit(X, y)
+    with pytest.raises(DataError, match="X has 2 features, but TabularRegressor is expecting 3"):
+        model.predict(X[:, :2])
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["x0", "x1", "x2"]
+    assert "standardised" in str(model.interval_guarantee())
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "error", "message"),
+    [
+        (np.ones(4), np.ones(4), DataError, "must have rows and columns"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, [1.0, 2.0], DataError, "must be of one length"),
+        ({"a": [1.0, 2.0, 3.0]}, [1.0, 2.0], DataError, "one target for each of the 3 rows"),
+        ({"a": [1.0, 2.0, 3.0]}, [1.0, None, 3.0], DataError, "y has no value in row 2"),
+        ({"a": [1.0, 2.0, 3.0]}, "b", DataError, "has no column 'b'"),
+        ({"a": [1.0, 2.0, 3.0]}, None, DataError, "needs y"),
+        ({"a": [1.0, float("inf"), 3.0]}, [1.0, 2.0, 3.0], DataError, "row 2 has 'inf'"),
+        ({}, [], DataError, "no columns"),
+    ],
+)
+def test_bad_frames_are_refused_in_words(X, y, error, message):
+    with pytest.raises(error, match=message):
+        TabularRegressor(**QUICK).fit(X, y)
+
+
+def test_parameters_that_are_none_are_refused():
+    columns, price = make_columns(20)
+    with pytest.raises(DataError, match="the target 'price' cannot be left out"):
+        TabularRegressor(drop=["price"], **QUICK).fit({**columns, "price": price}, "price")
+    with pytest.raises(DataError, match="unknown must be one of refuse, ignore"):
+        TabularRegressor(unknown="skip", **QUICK).fit(columns, price).predict(columns)
+    with pytest.raises(DeclarationError, match="model='robust' is for regression only"):
+        TabularClassifier("robust", **QUICK).fit(columns, price > 200.0)
+
+
+def test_categories_by_a_kernel_of_their_own(tmp_path):
+    """One column of codes each, times the kernel of the numbers; an unknown one is unlike all others."""
+    columns, price = make_columns()
+    model = TabularRegressor(categorical="kernel", **QUICK).fit(columns, price)
+    assert model.model_.preparation.features == ("area", "rooms", "heating", "grade")
+    codes = [np.unique(columns[name], return_inverse=True)[1].astype(float) for name in ("heating", "grade")]
+    numbers = np.column_stack([columns["area"], columns["rooms"]])
+    X = np.column_stack([InputScales.of(numbers).apply(numbers), *codes])
+    kernel = RBF(2.0).on(0, 1) * Categorical("each").on(2, 3)
+    plain = problems.LSSVMRegressor(kernel, 10.0).fit(X, price)
+    np.testing.assert_array_equal(model.predict(columns), plain.predict(X))
+    assert model.certify(columns, price).holds
+    model.save(tmp_path / "model.npz")
+    loaded = TabularRegressor.load(tmp_path / "model.npz").set_params(unknown="ignore")
+    new = {name: values[:1] for name, values in columns.items()} | {"heating": ["coal"]}
+    X[0, 2] = -1.0
+    np.testing.assert_array_equal(loaded.predict(new), plain.predict(X[:1]))
+    searched = TabularRegressor(categorical="kernel", max_evaluations=3).fit(columns, price)
+    assert "Categorical" in repr(searched.estimator_.kernel_)
+    assert searched.certificate_.holds
+    with pytest.raises(DeclarationError, match="categorical='kernel' is for model='lssvm' and sparse"):
+        TabularRegressor("robust", categorical="kernel").fit(columns, price)
+    with pytest.raises(DataError, match="categorical must be one of one-hot, kernel"):
+        TabularRegressor(categorical="hash").fit(columns, price)
