@@ -276,10 +276,17 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     import problems
     from problems.command_line.choices import read_options
     from problems.tables.intervals import interval_statement
-    from problems.tables.tabular_model import TabularModel, predict_stream, predictions_csv, predicts_in_a_pass
+    from problems.tables.tabular_model import (
+        TabularModel,
+        predict_stream,
+        predictions_csv,
+        predicts_in_a_pass,
+        refuse_absent_model,
+    )
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
+        refuse_absent_model(options.model)
         loaded, notes = problems.load_with_notes(options.model, options.max_bytes)
     if notes is not None and "series" in notes:
         return _predict_series(options, loaded, notes)

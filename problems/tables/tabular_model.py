@@ -35,7 +35,21 @@ from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Source
 from substrate.streaming.survey import Survey, SurveyOfLeaf
 
-__all__ = ["StreamChoices", "TabularModel", "fit_stream", "predict_stream", "predictions_csv", "predicts_in_a_pass"]
+__all__ = [
+    "StreamChoices",
+    "TabularModel",
+    "fit_stream",
+    "predict_stream",
+    "predictions_csv",
+    "predicts_in_a_pass",
+    "refuse_absent_model",
+]
+
+
+def refuse_absent_model(path: str | os.PathLike[str]) -> None:
+    """Refuse the name of a model file that does not exist, with the command that writes one."""
+    if not Path(path).exists():
+        raise DataError(f"there is no model file {path}; substrate fit TABLE --target COLUMN --out {path} writes one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +62,7 @@ class TabularModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
         """Read any model file of this package; those of ``substrate fit`` bring their preparation."""
-        if not Path(path).exists():
-            raise DataError(
-                f"there is no model file {path}; substrate fit TABLE --target COLUMN --out {path} writes one"
-            )
+        refuse_absent_model(path)
         return cls.of(*problems.load_with_notes(path, max_bytes), path)
 
     @classmethod

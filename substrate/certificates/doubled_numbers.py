@@ -97,6 +97,12 @@ class DoubledNumbers:
                 square = square * square
         return result
 
+    def __eq__(self, other: object) -> bool:
+        """Refuse: a formula that asks whether numbers are equal has an answer for each of them, and not one."""
+        raise TypeError("arrays of doubled numbers have no truth value")
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __abs__(self) -> "DoubledNumbers":
         negative = (self.pair[0] < 0.0) | ((self.pair[0] == 0.0) & (self.pair[1] < 0.0))
         sign = np.where(negative, -1.0, 1.0)

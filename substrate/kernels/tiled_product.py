@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any, Literal
 
+import numpy as np
+
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
 from substrate.namespaces import is_device_array, namespace_of, zeros_beside
@@ -55,6 +57,7 @@ class _Product:
         self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
         self.stop = Event()
 
+    @np.errstate(over="ignore", invalid="ignore")  # of every thread; what is not finite never counts as converged
     def add_strips(self, which: slice, side: int) -> Any:
         """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
         n, vectors = self.points.shape[0], self.vectors

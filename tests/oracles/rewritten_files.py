@@ -62,10 +62,10 @@ UNKNOWN_THEN = (
 )
 #: Those that machines on a basis, and those that choose, did not have then.
 OF_OTHERS = {
-    "FusedL1SubstrateClassifier": ("refit",),
-    "FusedL1SubstrateRegressor": ("refit",),
-    "FusedMaximalVariationClassifier": ("refit",),
-    "FusedMaximalVariationRegressor": ("refit",),
+    "FusedL1SubstrateClassifier": ("refit", "standard_errors"),
+    "FusedL1SubstrateRegressor": ("refit", "standard_errors"),
+    "FusedMaximalVariationClassifier": ("refit", "standard_errors"),
+    "FusedMaximalVariationRegressor": ("refit", "standard_errors"),
     "LSSVMRegressorCV": ("noise",),
     "LSSVMClassifierCV": ("class_weight",),
     "SparseLSSVMClassifier": ("class_weight",),

@@ -32,7 +32,7 @@ ROUTES = {
     "classes in passes": "SparseLSSVMClassifier",
     "arrays on a device": "LSSVMRegressor",
     "folds": "LSSVMRegressorCV",
-    "rows for validation": "FusedL1SubstrateRegressor",
+    "rows for validation": "FusedLeastSquaresRegressor",
 }
 #: Pages of such estimators.
 PAGES = ("ls_svm_regression", "ls_svm_classification", "fused_l1_substrate")

@@ -24,7 +24,7 @@ from problems import (
 from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
-from substrate.least_squares.stored_kernel import KernelBlocks
+from substrate.least_squares.kernel_tiles import KernelTiles
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
 from tests.oracles.sampled_cases import first
@@ -192,7 +192,8 @@ def test_every_output_has_its_own_bound_and_a_warning_says_that_one_fails(part):
 def test_conjugate_gradients_that_never_step_leave_a_machine_that_does_not_hold(linear, monkeypatch):
     """Rounding may end the iteration before its first step: the border alone is kept, with a reason."""
     X, Y, _ = data(1, 20)
-    monkeypatch.setattr(KernelBlocks, "product", lambda self, V: -1e6 * V)
+    for product in ("product", "accurate_product"):
+        monkeypatch.setattr(KernelTiles, product, lambda self, V: -1e6 * V)
     model = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, solver="cg", linear_columns=linear)
     with pytest.warns(ConvergenceWarning, match="rounding has made the system indefinite"):
         model.fit(X, Y)

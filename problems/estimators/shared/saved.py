@@ -329,7 +329,7 @@ OUTSIDE: _Kinds = {
 NEWER = frozenset(
     (
         *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
-        *("reach", "standardize", "widths"),
+        *("reach", "standard_errors", "standardize", "widths"),
     )
 )
 
