@@ -293,8 +293,9 @@ def test_what_a_device_does_not_do_is_named():
             LSSVMRegressor(solver=solver).fit(send(X), send(y))
     with pytest.raises(DeclarationError, match=r"solver='cg' works on numpy arrays .* on a device use 'direct'"):
         SparseLSSVMRegressor(solver="cg").fit(send(X), send(y))
-    with pytest.raises(DeclarationError, match="cv='loo' or cv='gcv'"):
-        LSSVMRegressorCV(cv=5).fit(send(X), send(y))
+    for choice in ({"cv": 5}, {"cv": None}, {"cv": "blocks", "reach": 1}):
+        with pytest.raises(DeclarationError, match="cv='loo' or cv='gcv'"):
+            LSSVMRegressorCV(**choice).fit(send(X), send(y))
     with pytest.raises(DataError, match="precomputed"):
         SparseLSSVMRegressor("precomputed").fit(send(X @ X.T), send(y))
     with pytest.raises(DataError, match="must not be negative"):

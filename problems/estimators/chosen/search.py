@@ -24,7 +24,10 @@ from substrate.namespaces import is_device_array
 
 __all__ = ["RowSplit", "Search"]
 
-_NUMPY = "folds and validation rows are numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or cv='gcv'"
+_NUMPY = (
+    "folds, blocks and validation rows are of numpy arrays (X.cpu().numpy(), X.get()); on a device use cv='loo' or "
+    "cv='gcv'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class Search:
         if self.criterion != "validation":
             if X_val is not None:
                 raise DataError(f"X_val and y_val are used only with cv=None, received cv={model.cv!r}")
+            if self.criterion == "blocks" and is_device_array(X):
+                raise DeclarationError(_NUMPY)
             return RowSplit(rows, X, y)
         if is_device_array(X):
             raise DeclarationError(_NUMPY)

@@ -217,9 +217,10 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         weights (a sparse matrix is not centred). New rows are scaled alike; ``support_vectors_`` are scaled rows.
     solver : str, default="auto"
         ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
-        kernel matrix; ``"cg"`` computes the kernel in blocks and never stores it. ``"auto"`` takes the one of these
-        that costs least, see :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed form. ``"cvxpy"``
-        solves the declared problem by the first solver whose residuals are accepted; a solver's name by that one.
+        kernel matrix; ``"cg"`` computes the kernel in tiles and never stores it, also on a device. ``"auto"`` takes the
+        one of these that costs least, see :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed
+        form. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a solver's name
+        by that one.
     cg_tol : float, default=1e-8
         Relative residual at which ``"cg"`` stops, where it is required.
     max_iter : int, default=1000

@@ -52,7 +52,10 @@ from substrate.streaming.sources import source_of, streams
 __all__ = ["LSSVMKernelPCA"]
 
 
-_ON_A_BASIS = "components on a basis need rows of numpy, not sparse; pass X.toarray(), or leave basis out"
+_ON_A_BASIS = (
+    "components on a basis need dense rows of numpy; pass X.toarray() (scipy), X.cpu().numpy() (torch) or X.get() "
+    "(CuPy), or leave basis out"
+)
 
 
 def _read_basis(value: Any) -> Any:
@@ -256,9 +259,7 @@ class LSSVMKernelPCA(KernelComponents):
 
     def _moments(self, kernel: Kernel, points: Any, source: Source, weights: Any) -> tuple[FeatureMoments, Array]:
         if is_sparse(points) or is_device_array(points):
-            raise DataError(
-                "components on a basis need rows of numpy, not sparse; pass X.toarray(), or leave basis out"
-            )
+            raise DataError(_ON_A_BASIS)
         features = kept_features(kernel, points)
         return feature_moments(kernel, points, features, source, weights), features.transform
 
