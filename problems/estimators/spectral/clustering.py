@@ -88,7 +88,7 @@ class KernelSpectralClustering(ClusterMixin, KernelComponents):
     ----------
     labels_ : array of shape (n_rows,)
         The cluster of every row, larger clusters first.
-    code_book_ : array of shape (n_clusters_, n_clusters - 1)
+    code_book_ : array of shape (n_clusters, n_clusters - 1)
         The signs of the scores that stand for every cluster.
     n_clusters_ : int
         The number of clusters: fewer than asked for where fewer patterns of signs occur.
