@@ -264,5 +264,5 @@ def test_arrays_of_a_device_stay_there(monkeypatch, home, dense):
     assert moved.certificate_.holds
     assert moved.certify(send(X)).holds
     assert_allclose(moved.to_numpy().transform(X), model.transform(X), atol=1e-9)
-    with pytest.raises(DataError, match="not sparse"):
+    with pytest.raises(DataError, match="dense rows of numpy"):
         LSSVMKernelPCA(RBF(2.0), 2, basis=5).fit(send(X))
