@@ -2,7 +2,8 @@
 
 Every tile of the upper half is used twice, for its rows and, transposed, for its columns. On the host the strips of
 tiles are dealt out to a fixed number of sums, which as many threads as BLAS may use work on: the result does not depend
-on how many those are. On a device tiles are large, and one follows the other.
+on how many those are. A kernel of the user's may not be called by two threads at once, so it has one. On a device tiles
+are large, and one follows the other.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ def tiled_product(
     product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype, progress)
     if is_device_array(points):
         return product.add_strips(slice(None), _DEVICE)
-    count = threads_for(points.shape[0])
+    count = threads_for(points.shape[0]) if kernel.trusted else 1
     with one_blas_thread(), ThreadPoolExecutor(count) as workers:
         shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
         parts = [workers.submit(product.add_strips, share, _HOST) for share in shares]
@@ -69,10 +70,18 @@ class _Product:
             for columns in tiles[number:]:
                 if self.stop.is_set():
                     return out
-                tile = self.kernel.evaluate(points, self.points[columns, :], self.dtype)
+                tile = self.values(points, self.points[columns, :])
                 out[rows, :] += tile @ vectors[columns, :]
                 if columns.start > rows.start:
                     out[columns, :] += tile.T @ own
             if self.progress is not None and which.start in (None, 0):
                 self.progress.rows(rows.stop, n)
         return out
+
+    def values(self, left: Any, right: Any) -> Any:
+        """Return the kernel values of a tile: those of all other computations on the host, which take sparse rows."""
+        if is_device_array(left) or self.dtype != np.float64:
+            return self.kernel.evaluate(left, right, self.dtype)
+        tile = np.empty((left.shape[0], right.shape[0]))
+        self.kernel.fill(left, right, tile)
+        return tile

@@ -20,8 +20,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.tiled_product import Precision, tiled_product
-from substrate.least_squares.stored_kernel import kernel_product
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 
@@ -59,9 +58,7 @@ class KernelTiles(SymmetricOperator):
 
     def accurate_product(self, V: Array) -> Array:
         """Return K V with the rounding of double precision, which the bounds of an answer count."""
-        if is_device_array(self.points):
-            return self._tiled(V, "float64")
-        return kernel_product(self.kernel, self.points, V, self._progress)
+        return self._tiled(V, "float64")
 
     def use_accurate_products(self) -> bool:
         """Compute all products in double precision from now on; False where they are already."""

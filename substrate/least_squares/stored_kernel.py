@@ -2,8 +2,7 @@ r"""Kernel matrices that an iteration multiplies: one triangle in memory, or blo
 
 One triangle of K suffices for products with K. Of an N x N array whose other triangle is never written, the operating
 system provides the pages that are: as much memory as all of K takes in single precision. Without any, K is computed
-block by block for every product, and each block is used twice, for its own rows and, transposed, for its columns, so
-that half of K is evaluated and none of it stored.
+tile by tile for every product (:mod:`~substrate.kernels.tiled_product`): half of K is evaluated and none of it stored.
 """
 
 import contextlib
@@ -18,12 +17,13 @@ from substrate.arrays import Array, check_memory
 from substrate.gram import Gram, triangle_product
 from substrate.kernel_matrix import warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import mirror_square, row_blocks, strips
+from substrate.kernels.base import mirror_square, strips
+from substrate.kernels.tiled_product import tiled_product
 from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
-__all__ = ["KernelBlocks", "KernelTriangle", "kernel_product"]
+__all__ = ["KernelBlocks", "KernelTriangle"]
 
 #: Rows of a strip, as in :func:`substrate.kernels.base.symmetric_matrix`: the same values to the last bit.
 _STRIP = 128
@@ -115,21 +115,6 @@ def _extreme_correlations(store: Array, root: Array) -> tuple[float, float]:
     return low, high
 
 
-def kernel_product(kernel: Kernel, X: Any, V: Array, progress: LateProgress | None = None) -> Array:
-    """Compute K V without K: upper blocks only, each used for its rows and, transposed, for its columns."""
-    n = X.shape[0]
-    out = np.zeros(V.shape)
-    for rows in row_blocks(n, n):
-        block = np.empty((rows.stop - rows.start, n - rows.start))
-        kernel.fill(X[rows], X[rows.start :], block)
-        out[rows] += block @ V[rows.start :]
-        beyond = block[:, rows.stop - rows.start :]
-        out[rows.stop :] += beyond.T @ V[rows]
-        if progress is not None:
-            progress.rows(rows.stop, n)
-    return out
-
-
 @dataclass(frozen=True, slots=True)
 class KernelBlocks(SymmetricOperator):
     """A kernel matrix that is computed anew for every product."""
@@ -154,8 +139,7 @@ class KernelBlocks(SymmetricOperator):
 
     def product(self, V: Array) -> Array:
         """Return K V, half of K evaluated and none of it stored."""
-        with blas_threads(V.shape[0]):
-            return kernel_product(self.kernel, self.points, V, self.progress)
+        return np.asarray(tiled_product(self.kernel, self.points, V, "float64", self.progress))
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the kernel values between two sets of points."""

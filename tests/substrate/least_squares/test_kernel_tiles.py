@@ -52,7 +52,7 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
 
 def test_an_interrupt_ends_a_product_at_the_next_tile(monkeypatch):
     class Interrupting(RBF):
-        def evaluate(self, left, right, dtype):
+        def fill(self, left, right, out):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
