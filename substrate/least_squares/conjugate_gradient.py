@@ -252,7 +252,6 @@ def solve_by_conjugate_gradients(
     while True:
         iterations, reason = descent.run(limits, iterations, progress)
         if reason in (_INDEFINITE, _NOT_FINITE) and matrix.use_accurate_products():
-            system.drop_unless_finite()
             reason = ""
         indefinite = reason == _INDEFINITE and system.is_indefinite(descent.direction[:, descent.active])
         descent.restart(system.renewed_residual())
@@ -351,10 +350,6 @@ class BorderedSystem:
         residual = self.target - self.products - self.ridge * self.a
         self.c = self.border.means(self.shares, residual)
         return np.asarray(residual - self.border.values(self.c))
-
-    def drop_unless_finite(self) -> None:
-        """Begin at zero again with the outputs that left the range of floating point."""
-        self.a[:, ~np.isfinite(self.a).all(axis=0)] = 0.0
 
     def is_indefinite(self, P: Array) -> bool:
         r"""Return whether the curvature of one of the directions P is negative beyond rounding.

@@ -111,6 +111,16 @@ def test_the_inverse_is_that_of_the_factor_with_the_diagonal(X, rank):
     assert_allclose((L @ L.T + np.diag(ridge)) @ inverse(np.eye(40)), np.eye(40), atol=1e-12)
 
 
+def test_the_inverse_takes_all_rows_of_a_tall_factor():
+    rng = np.random.default_rng(1)
+    C, ridge, R = rng.normal(size=(9000, 3)), rng.uniform(0.5, 2.0, size=9000), rng.normal(size=(9000, 2))
+    small = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.1], [0.0, 0.1, 3.0]])
+    for G in (None, small):
+        found = LowRankInverse(C, G, ridge)(R)
+        inner = C.T @ found if G is None else np.linalg.solve(G, C.T @ found)
+        assert_allclose(C @ inner + ridge[:, None] * found, R, atol=1e-10)
+
+
 def test_no_inverse_where_numbers_overflow(X):
     with pytest.raises(SolverError, match=r"between 1\.0e-305 and 1\.0e-305; use solver='cholesky', lower gamma"):
         LowRankInverse(1e10 * random_pivots(RBF(1.0), X, 5), None, np.full(40, 1e-305))
