@@ -8,9 +8,10 @@ from problems import LSSVMRegressor
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed, tiled_product
-from substrate.least_squares import conjugate_gradient
+from substrate.least_squares import conjugate_gradient, solver_choice
 from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
+from substrate.least_squares.solver_choice import plan_on_device
 from substrate.operators import SymmetricOperator
 from substrate.threads import one_blas_thread
 
@@ -181,6 +182,14 @@ def test_a_device_takes_conjugate_gradients_and_refuses_what_has_no_formula():
     assert dict(model.certificate_.record)["precision"] == "steps in single, residuals in double precision"
     with pytest.raises(DeclarationError, match="by a formula of this package"):
         LSSVMRegressor(lambda x, z: x @ z.T, solver="cg").fit(torch.asarray(points), torch.asarray(y))
+
+
+def test_the_preconditioner_of_a_device_is_as_large_as_its_memory_allows(monkeypatch):
+    points, ridge = X, np.full(1300, 1e-3)
+    free = plan_on_device(RBF(2.0), points, ridge, None).sample.rows.size
+    room = 0.3 * solver_choice._BESIDE_SAMPLE * 8.0 * 1300 * free
+    monkeypatch.setattr(solver_choice, "has_room", lambda array, n_bytes: n_bytes <= room)
+    assert plan_on_device(RBF(2.0), points, ridge, None).sample.rows.size == free // 4
 
 
 def test_a_factor_takes_the_place_of_the_matrix_where_both_do_not_fit(monkeypatch):
