@@ -42,8 +42,6 @@ __all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_grou
 
 Facts = tuple[tuple[str, str], ...]
 
-_PRECISIONS = {True: "steps in single, residuals in double precision", False: "double"}
-
 
 @dataclass(frozen=True, slots=True)
 class IteratedFit:
@@ -207,7 +205,7 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
-    facts += [("precision", _PRECISIONS[matrix.is_single])] if isinstance(matrix, KernelTiles) else []
+    facts += [("precision", matrix.precision)] if isinstance(matrix, KernelTiles) else []
     facts += [("choice", plan.fact)] if plan.fact else []
     facts += [("computed by", where_it_lives(question.X))] if is_device_array(question.X) else []
     return IteratedFit(

@@ -47,6 +47,11 @@ class KernelTiles(SymmetricOperator):
             self._diagonal = np.asarray(to_numpy(self.kernel.diag(self.points)))
         return self._diagonal
 
+    @property
+    def precision(self) -> str:
+        """The precision of the products at present, in words."""
+        return "steps in single, residuals in double precision" if self.is_single else "double"
+
     def product(self, V: Array) -> Array:
         """Return K V for a step of an iteration."""
         if self.is_single:

@@ -598,3 +598,17 @@ def test_a_classifier_keeps_primal_weights_too():
     assert far.prove(X, labels).proved
     assert_allclose(far.decision_function(X), near.decision_function(X - FAR), atol=1e-6)
     assert_allclose(far.predict_proba(X), near.predict_proba(X - FAR), atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+def test_a_device_has_the_same_machine(solver):
+    torch = pytest.importorskip("torch")
+    X, Y, _ = data(2, 60)
+    here = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, Y)
+    there = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR, solver=solver)
+    there.fit(torch.asarray(X), torch.asarray(Y))
+    assert there.certificate_.holds
+    assert isinstance(there.predict(torch.asarray(X)), torch.Tensor)
+    distance = np.sqrt(np.square(there.predict(torch.asarray(X)).numpy() - here.predict(X)).mean(axis=0))
+    assert (distance <= np.asarray(there.certificate_.accuracies) + here.certificate_.accuracies).all()
+    assert_allclose(np.asarray(there.coef_), here.coef_, atol=1e-4)

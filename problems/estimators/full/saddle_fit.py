@@ -465,6 +465,7 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
             )
             equations = saddle_rows(p, diagonal, y, ridge, a, b, tolerance=limit, border=border, slopes=c)
             rows.append((*equations, relative))
+    facts.append(("precision", matrix.precision))
     return _Solution(
         support_values=alpha,
         bias=bias,
