@@ -76,6 +76,7 @@ class _Writer:
         self.tensors: list[Any] = []
         self._names: dict[tuple[int, Any], str] = {}
         self._count = 0
+        self._shape = ""
 
     def type_of(self, form: Any) -> int:
         """Return the type of a tensor of a format."""
@@ -84,11 +85,9 @@ class _Writer:
     def write_output(self, number: int) -> Any:
         """Write what an output needs, and return its description."""
         output, helper, doubles = self.program.outputs[number], self.onnx.helper, self.arithmetic.outside
-        columns = [self._of(result) for result in self.program.results[number]]
+        # every row has its answer, also where it does not depend on the inputs
+        columns = [self._add("Expand", [self._of(k), self._one_column()]) for k in self.program.results[number]]
         joined = columns[0] if len(columns) == 1 else self._add("Concat", columns, axis=1)
-        # every row has its answer, also where none depends on the inputs
-        shape = self._add("Concat", [self._row_count(), self._tensor(np.array([len(columns)]))], axis=0)
-        joined = self._add("Expand", [joined, shape])
         kind = self.type_of(doubles)
         if output.labels is not None:
             labels = self._labels(output.labels)
@@ -105,8 +104,12 @@ class _Writer:
             return np.array([str(label) for label in labels], dtype=object)
         return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
-    def _row_count(self) -> str:
-        return self._once("rows", lambda: self._add("Shape", [INPUT], start=0, end=1))
+    def _one_column(self) -> str:
+        """Return the shape of one column: the number of rows, and one."""
+        if not self._shape:
+            one = self._tensor(np.array([1], dtype=np.int64))
+            self._shape = self._add("Concat", [self._add("Shape", [INPUT], start=0, end=1), one], axis=0)
+        return self._shape
 
     def _of(self, root: int) -> str:
         """Return the name of an operation outside of all sums, after all that it needs."""
@@ -172,11 +175,6 @@ class _Writer:
 
     def _cast(self, name: str, form: Any) -> str:
         return self._add("Cast", [name], to=self.type_of(form))
-
-    def _once(self, key: str, make: Any) -> str:
-        if (-1, key) not in self._names:
-            self._names[-1, key] = make()
-        return self._names[-1, key]
 
     def _add(self, operator: str, operands: Sequence[str], **options: Any) -> str:
         self._count += 1

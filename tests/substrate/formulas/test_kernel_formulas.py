@@ -9,6 +9,7 @@ from substrate.formulas import Node, Output, Points, Program, constant, inputs, 
 from substrate.formulas.derivatives import differentiate
 from substrate.kernels import RBF, Linear, Matern, Polynomial
 
+
 @pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
 def test_the_formula_of_a_kernel_has_its_values(example):
     Z, X = example.points(7), example.points(5, seed=1)
