@@ -140,7 +140,8 @@ class _Writer:
             return self._tensor(np.ascontiguousarray(points.values[None, :, column], dtype=form.type))
         if operation == "total":
             terms = operands[0] if self.arithmetic.inside.type is form.type else self._cast(operands[0], form)
-            return self._add("MatMul", [terms, self._tensor(value[:, None].astype(form.type))])
+            # not MatMul: onnxruntime moves a factor before or after it into an attribute, which is a float32
+            return self._add("Gemm", [terms, self._tensor(value[:, None].astype(form.type))])
         if operation == "differs":
             return self._cast(self._add("Not", [self._add("Equal", operands)]), form)
         if operation == "step":

@@ -102,6 +102,18 @@ def test_onnxruntime_is_within_the_bound(example):
         assert np.abs(run_onnx(model.SerializeToString(), X)["f"] - exact).max() <= loss + doubles
 
 
+def test_a_factor_of_a_kernel_or_of_a_sum_keeps_its_digits():
+    """A runtime that merges it with the sum over the points must not do so in single precision."""
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    rng = np.random.default_rng(5)
+    Z, alpha = rng.normal(size=(8, 2)), rng.normal(size=8)
+    x, points = inputs(2), Points(Z)
+    body = 0.1 * kernel_formula(RBF(1.0), x, points.coordinates())
+    program = Program.of(2, [Output("f", (0.3 * total(body, alpha), total(body / 0.7, alpha) / 3.0), (2,))])
+    answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), Z)
+    np.testing.assert_allclose(answers["f"], program.evaluate(Z)["f"], rtol=1e-14, atol=1e-15)
+
+
 def test_a_function_that_depends_on_nothing_answers_every_row():
     pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
     program = Program.of(2, [Output("f", (inputs(2)[0] * 0.0 + 4.0,), ())])
