@@ -127,9 +127,9 @@ def compress(model: Any, tol: float) -> CompressedMachine:
     points = model.support_vectors_
     points = points.toarray() if is_sparse(points) else np.asarray(points)
     alpha = np.reshape(model._coefficients(), (points.shape[0], -1))
+    reach, where = _largest_length(kernel, points)
     (used,) = np.nonzero((alpha != 0.0).any(axis=1))
     points, alpha = points[used], alpha[used]
-    reach, where = _largest_length(kernel, points)
     order, betas = _choose(kernel, points, alpha, limit / reach)
     chosen, beta, distance = np.arange(used.size), alpha, 0.0
     low, high = 0, len(order)  # the smallest number whose bound is at most tol lies above low, if there is one

@@ -148,7 +148,7 @@ def describe_machine(
         if coverage is not None:
             outputs.append(_interval(source, machine, coverage))
     names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
-    spread = _compare(model, machine, box)
+    spread = _compare(model, source.support_vectors_, machine)
     return Description(
         title=type(source).__name__,
         names=tuple(str(name) for name in names),
@@ -204,11 +204,11 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
-def _compare(model: Any, machine: Sequence[Node], box: Array) -> float:
-    """Return the spread of the outputs at the support vectors, where the formula agrees with the model."""
-    rows = model.support_vectors_.shape[0]
+def _compare(model: Any, vectors: Any, machine: Sequence[Node]) -> float:
+    """Return the spread of the outputs at some vectors, where the formula agrees with the model."""
+    rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
-    scaled = model.support_vectors_[places]
+    scaled = vectors[places]
     X = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
     program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
@@ -218,7 +218,7 @@ def _compare(model: Any, machine: Sequence[Node], box: Array) -> float:
     if not (np.abs(values - expected) <= _AGREES * sizes).all():
         raise DeclarationError(
             f"the formula of this {type(model).__name__} differs from its predictions by "
-            f"{np.nanmax(np.abs(values - expected)):.1e}; it is not exported. Inputs of other units may help: scale "
+            f"{np.max(np.abs(values - expected)):.1e}; it is not exported. Inputs of other units may help: scale "
             "the columns, or fit with standardize=True"
         )
     return float(np.min(np.std(expected, axis=0)))

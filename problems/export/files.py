@@ -22,7 +22,7 @@ from substrate.whole_file import writable_file, written_whole
 __all__ = ["Export", "to_c", "to_javascript", "to_onnx"]
 
 #: The loss of single precision that is accepted unless one is given, as a share of the spread of the outputs.
-_SHARE = 1e-4
+_SHARE = 1e-3
 _PRECISIONS = ("auto", "float32", "float64")
 
 
@@ -80,7 +80,7 @@ def to_onnx(
         The file, whole or absent; None returns the contents only.
     tol : float, default=None
         The largest loss that single precision may have, in the units of the prediction (of the decision value, for
-        classes). None is a ten-thousandth of the spread of the predictions at the support vectors.
+        classes). None is a thousandth of the spread of the predictions at the support vectors.
     precision : {"auto", "float32", "float64"}, default="auto"
         ``"auto"`` is single precision where its proved loss is at most ``tol``, and double otherwise. In single
         precision the input, the support vectors and the kernel values are float32; the sum over the vectors, where

@@ -77,7 +77,7 @@ class Program:
     def evaluate(self, X: Array) -> dict[str, Any]:
         """Return the outputs at the rows of X in double precision, as numpy computes them."""
         values: list[Any] = []
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
             for instruction in self.instructions:
                 values.append(compute_instruction(instruction, [values[number] for number in instruction.operands], X))
         answers = {}

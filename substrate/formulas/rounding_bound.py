@@ -116,9 +116,11 @@ def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic, output:
                 same = len(set(instruction.operands)) < len(instruction.operands)
                 form = getattr(arithmetic, place)
                 entry = _bound(instruction, operands, same, form, arithmetic.inside, box)
-                if instruction.operation == "root":
-                    squares = _squares_of(program, instruction.operands[0])
-                    entry = _sharper(entry, [known[square, inner] for square in squares], form)
+                if instruction.operation in ("root", "exponential"):
+                    factor, squares = _squares_of(program, instruction)
+                    vector = [known[square, inner] for square in squares]
+                    scale = None if factor is None else known[factor, inner]
+                    entry = _sharper(entry, vector, scale, form)
                 known[number, place] = _checked(entry, form)
         entries = [known[number, "outside"] for number in program.results[output]]
         return RoundingBound(
@@ -269,9 +271,15 @@ def _root(operands: list[_Known], form: Format) -> _Known:
     return _rounded(np.maximum(ends[0], 0.0), ends[1], v.share, rest, form)
 
 
-def _squares_of(program: Program, number: int) -> list[int]:
-    """Return the numbers whose squares are added up in an operation; none where it is another one."""
-    found, waiting = [], [number]
+def _squares_of(program: Program, instruction: Instruction) -> tuple[int | None, list[int]]:
+    """Return the numbers whose squares are added up in a root, or in an exponential with a factor; none elsewhere."""
+    factor, waiting = None, [instruction.operands[0]]
+    if instruction.operation == "exponential":
+        operation, operands = program.instructions[waiting[0]][:2]
+        if operation != "multiply":
+            return None, []
+        waiting, factor = [operands[0]], operands[1]
+    found = []
     while waiting:
         operation, operands = program.instructions[waiting.pop()][:2]
         if operation == "add":
@@ -279,22 +287,32 @@ def _squares_of(program: Program, number: int) -> list[int]:
         elif operation == "multiply" and operands[0] == operands[1]:
             found.append(operands[0])
         else:
-            return []
-    return found
+            return None, []
+    return factor, found
 
 
-def _sharper(root: _Known, squares: list[_Known], form: Format) -> _Known:
-    """Return the root of a sum of squares with the smaller of two errors: a length changes by less than its vector.
+def _sharper(entry: _Known, squares: list[_Known], factor: _Known | None, form: Format) -> _Known:
+    r"""Return a root of a sum of squares, or an exponential of it, with the smaller of two errors.
 
-    The root rule takes an error of 1e-7 in a square for one of 3e-4 in the root, where the length may be zero.
+    A length changes by less than its vector, where the rule of the root takes an error of 1e-7 in a square for one of
+    3e-4 in the length, which may be zero; and :math:`e^{-c s^2}` changes by at most :math:`\sqrt{2 c / e}` times what
+    the length s does, where the rule of the exponential takes the largest difference of the box for every point.
     """
     if not squares:
-        return root
+        return entry
     count = len(squares)
     vector = np.sqrt(sum(np.square(v.error) for v in squares)) + np.sqrt(2.0 * count * form.tiny)
-    share, rest = (count + 4.0) * form.unit, at_most(1.0) * vector + form.tiny
-    sharper = rest + share * root.size < root.error
-    return _Known(root.low, root.high, np.where(sharper, share, root.share), np.where(sharper, rest, root.rest))
+    if factor is None:
+        share, rest = (count + 4.0) * form.unit, vector
+    else:
+        c = -factor.low
+        of_exponent = factor.share + factor.rest / np.maximum(c, form.tiny) + (count + 4.0) * form.unit
+        share, rest = entry.share, 0.86 * np.sqrt(c) * vector + 0.38 * of_exponent
+        # a factor that is no negative number belongs to another kind of function
+        rest = np.where((factor.high < 0.0) & (of_exponent < 0.01), rest, np.inf)
+    rest = at_most(1.0) * rest * (1.0 + 2.0 * LAST_PLACES * form.unit) + form.tiny
+    sharper = rest + share * entry.size < entry.error
+    return _Known(entry.low, entry.high, np.where(sharper, share, entry.share), np.where(sharper, rest, entry.rest))
 
 
 def _power(operands: list[_Known], form: Format) -> _Known:

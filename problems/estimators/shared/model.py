@@ -136,7 +136,7 @@ class Model:
             if (linear := primal.linear) is not None:
                 outputs = add_outputs(outputs, expand_linear(linear.numbers, linear.center, linear.slopes, x))
             return add_outputs(outputs, primal.bias)
-        coefficients = np.reshape(model._coefficients(), (model.support_.size, -1))
+        coefficients = np.reshape(model._coefficients(), (model.support_.size, int(np.prod(self.outputs()))))
         outputs = expand_kernel(model.kernel_, model.support_vectors_, coefficients, x)
         if (slopes := self.linear_slopes()) is not None:
             part = expand_linear(self.linear_numbers(), model.linear_center_, slopes, x)

@@ -86,7 +86,7 @@ def test_onnx_computes_what_numpy_does(arithmetic):
 
 
 @pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
-@pytest.mark.some_cases(8)
+@pytest.mark.some_cases(4)
 def test_onnxruntime_is_within_the_bound(example):
     """Its exponentials and powers are as right as the bound takes them to be, also in corners and at the points."""
     pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
