@@ -26,7 +26,7 @@ import numpy as np
 from problems.estimators.shared.calibration_scores import probabilities
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import winners
-from problems.export.described import Description, check_box, describe_machine, refuse_model, scaled_inputs
+from problems.export.described import refuse_model
 from substrate.arrays import Array, check_memory, is_sparse, positive
 from substrate.certificates import Certificate, Row
 from substrate.certificates.doubled_precision import exact_product
@@ -94,12 +94,6 @@ class CompressedMachine:
         calibration = self.source._calibration
         scores = self.machine.decision_function(X)
         return probabilities(calibration.maps(calibration.rule(), None), scores, winners(scores))
-
-    def describe_export(self, coverage: float | None, with_probabilities: bool, box: Any) -> Description:
-        """Return the formula of this machine."""
-        ends = check_box(box, self.source)
-        machine = tuple(self.machine._model.express(scaled_inputs(self.machine)))
-        return describe_machine(self.machine, self.source, machine, ends, coverage, with_probabilities)
 
     def _check_classifier(self) -> None:
         if not isinstance(self.source, Classifier):

@@ -1,7 +1,7 @@
 """A fitted model as one formula: its inputs, the machine, and what follows from its outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
 from substrate import uncertainty
@@ -20,12 +21,10 @@ from substrate.namespaces import is_device_array
 
 __all__ = [
     "Description",
+    "PreparedModel",
     "check_box",
     "describe",
-    "describe_machine",
     "refuse_model",
-    "scaled_inputs",
-    "support_box",
 ]
 
 #: Rows at which the formula is compared with the model before it is written.
@@ -38,8 +37,6 @@ _INSTEAD: Mapping[str, str] = {
     "(less model.center_, over model.scale_), and keep the window yourself",
     "MachineRegressor": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
     "MachineClassifier": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
-    "TabularRegressor": "it reads tables; export model.estimator_, whose inputs are the prepared columns",
-    "TabularClassifier": "it reads tables; export model.estimator_, whose inputs are the prepared columns",
     "Pipeline": "its steps are not of this package; export its last step, and give it standardize=True in place of a "
     "scaler, so that its formula has the scales",
 }
@@ -95,9 +92,10 @@ def refuse_model(model: Any) -> None:
         )
 
 
-def support_box(model: Any) -> Array:
+def _support_box(model: Any, scales: InputScales | None = None) -> Array:
     """Return the box of the support vectors in the units of the inputs, one line (lower, upper) per input."""
     points = model._given_units(model.support_vectors_)
+    points = points if scales is None else scales.undo(points)
     if is_sparse(points):
         ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
     else:
@@ -105,10 +103,10 @@ def support_box(model: Any) -> Array:
     return np.column_stack(ends)
 
 
-def check_box(box: Any, model: Any) -> Array:
+def check_box(box: Any, model: Any, scales: InputScales | None = None) -> Array:
     """Return a box that was given, or that of the support vectors."""
     if box is None:
-        return support_box(model)
+        return _support_box(model, scales)
     ends = real_array(box, "box", ndim=2)
     if ends.shape != (model.n_features_in_, 2) or (ends[:, 0] > ends[:, 1]).any():
         raise DataError(
@@ -118,25 +116,51 @@ def check_box(box: Any, model: Any) -> Array:
     return ends
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A model whose columns were scaled before it saw them, with the names of the columns as they are given."""
+
+    model: Any
+    names: tuple[str, ...]
+    scales: InputScales
+
+    @classmethod
+    def of(cls, model: Any, preparation: Any) -> "PreparedModel":
+        """Return a model behind the preparation of a table: its inputs are the coded columns, in their own units."""
+        columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
+        center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
+        return cls(model, tuple(name for name, _ in columns), InputScales(center, scale))
+
+
 def describe(model: Any, *, coverage: float | None = None, probabilities: bool = True, box: Any = None) -> Description:
     """Return the formula of a fitted model, compared with what the model itself predicts.
 
     ``coverage`` asks for the intervals of a calibrated regressor, ``probabilities`` for those of a classifier that has
     them; ``box`` is where rounding is bounded, None for that of the support vectors.
     """
-    if hasattr(model, "describe_export"):
-        described: Description = model.describe_export(coverage, probabilities, box)
-        return described
-    refuse_model(model)
-    ends = check_box(box, model)
-    machine = tuple(model._model.express(scaled_inputs(model)))
-    return describe_machine(model, model, machine, ends, coverage, probabilities)
+    if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):
+        check_is_fitted(model)
+        model = PreparedModel.of(model.estimator_, model.model_.preparation)
+    names, scales = None, None
+    if isinstance(model, PreparedModel):
+        model, names, scales = model.model, model.names, model.scales
+    if hasattr(model, "source"):  # a compressed machine
+        machine, source = model.machine, model.source
+    else:
+        refuse_model(model)
+        machine = source = model
+    described = _describe_machine(machine, source, check_box(box, source, scales), coverage, probabilities, scales)
+    return described if names is None else replace(described, names=names)
 
 
-def describe_machine(
-    model: Any, source: Any, machine: tuple[Node, ...], box: Array, coverage: float | None, probabilities: bool
+def _describe_machine(
+    model: Any, source: Any, box: Array, coverage: float | None, probabilities: bool, scales: InputScales | None
 ) -> Description:
-    """Return the description of a machine whose values ``model`` computes, calibrated as ``source`` is."""
+    """Return the description of a machine whose values ``model`` computes, calibrated as ``source`` is.
+
+    ``scales`` are those of the inputs before the model's own.
+    """
+    machine = tuple(model._model.express(_scaled_inputs(model, scales)))
     if isinstance(model, Classifier):
         if coverage is not None:
             raise DataError(
@@ -148,23 +172,23 @@ def describe_machine(
         if coverage is not None:
             outputs.append(_interval(source, machine, coverage))
     names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
-    spread = _compare(model, source.support_vectors_, machine)
     return Description(
         title=type(source).__name__,
         names=tuple(str(name) for name in names),
         machine=machine,
         outputs=tuple(outputs),
         box=box,
-        spread=spread,
+        spread=_compare(model, source.support_vectors_, machine, scales),
     )
 
 
-def scaled_inputs(model: Any) -> list[Node]:
+def _scaled_inputs(model: Any, scales: InputScales | None = None) -> list[Node]:
     """Return the coordinates of a row in the units of the machine."""
-    x, scales = inputs(model.n_features_in_), model._scales
-    if scales is None:
-        return x
-    return [(value - m) / s for value, m, s in zip(x, scales.center, scales.scale, strict=True)]
+    x = inputs(model.n_features_in_)
+    for units in (scales, model._scales):
+        if units is not None:
+            x = [(value - m) / s for value, m, s in zip(x, units.center, units.scale, strict=True)]
+    return x
 
 
 def _classes(model: Any, source: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
@@ -204,15 +228,17 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
-def _compare(model: Any, vectors: Any, machine: Sequence[Node]) -> float:
+def _compare(model: Any, vectors: Any, machine: Sequence[Node], scales: InputScales | None) -> float:
     """Return the spread of the outputs at some vectors, where the formula agrees with the model."""
     rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
     scaled = vectors[places]
-    X = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
+    given = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
+    X = given if scales is None else scales.undo(given)
     program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
-    expected = np.reshape(model._evaluate(model._scaled(X)), values.shape)
+    seen = X if scales is None else scales.apply(X)
+    expected = np.reshape(model._evaluate(model._scaled(seen)), values.shape)
     bound = bound_rounding(program, np.column_stack([X.min(axis=0), X.max(axis=0)]), DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
     if not (np.abs(values - expected) <= _AGREES * sizes).all():
