@@ -35,6 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.solvers",),
     ("substrate.kernels",),
     ("substrate.kernel_matrix",),
+    ("substrate.formulas",),
     (
         "substrate.gram",
         "substrate.device_gram",
@@ -68,6 +69,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.spectral",),
     ("problems.estimators.series",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
+    ("problems.export",),
     ("problems.tables",),
     ("problems.displays",),
     ("problems.reproductions",),

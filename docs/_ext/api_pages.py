@@ -133,6 +133,7 @@ def pages() -> dict[str, str]:
         "datasets": put_under_heading("Data", whole("substrate.datasets", public("substrate.datasets"))),
         "tables": put_under_heading("Tables and frames", whole("problems.tables", public("problems.tables"))),
         "displays": put_under_heading("Displays", whole("problems.displays", public("problems.displays"))),
+        "export": put_under_heading("Export", whole("problems.export", public("problems.export"))),
         "ingredients": put_under_heading(
             "Ingredients", whole("substrate.ingredients", modules("substrate.ingredients"))
         ),

@@ -70,6 +70,7 @@ def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
     commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
+        "export": partial(_export, interruption=interruption),
         "explore": _explore,
         "map": _map,
         "datasets": _datasets,
@@ -321,6 +322,16 @@ def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[
     text, said = predict_series(model, target if isinstance(target, str) else None, table, options.coverage)
     write(options.out, text)
     print(f"substrate: {said}", file=sys.stderr)
+    return 0
+
+
+def _export(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.export import export_model
+
+    refuse_unwritable(options.out, options.model)
+    with printed_warnings():
+        lines = export_model(options, interruption)
+    print("\n".join(lines))
     return 0
 
 

@@ -107,10 +107,9 @@ class Categorical(KernelOfDistance):
         """Return the formula above; whether two codes are the same is decided by the numbers themselves."""
         widths = self._widths(n_features)
         inverse = [1 / number(one_of(widths, c)) for c in range(n_features)]
-        nothing = number(0.0)
 
         def formula(x: Any, z: Any) -> Any:
-            return (-sum((w for a, b, w in zip(x, z, inverse, strict=True) if a != b), nothing)).exp()
+            return (-sum(w * (a != b) for a, b, w in zip(x, z, inverse, strict=True))).exp()
 
         return formula
 

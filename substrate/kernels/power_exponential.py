@@ -141,9 +141,7 @@ class PowerExponential(KernelOfDistance):
         p, q, unit = number(self.p), number(self.q), number(sigma)
 
         def value(x: Any, z: Any) -> Any:
-            differences = [abs(a - b) / unit for a, b in zip(x, z, strict=True) if a != b]
-            if not differences:
-                return number(1.0)
+            differences = (abs(a - b) / unit for a, b in zip(x, z, strict=True))
             return (-(sum(difference**p for difference in differences) ** (q / p))).exp()
 
         return value

@@ -27,6 +27,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 
 __all__ = [
+    "DECIDED",
     "IsotonicMap",
     "SigmoidMap",
     "beside_decision",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 #: The smallest probability of a class that is decided for, before all are divided by their sum.
-_DECIDED = 0.5 + 2.0**-40
+DECIDED = 0.5 + 2.0**-40
 #: Gradient of the mean log loss at which Newton's method ends, in units in which scores have spread one.
 _FLAT = 1e-11
 _STEPS = 100
@@ -67,7 +68,7 @@ def beside_decision(probabilities: Array, decided: Any) -> Array:
     of every other class at most one half before all are divided by their sum, so it stays the largest.
     """
     is_decided = np.arange(probabilities.shape[1]) == np.asarray(decided)[:, None]
-    sided = np.where(is_decided, np.maximum(probabilities, _DECIDED), np.minimum(probabilities, 0.5))
+    sided = np.where(is_decided, np.maximum(probabilities, DECIDED), np.minimum(probabilities, 0.5))
     return np.asarray(sided / sided.sum(axis=1, keepdims=True))
 
 

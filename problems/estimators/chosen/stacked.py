@@ -65,6 +65,7 @@ from substrate.search.gamma_search import GAP, gamma_ends
 from substrate.uncertainty.left_out_pairs import nested_log_loss_errors, nested_stack_errors, pair_residuals
 
 if TYPE_CHECKING:
+    from substrate.formulas import Node
     from substrate.proof import Proof
 
 __all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
@@ -125,6 +126,17 @@ class StackedModel(Model):
         values = [np.reshape(self._member(int(m))._model.evaluate(X), (X.shape[0], -1)) for m in used]
         outputs = average(np.stack(values, axis=-1), u[used])
         return outputs if self.outputs() else outputs[:, 0]
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the weighted mean of the members, as :func:`average` forms it."""
+        u = self.weights()
+        members = {int(m): self._member(int(m))._model.express(x) for m in np.flatnonzero((u > 0.0).any(axis=1))}
+        outputs = []
+        for k, base in enumerate(np.argmax(u, axis=0).tolist()):
+            first = members[base][k]
+            further = (float(u[m, k]) * (outputs_of[k] - first) for m, outputs_of in members.items() if m != base)
+            outputs.append(sum(further, start=first))
+        return outputs
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the stack of every output on the data of the fit; the gap of its weights is computed anew."""

@@ -6,9 +6,10 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
@@ -31,6 +32,7 @@ from problems.estimators.full.saddle_machine import (
 from problems.estimators.full.shaped import (
     check_shape,
     evaluate_further,
+    express_further,
     fit_with_shape,
     has_shape,
     recall_shaped,
@@ -59,6 +61,9 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
 
+if TYPE_CHECKING:
+    from substrate.formulas import Node
+
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
 
 #: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
@@ -81,6 +86,11 @@ class LSSVMModel(LeavesOut):
         """Return the predictions of rows that were checked, with the further terms of a shape."""
         values = super().evaluate(X)
         return evaluate_further(self.estimator, X, values) if hasattr(self.estimator, "shape_points_") else values
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the expansion, with the further terms of a shape."""
+        outputs = super().express(x)
+        return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
 
     def leave_one_out(self, X: Any) -> LeftOut:
         """Leave every row out, where the machine is the solution of one linear system."""

@@ -9,7 +9,7 @@ other. What is stored carries its own bracket, from which ``certify`` and ``prov
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,12 +27,14 @@ from substrate.kernels.derivatives import checked_column
 from substrate.namespaces import is_device_array, to_numpy
 
 if TYPE_CHECKING:
+    from substrate.formulas import Node
     from substrate.proof import Proof
 
 __all__ = [
     "center_and_unit",
     "check_shape",
     "evaluate_further",
+    "express_further",
     "fit_with_shape",
     "has_shape",
     "in_units",
@@ -232,6 +234,17 @@ def evaluate_further(model: Any, X: Any, values: Array) -> Array:
             stacklevel=4,
         )
     return np.asarray(values + _further(model).values(model.kernel_, points))
+
+
+def express_further(model: Any, x: "Sequence[Node]", outputs: "list[Node]") -> "list[Node]":
+    """Return the formula of a machine with the further terms, derivatives of the kernel at their points."""
+    from substrate.formulas.machines import add_outputs, expand_kernel
+
+    further = _further(model)
+    for orders, at in further.kinds():
+        terms = expand_kernel(model.kernel_, further.points[at], further.coefficients[at, None], x, orders)
+        outputs = add_outputs(outputs, terms)
+    return outputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,8 @@
 """The common part of additive machines: one kernel per component, component functions, and the choice of inputs."""
 
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from substrate.kernels import Componentwise, Kernel
 from substrate.kernels.base import row_blocks
 from substrate.kernels.nested import Restricted
 from substrate.least_squares.primal_weights import PrimalWeights
+
+if TYPE_CHECKING:
+    from substrate.formulas import Node
 
 __all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_weights", "kernel_matrices"]
 
@@ -169,3 +173,17 @@ class DecoupledModel(AdditiveModel):
         if not self.decoupled:
             return super().evaluate(X)
         return np.asarray(self.component_values(X).sum(axis=1) + self.estimator.bias_)
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the sum of the expansions of all components."""
+        if not self.decoupled:
+            return super().express(x)
+        from substrate.formulas.machines import add_outputs, expand_kernel
+
+        model = self.estimator
+        alpha = model._coefficients()
+        outputs: list[Any] = list(np.broadcast_to(model.bias_, (int(np.prod(self.outputs() or (1,))),)))
+        for number, component in enumerate(model.kernel_.components(len(x))):
+            coefficients = np.reshape(alpha[..., number], (alpha.shape[0], -1))
+            outputs = add_outputs(expand_kernel(component, model.support_vectors_, coefficients, x), outputs)
+        return outputs

@@ -7,9 +7,10 @@ estimator, so that a copy, a clone or a file of an estimator needs no part.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import namespace_of, on_device_of
+
+if TYPE_CHECKING:
+    from substrate.formulas import Node
 
 __all__ = ["Model", "has_part", "part_types"]
 
@@ -119,6 +123,29 @@ class Model:
         kernel, support = model.kernel_, model.support_
         points = None if kernel.pairwise else model.support_vectors_
         return expansion_values(kernel, points, coefficients, self.unpenalised(X), X, support)
+
+    def express(self, x: "Sequence[Node]") -> "list[Node]":
+        """Return the outputs as formulas of the coordinates of a row, in the units of the machine: what
+        :meth:`evaluate` computes.
+        """
+        from substrate.formulas.machines import add_outputs, expand_kernel, expand_linear, weigh_features
+
+        model, primal = self.estimator, self.primal()
+        if primal is not None:
+            outputs = weigh_features(primal.kernel, primal.center, primal.weights, x)
+            if (linear := primal.linear) is not None:
+                outputs = add_outputs(outputs, expand_linear(linear.numbers, linear.center, linear.slopes, x))
+            return add_outputs(outputs, primal.bias)
+        coefficients = np.reshape(model._coefficients(), (model.support_.size, int(np.prod(self.outputs()))))
+        outputs = expand_kernel(model.kernel_, model.support_vectors_, coefficients, x)
+        if (slopes := self.linear_slopes()) is not None:
+            part = expand_linear(self.linear_numbers(), model.linear_center_, slopes, x)
+            outputs = add_outputs(outputs, part)
+        return add_outputs(outputs, np.atleast_1d(self.bias()))
+
+    def linear_numbers(self) -> list[int]:
+        """Return the numbers of the columns of a linear part, in the order of its coefficients."""
+        return []
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that ``predict`` cannot read."""

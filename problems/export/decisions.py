@@ -1,0 +1,99 @@
+r"""From the outputs of two-class machines to classes and probabilities, as formulas.
+
+The same steps as :mod:`problems.estimators.shared.coded` and :mod:`substrate.uncertainty.calibration` take with arrays:
+scores by the code book, the first class of the largest score, its margin :math:`s_c - \max_{j \ne c} s_j` through the
+map of the calibration, moved to the side of the decision, and divided by the sum.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.formulas.nodes import Node, chain, constant, greater, interpolate, largest, select, step, sum_of
+from substrate.uncertainty.calibration import DECIDED, IsotonicMap, SigmoidMap
+from substrate.uncertainty.venn_abers import MergedMap
+
+__all__ = ["decide", "express_probabilities", "score_classes"]
+
+
+def score_classes(outputs: Sequence[Node], coding: str, book: Array) -> list[Node]:
+    """Return the decision values: f for two classes, one score per class for more."""
+    if book.shape[0] == 2 or coding == "one_vs_rest":
+        return list(outputs)
+    if coding == "one_vs_one":
+        return _count_votes(outputs, book.shape[0])
+    columns = range(book.shape[1])
+    return [sum_of(constant(row[k]) * outputs[k] for k in columns) / float(book.shape[1]) for row in book]
+
+
+def _count_votes(outputs: Sequence[Node], n_classes: int) -> list[Node]:
+    """Return the votes of the machines of all pairs, and, below one vote, the sums of their outputs."""
+    votes: list[Node] = [constant(0.0)] * n_classes
+    sums: list[Node] = [constant(0.0)] * n_classes
+    pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+    for output, (i, j) in zip(outputs, pairs, strict=True):
+        sums[i], sums[j] = sums[i] - output, sums[j] + output
+        votes[i], votes[j] = (
+            votes[i] + select(greater(output, 0.0), 0.0, 1.0),
+            votes[j] + select(greater(output, 0.0), 1.0, 0.0),
+        )
+    return [vote + total / (3.0 * (abs(total) + 1.0)) for vote, total in zip(votes, sums, strict=True)]
+
+
+def decide(scores: Sequence[Node]) -> Node:
+    """Return the number of the class that is decided for: the first of the largest scores."""
+    if len(scores) == 1:
+        return select(greater(scores[0], 0.0), 1.0, 0.0)
+    number, best = constant(0.0), scores[0]
+    for place, score in enumerate(scores[1:], start=1):
+        is_better = greater(score, best)
+        number, best = select(is_better, float(place), number), select(is_better, score, best)
+    return number
+
+
+def express_probabilities(maps: Sequence[Any], scores: Sequence[Node], decided: Node) -> list[Node]:
+    """Return the probabilities of all classes, beside the decision and with the sum one."""
+    if len(scores) == 1:
+        second = _mapped(maps[0], scores[0])
+        values = [1.0 - second, second]
+    else:
+        margins = [score - other for score, other in zip(scores, _largest_of_others(scores), strict=True)]
+        values = [_mapped(map_, margin) for map_, margin in zip(maps, margins, strict=True)]
+    sided = []
+    for place, value in enumerate(values):
+        is_other = greater(abs(decided - float(place)), 0.5)
+        at_most_half = -largest(-value, -0.5)
+        sided.append(select(is_other, at_most_half, largest(value, DECIDED)))
+    total = sum_of(sided)
+    return [value / total for value in sided]
+
+
+def _largest_of_others(scores: Sequence[Node]) -> list[Node]:
+    """Return the largest score of all other classes, for every class, by the largest before and after it."""
+    before, after = [scores[0]], [scores[-1]]
+    for score in scores[1:]:
+        before.append(largest(before[-1], score))
+    for score in scores[-2::-1]:
+        after.insert(0, largest(after[0], score))
+    last = len(scores) - 1
+    return [
+        chain([*([before[k - 1]] if k else []), *([after[k + 1]] if k < last else [])], largest)
+        for k in range(len(scores))
+    ]
+
+
+def _mapped(map_: Any, score: Node) -> Node:
+    """Return the probability of a score by the map of a calibration."""
+    if isinstance(map_, SigmoidMap):
+        return 1.0 / (1.0 + (-(map_.slope * score + map_.offset)).exp())
+    if isinstance(map_, IsotonicMap):
+        return interpolate(score, map_.scores, map_.values)
+    assert isinstance(map_, MergedMap)
+    places = map_.pairs.scores
+    # below all places, at the first, between the first two, and so on
+    between = np.concatenate([[places[0] - 1.0], 0.5 * places[:-1] + 0.5 * places[1:], [places[-1] + 1.0]])
+    samples = np.empty(2 * places.size + 1)
+    samples[0::2], samples[1::2] = between, places
+    return step(score, places, map_(samples))

@@ -1,0 +1,250 @@
+"""A fitted model as one formula: its inputs, the machine, and what follows from its outputs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.input_scales import InputScales
+from problems.estimators.shared.regressor import Regressor
+from problems.export.decisions import decide, express_probabilities, score_classes
+from substrate import uncertainty
+from substrate.arrays import Array, is_sparse, real_array
+from substrate.errors import DataError, DeclarationError
+from substrate.formulas import DOUBLE, Node, Output, Program, RoundingBound, bound_rounding, inputs
+from substrate.formulas.rounding_bound import Arithmetic
+from substrate.namespaces import is_device_array
+
+__all__ = [
+    "Description",
+    "PreparedModel",
+    "check_box",
+    "describe",
+    "refuse_model",
+]
+
+#: Rows at which the formula is compared with the model before it is written.
+_COMPARED = 200
+#: The share of the sizes of the terms up to which both agree, far above their roundings.
+_AGREES = 1e-8
+#: What to export in place of an estimator around another one, by its name.
+_INSTEAD: Mapping[str, str] = {
+    "NARXRegressor": "a forecast is run from window to window; export model.regressor_, the function of one window "
+    "(less model.center_, over model.scale_), and keep the window yourself",
+    "MachineRegressor": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
+    "MachineClassifier": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
+    "Pipeline": "its steps are not of this package; export its last step, and give it standardize=True in place of a "
+    "scaler, so that its formula has the scales",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """The formula of a fitted model.
+
+    ``machine`` are its outputs, before classes are decided; ``outputs`` are what a program returns; ``box`` is where
+    rounding is bounded, ``spread`` that of the outputs at the support vectors.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    machine: tuple[Node, ...]
+    outputs: tuple[Output, ...]
+    box: Array
+    spread: float
+
+    @property
+    def program(self) -> Program:
+        """The program of all outputs."""
+        return Program.of(len(self.names), self.outputs)
+
+    def bound(self, arithmetic: Arithmetic) -> RoundingBound:
+        """Bound what an arithmetic loses of the outputs of the machine in the box."""
+        outputs = Output("machine", self.machine, (len(self.machine),))
+        return bound_rounding(Program.of(len(self.names), [outputs]), self.box, arithmetic)
+
+
+def refuse_model(model: Any) -> None:
+    """Refuse what has no formula of its inputs, with what to do instead."""
+    name = type(model).__name__
+    if name in _INSTEAD:
+        raise DeclarationError(f"{name} has no formula to be exported: {_INSTEAD[name]}")
+    if not isinstance(model, KernelEstimator):
+        raise DeclarationError(
+            f"models of this package are exported, regressors and classifiers of `problems`; received a {name}"
+        )
+    if not isinstance(model, (Regressor, Classifier)):
+        raise DeclarationError(
+            f"{name} finds components or clusters, and regressors and classifiers are exported; use its scores, "
+            "transform(X), in Python"
+        )
+    check_is_fitted(model)
+    if is_device_array(model.support_values_):
+        raise DataError(f"this {name} is on a device; export model.to_numpy(), its copy in numpy")
+    if model.kernel_.pairwise:
+        raise DeclarationError(
+            f"this {name} was fitted to a precomputed kernel matrix and knows no inputs; fit it to X with the kernel "
+            "itself, from substrate.kernels"
+        )
+
+
+def _support_box(model: Any, scales: InputScales | None = None) -> Array:
+    """Return the box of the support vectors in the units of the inputs, one line (lower, upper) per input."""
+    points = model._given_units(model.support_vectors_)
+    points = points if scales is None else scales.undo(points)
+    if is_sparse(points):
+        ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
+    else:
+        ends = [points.min(axis=0), points.max(axis=0)]
+    return np.column_stack(ends)
+
+
+def check_box(box: Any, model: Any, scales: InputScales | None = None) -> Array:
+    """Return a box that was given, or that of the support vectors."""
+    if box is None:
+        return _support_box(model, scales)
+    ends = real_array(box, "box", ndim=2)
+    if ends.shape != (model.n_features_in_, 2) or (ends[:, 0] > ends[:, 1]).any():
+        raise DataError(
+            f"box must have one line (lower, upper) for each of the {model.n_features_in_} inputs, the lower end "
+            f"first; received an array of shape {ends.shape}"
+        )
+    return ends
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A model whose columns were scaled before it saw them, with the names of the columns as they are given."""
+
+    model: Any
+    names: tuple[str, ...]
+    scales: InputScales
+
+    @classmethod
+    def of(cls, model: Any, preparation: Any) -> "PreparedModel":
+        """Return a model behind the preparation of a table: its inputs are the coded columns, in their own units."""
+        columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
+        center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
+        return cls(model, tuple(name for name, _ in columns), InputScales(center, scale))
+
+
+def describe(model: Any, *, coverage: float | None = None, probabilities: bool = True, box: Any = None) -> Description:
+    """Return the formula of a fitted model, compared with what the model itself predicts.
+
+    ``coverage`` asks for the intervals of a calibrated regressor, ``probabilities`` for those of a classifier that has
+    them; ``box`` is where rounding is bounded, None for that of the support vectors.
+    """
+    if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):
+        check_is_fitted(model)
+        model = PreparedModel.of(model.estimator_, model.model_.preparation)
+    names, scales = None, None
+    if isinstance(model, PreparedModel):
+        model, names, scales = model.model, model.names, model.scales
+    if hasattr(model, "source"):  # a compressed machine
+        machine, source = model.machine, model.source
+    else:
+        refuse_model(model)
+        machine = source = model
+    described = _describe_machine(machine, source, check_box(box, source, scales), coverage, probabilities, scales)
+    return described if names is None else replace(described, names=names)
+
+
+def _describe_machine(
+    model: Any, source: Any, box: Array, coverage: float | None, probabilities: bool, scales: InputScales | None
+) -> Description:
+    """Return the description of a machine whose values ``model`` computes, calibrated as ``source`` is.
+
+    ``scales`` are those of the inputs before the model's own.
+    """
+    machine = tuple(model._model.express(_scaled_inputs(model, scales)))
+    if isinstance(model, Classifier):
+        if coverage is not None:
+            raise DataError(
+                f"{type(model).__name__} has labels and no intervals; leave coverage out, or call predict_set in Python"
+            )
+        outputs = _classes(model, source, machine, probabilities)
+    else:
+        outputs = [Output("prediction", machine, model._outputs())]
+        if coverage is not None:
+            outputs.append(_interval(source, machine, coverage))
+    names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
+    return Description(
+        title=type(source).__name__,
+        names=tuple(str(name) for name in names),
+        machine=machine,
+        outputs=tuple(outputs),
+        box=box,
+        spread=_compare(model, source.support_vectors_, machine, scales),
+    )
+
+
+def _scaled_inputs(model: Any, scales: InputScales | None = None) -> list[Node]:
+    """Return the coordinates of a row in the units of the machine."""
+    x = inputs(model.n_features_in_)
+    for units in (scales, model._scales):
+        if units is not None:
+            x = [(value - m) / s for value, m, s in zip(x, units.center, units.scale, strict=True)]
+    return x
+
+
+def _classes(model: Any, source: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
+    """Return label, scores and probabilities of a classifier."""
+    scores = score_classes(machine, model.coding, model.code_book_)
+    decided = decide(scores)
+    shape = () if len(scores) == 1 else (len(scores),)
+    outputs = [Output("label", (decided,), (), np.asarray(model.classes_)), Output("scores", tuple(scores), shape)]
+    if probabilities and source.calibration is not None:
+        try:
+            maps = source._calibration.maps(source._calibration.rule(), None)
+        except DataError as error:
+            raise DataError(f"{error}; or export without probabilities, probabilities=False") from error
+        values = express_probabilities(maps, scores, decided)
+        outputs.append(Output("probabilities", tuple(values), (len(values),)))
+    return outputs
+
+
+def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
+    """Return the ends of split conformal intervals: the prediction less and plus one number."""
+    uncertainty.exact_level(coverage)
+    if not hasattr(model, "calibration_scores_"):
+        raise DataError(
+            f"intervals of this {type(model).__name__} need its training rows, and a formula of f(x) alone exists for "
+            "split conformal ones; call calibrate(X, y) first, with rows that it was not fitted to"
+        )
+    scores = np.reshape(model.calibration_scores_, (model.calibration_scores_.shape[0], -1))
+    nodes: list[Node] = []
+    for column, value in enumerate(machine):
+        low, high = uncertainty.split_ends(scores[:, column], np.zeros(1), coverage)[0].tolist()
+        if not np.isfinite(high):
+            raise DataError(
+                f"{scores.shape[0]} calibration rows are too few for coverage {coverage:g}, whose intervals are "
+                "infinite; calibrate with more rows, or ask for less"
+            )
+        nodes += [value + low, value + high]
+    return Output("interval", tuple(nodes), (*model._outputs(), 2))
+
+
+def _compare(model: Any, vectors: Any, machine: Sequence[Node], scales: InputScales | None) -> float:
+    """Return the spread of the outputs at some vectors, where the formula agrees with the model."""
+    rows = vectors.shape[0]
+    places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
+    scaled = vectors[places]
+    given = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
+    X = given if scales is None else scales.undo(given)
+    program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
+    values = program.evaluate(X)["machine"]
+    seen = X if scales is None else scales.apply(X)
+    expected = np.reshape(model._evaluate(model._scaled(seen)), values.shape)
+    bound = bound_rounding(program, np.column_stack([X.min(axis=0), X.max(axis=0)]), DOUBLE)
+    sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
+    if not (np.abs(values - expected) <= _AGREES * sizes).all():
+        raise DeclarationError(
+            f"the formula of this {type(model).__name__} differs from its predictions by "
+            f"{np.max(np.abs(values - expected)):.1e}; it is not exported. Inputs of other units may help: scale "
+            "the columns, or fit with standardize=True"
+        )
+    return float(np.min(np.std(expected, axis=0)))

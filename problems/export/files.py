@@ -1,0 +1,196 @@
+"""``to_onnx``, ``to_c`` and ``to_javascript``: a fitted model as a file that needs nothing of this package.
+
+Every file states how far its outputs may be from the exact formula of the model, for all rows of a box, with every
+rounding counted (:mod:`substrate.formulas.rounding_bound`).
+"""
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from problems.export.described import Description, describe
+from substrate import __version__
+from substrate.arrays import positive
+from substrate.errors import DataError, DeclarationError
+from substrate.formulas import DOUBLE, SINGLE, RoundingBound
+from substrate.formulas.onnx_graph import import_onnx, write_onnx
+from substrate.formulas.source_text import check_name, write_c, write_javascript
+from substrate.whole_file import writable_file, written_whole
+
+__all__ = ["Export", "to_c", "to_javascript", "to_onnx"]
+
+#: The loss of single precision that is accepted unless one is given, as a share of the spread of the outputs.
+_SHARE = 1e-3
+_PRECISIONS = ("auto", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A model as the contents of a file, and what they promise.
+
+    Attributes
+    ----------
+    content : bytes
+        What was written.
+    precision : str
+        ``"float32"`` or ``"float64"``: that of inputs and kernel values; sums are in double precision.
+    bound : RoundingBound
+        How far the outputs of the machine may be from those of the exact formula, in ``bound.box``.
+    outputs : tuple of str
+        The names of the outputs.
+    """
+
+    content: bytes
+    precision: str
+    bound: RoundingBound
+    outputs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The contents as text, of C and JavaScript."""
+        return self.content.decode("utf-8")
+
+    def __str__(self) -> str:
+        return f"{self.precision}, outputs {', '.join(self.outputs)}; {_promise(self.bound)}"
+
+
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    tol: float | None = None,
+    precision: str = "auto",
+    coverage: float | None = None,
+    probabilities: bool = True,
+    box: Any = None,
+) -> Export:
+    """Return a fitted model as an ONNX graph, and write it to ``path``; needs the extra ``[onnx]``.
+
+    The graph has one input, ``X``, rows of all columns as the model takes them, and the outputs ``prediction`` and
+    ``interval`` of a regressor, or ``label``, ``scores`` and ``probabilities`` of a classifier: what ``predict``,
+    ``predict_interval``, ``decision_function`` and ``predict_proba`` return.
+
+    Parameters
+    ----------
+    model
+        A fitted regressor or classifier of :mod:`problems`, or a :class:`CompressedMachine`.
+    path
+        The file, whole or absent; None returns the contents only.
+    tol : float, default=None
+        The largest loss that single precision may have, in the units of the prediction (of the decision value, for
+        classes). None is a thousandth of the spread of the predictions at the support vectors.
+    precision : {"auto", "float32", "float64"}, default="auto"
+        ``"auto"`` is single precision where its proved loss is at most ``tol``, and double otherwise. In single
+        precision the input, the support vectors and the kernel values are float32; the sum over the vectors, where
+        terms cancel, and all that follows stay in double.
+    coverage : float, default=None
+        The coverage of intervals, for a regressor after ``calibrate``: they are a formula of the prediction. Others
+        need the rows of the fit.
+    probabilities : bool, default=True
+        Whether a classifier that is calibrated has them.
+    box : array of shape (n_features, 2), default=None
+        Where the loss is bounded: lower and upper ends of every input. None is the box of the support vectors.
+    """
+    _check_path(path)
+    if precision not in _PRECISIONS:
+        raise DeclarationError(f"precision must be one of {', '.join(_PRECISIONS)}, received {precision!r}")
+    limit = None if tol is None else positive(tol, "tol")
+    import_onnx()
+    described = describe(model, coverage=coverage, probabilities=probabilities, box=box)
+    single = None if precision == "float64" else described.bound(SINGLE)
+    accepted = _SHARE * described.spread if limit is None else limit
+    is_single = single is not None and (precision == "float32" or single.loss <= accepted)
+    bound = single if is_single and single is not None else described.bound(DOUBLE)
+    _refuse_unbounded(bound)
+    arithmetic = SINGLE if is_single else DOUBLE
+    notes = {"model": described.title, "promise": _promise(bound), "inputs": json.dumps(described.names)}
+    notes |= {"loss": repr(bound.loss), "box": json.dumps(bound.box.tolist()), "package": f"{__version__}"}
+    content: bytes = write_onnx(described.program, arithmetic, described.title, notes).SerializeToString()
+    return _export(path, content, arithmetic.name, bound, described)
+
+
+def to_c(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "model",
+    coverage: float | None = None,
+    probabilities: bool = True,
+    box: Any = None,
+) -> Export:
+    """Return a fitted model as a file of C99 that needs ``math.h`` only, and write it to ``path``.
+
+    ``void NAME(const double *x, double *out)`` computes the outputs of one row, in double precision; macros say how
+    many inputs and outputs there are and where each output begins, ``NAME_labels`` the words of the classes, whose
+    number is the output ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    """
+    return _write_source(write_c, model, path, name, coverage, probabilities, box)
+
+
+def to_javascript(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "model",
+    coverage: float | None = None,
+    probabilities: bool = True,
+    box: Any = None,
+) -> Export:
+    """Return a fitted model as a script with one function, and write it to ``path``; for browsers and Node.
+
+    ``NAME(x)`` takes one row as an array of numbers and returns an object with the outputs by name, the class itself as
+    ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    """
+    return _write_source(write_javascript, model, path, name, coverage, probabilities, box)
+
+
+def _write_source(
+    write: Any, model: Any, path: Any, name: str, coverage: float | None, probabilities: bool, box: Any
+) -> Export:
+    _check_path(path)
+    check_name(name)
+    described = describe(model, coverage=coverage, probabilities=probabilities, box=box)
+    bound = described.bound(DOUBLE)
+    _refuse_unbounded(bound)
+    comments = [
+        f"{described.title}, exported by lssvm-substrate {__version__}.",
+        f"Outputs: {', '.join(output.name for output in described.outputs)}. {_promise(bound)}",
+        "exp and pow are taken to be right to 4 units of the last place. Inputs, with their ends in the box:",
+        *(
+            f"  x[{place}] {json.dumps(label)}: {low!r} to {high!r}"
+            for place, (label, (low, high)) in enumerate(zip(described.names, bound.box.tolist(), strict=True))
+        ),
+    ]
+    content = write(described.program, name, comments).encode("utf-8")
+    return _export(path, content, DOUBLE.name, bound, described)
+
+
+def _promise(bound: RoundingBound) -> str:
+    return (
+        f"For all inputs of the box the outputs of the machine are within {bound.loss:.2e} of the exact formula, "
+        "all rounding counted."
+    )
+
+
+def _check_path(path: Any) -> None:
+    """Refuse a file that cannot be written, before any work."""
+    if path is not None:
+        writable_file(path)
+
+
+def _refuse_unbounded(bound: RoundingBound) -> None:
+    """Refuse a formula of whose rounding nothing is known."""
+    if math.isinf(bound.loss):
+        what = "float32 cannot hold or tell apart its numbers; take precision='float64'"
+        if bound.arithmetic == DOUBLE.name:
+            what = "some number of it may overflow; scale the columns, or fit with standardize=True"
+        raise DataError(f"nothing is known of the rounding of this formula in the box: {what}")
+
+
+def _export(path: Any, content: bytes, precision: str, bound: RoundingBound, described: Description) -> Export:
+    if path is not None:
+        with written_whole(path) as stream:
+            stream.write(content)
+    return Export(content, precision, bound, tuple(output.name for output in described.outputs))

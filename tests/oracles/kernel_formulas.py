@@ -1,0 +1,28 @@
+"""The kernels that have a formula in exponentials, roots and powers, and expansions in them as programs."""
+
+from kernel_examples import EXAMPLES
+
+from substrate.formulas import Output, Points, Program, inputs, kernel_formula, total
+from substrate.kernels import CurlFree, DivergenceFree, Foreign, Matern, Precomputed, SinglePrecision
+
+#: The kernels without a formula, beside those of a Bessel function: given by values,
+#: in single precision, and of vector fields.
+WITHOUT = (Precomputed, Foreign, SinglePrecision, CurlFree, DivergenceFree)
+
+
+def has_formula(kernel):
+    inner = getattr(kernel, "kernel", None)
+    if isinstance(kernel, WITHOUT) or isinstance(inner, WITHOUT):
+        return False
+    return not isinstance(kernel, Matern) or kernel.nu in (0.5, 1.5, 2.5)
+
+
+EVERY = [example for examples in EXAMPLES.values() for example in examples]
+WITH_FORMULA = [example for example in EVERY if has_formula(example.kernel)]
+
+
+def expansion(kernel, Z, alpha):
+    """Return sum_i alpha_i k(x, z_i) as a program."""
+    points = Points(Z)
+    body = kernel_formula(kernel, inputs(Z.shape[1]), points.coordinates())
+    return Program.of(Z.shape[1], [Output("f", (total(body, alpha),), ())])

@@ -1,0 +1,103 @@
+"""Every estimator of the package exports, and agrees with its export, or refuses in a sentence that says what to do."""
+
+import numpy as np
+import pytest
+from every_model import ESTIMATORS, TYPICAL, make_data, make_estimator, output, way_in_words
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+
+import problems
+from problems.export import to_c, to_javascript, to_onnx
+from problems.tables import TabularClassifier, TabularRegressor
+from substrate.errors import DeclarationError
+
+WALK = [(estimator, {}) for estimator in ESTIMATORS] + [
+    pytest.param(estimator, choice, marks=pytest.mark.slow) for estimator, choice in TYPICAL
+]
+over_walk = pytest.mark.parametrize(("estimator", "choice"), WALK, ids=way_in_words)
+
+pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+
+
+def fit(estimator, choice):
+    X, y = make_data(estimator, n=18)
+    with np.errstate(all="ignore"):
+        return make_estimator(estimator, **choice).fit(X, y)
+
+
+def new_rows(export, seed=1, n=40):
+    """Rows of the box of an export, some of them in corners."""
+    box, rng = export.bound.box, np.random.default_rng(seed)
+    X = rng.uniform(box[:, 0], box[:, 1], size=(n, len(box)))
+    X[: n // 4] = np.where(rng.random((n // 4, len(box))) < 0.5, box[:, 0], box[:, 1])
+    kind = np.float32 if export.precision == "float32" else np.float64
+    return X.astype(kind).astype(np.float64)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@over_walk
+def test_onnxruntime_agrees_with_every_estimator(estimator, choice, precision):
+    model = fit(estimator, choice)
+    export = to_onnx(model, precision=precision)
+    X = new_rows(export)
+    answers = run_onnx(export.content, X)
+    expected, size = output(model, X), max(np.abs(export.bound.highs).max(), np.abs(export.bound.lows).max())
+    # rows that single precision holds: what is left is the arithmetic, and the rounding of predict itself
+    allowed = export.bound.loss + 1e-12 * size
+    name = "scores" if is_classifier(model) else "prediction"
+    assert answers[name].shape == expected.shape
+    assert np.abs(answers[name] - expected).max() <= allowed
+    if is_classifier(model):
+        sure = np.abs(expected) > allowed
+        assert sure.any()
+        assert (answers["label"] == model.predict(X))[sure].all()
+        # a map of the calibration is steep where classes are far apart
+        np.testing.assert_allclose(answers["probabilities"][sure], model.predict_proba(X)[sure], atol=1e3 * allowed)
+
+
+@pytest.mark.parametrize("name", sorted({*problems.COMPOSED, *problems.SPECTRAL} - {"windowize"}))
+@pytest.mark.parametrize("write", [to_onnx, to_c, to_javascript])
+def test_what_has_no_formula_says_what_to_do(name, write):
+    with pytest.raises(DeclarationError, match=rf"{name} .*(export (model|an)|use its scores)"):
+        write(getattr(problems, name)())
+
+
+@pytest.mark.parametrize("kind", [TabularClassifier, TabularRegressor])
+def test_a_table_has_to_be_fitted_first(kind):
+    with pytest.raises(NotFittedError):
+        to_onnx(kind())
+
+
+def test_the_walk_has_every_public_estimator():
+    public = {name for name in problems.__all__ if name[0].isupper()} | {*problems.COMPOSED, *problems.SPECTRAL}
+    walked = {estimator.__name__ for estimator in ESTIMATORS} | {*problems.COMPOSED, *problems.SPECTRAL}
+    assert public == walked
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@over_walk
+@needs_compiler
+@needs_node
+def test_c_and_javascript_agree_with_every_estimator(estimator, choice, tmp_path):
+    model = fit(estimator, choice)
+    export = to_c(model)
+    X = new_rows(export, n=12)
+    values, labels = run_c(export.text, X, tmp_path, has_labels=is_classifier(model))
+    answers = run_javascript(to_javascript(model).text, X, tmp_path)
+    size = max(np.abs(export.bound.highs).max(), np.abs(export.bound.lows).max())
+    allowed = export.bound.loss + 1e-12 * size
+    expected = output(model, X)
+    if not is_classifier(model):
+        assert np.abs(values[:, 0] - expected).max() <= allowed
+        assert np.abs([answer["prediction"] for answer in answers] - expected).max() <= allowed
+        return
+    assert np.abs(values[:, 1] - expected).max() <= allowed
+    assert np.abs([answer["scores"] for answer in answers] - expected).max() <= allowed
+    sure = np.abs(expected) > allowed
+    predicted = model.predict(X)
+    assert [labels[k] for k in np.flatnonzero(sure)] == predicted[sure].tolist()
+    assert [answers[k]["label"] for k in np.flatnonzero(sure)] == predicted[sure].tolist()
+    np.testing.assert_allclose([answer["probabilities"] for answer in answers], values[:, 2:], atol=1e3 * allowed)

@@ -1,0 +1,291 @@
+"""What an export has beside the machine: codings, calibrations, intervals, scales, names; and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from array_homes import sender
+from sampled_cases import first
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+
+from problems import (
+    LSSVMClassifier,
+    LSSVMRegressor,
+    PartiallyLinearLSSVMRegressor,
+    SparseLSSVMRegressor,
+    StackedLSSVMClassifier,
+    load,
+)
+from problems.export import to_c, to_javascript, to_onnx
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Categorical, Linear, Polynomial
+
+onnx = pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+WRITERS = [to_onnx, to_c, to_javascript]
+
+
+def rows(n=40, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def three_classes(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.digitize(X[:, 0] + 0.4 * rng.normal(size=n), [-0.5, 0.5])
+
+
+CODINGS = ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"]
+
+
+@needs_node
+@needs_compiler
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "venn-abers"])
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.some_cases(2)
+def test_codings_and_calibrations_in_three_languages(coding, calibration, tmp_path):
+    X, y = three_classes()
+    labels = np.array(["low", 'm"id', "hö"])[y]
+    model = LSSVMClassifier(RBF(1.0), gamma=1.0, coding=coding, calibration=calibration).fit(X, labels)
+    new = np.random.default_rng(1).uniform(X.min(axis=0), X.max(axis=0), size=(30, 2))
+    wanted = {
+        "label": model.predict(new),
+        "scores": model.decision_function(new),
+        "probabilities": model.predict_proba(new),
+    }
+    answers = run_onnx(to_onnx(model, precision="float64").content, new)
+    scripts = run_javascript(to_javascript(model).text, new, tmp_path)
+    values, words = run_c(to_c(model).text, new, tmp_path, has_labels=True)
+    for number, name in enumerate(("scores", "probabilities")):
+        np.testing.assert_allclose(answers[name], wanted[name], atol=1e-10)
+        np.testing.assert_allclose([script[name] for script in scripts], wanted[name], atol=1e-10)
+        np.testing.assert_allclose(values[:, 1 + 3 * number : 4 + 3 * number], wanted[name], atol=1e-10)
+    assert answers["label"].tolist() == [script["label"] for script in scripts] == words == wanted["label"].tolist()
+
+
+@pytest.mark.parametrize("labels", [np.array([False, True]), np.array([3, -7]), np.array([2.0, -1.0])], ids=str)
+def test_labels_keep_their_kind(labels):
+    X, y = rows()
+    model = LSSVMClassifier(RBF(1.0)).fit(X, labels[(y > 0.0).astype(int)])
+    answers = run_onnx(to_onnx(model).content, X)
+    assert answers["label"].dtype.kind == model.predict(X).dtype.kind
+    assert answers["label"].tolist() == model.predict(X).tolist()
+    script = to_javascript(model).text
+    assert f"model_labels = {json.dumps(model.classes_.tolist())};" in script
+
+
+def test_intervals_are_a_formula_after_calibration():
+    X, y = rows(80)
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X[:40], y[:40])
+    with pytest.raises(DataError, match=r"call calibrate\(X, y\) first"):
+        to_onnx(model, coverage=0.9)
+    model.calibrate(X[40:], y[40:])
+    answers = run_onnx(to_onnx(model, coverage=0.9, precision="float64").content, X)
+    np.testing.assert_allclose(answers["interval"], model.predict_interval(X, 0.9, method="split"), atol=1e-12)
+    with pytest.raises(DataError, match=r"too few for coverage 0\.99"):
+        to_c(model, coverage=0.99)
+    with pytest.raises(ValueError, match="coverage"):
+        to_c(model, coverage=1.5)
+
+
+def test_several_outputs_have_their_shape_and_their_intervals():
+    X, y = rows(80)
+    Y = np.column_stack([y, 2.0 * y + X[:, 1]])
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X[:40], Y[:40]).calibrate(X[40:], Y[40:])
+    answers = run_onnx(to_onnx(model, coverage=0.8, precision="float64").content, X)
+    np.testing.assert_allclose(answers["prediction"], model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(answers["interval"], model.predict_interval(X, 0.8, method="split"), atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_scales_are_part_of_the_formula(unit, offset):
+    X, y = rows()
+    X = (X + offset) * unit
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True).fit(X, y)
+    export = to_onnx(model)
+    assert export.precision == ("float64" if offset else "float32")
+    assert export.bound.loss <= 1e-3 * np.std(model.predict(X))
+    answers = run_onnx(export.content, X)
+    single = X.astype(np.float32).astype(np.float64) if export.precision == "float32" else X
+    assert np.abs(answers["prediction"] - model.predict(single)).max() <= export.bound.loss
+
+
+def test_tol_decides_the_precision():
+    X, y = rows()
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y)
+    loss = to_onnx(model, precision="float32").bound.loss
+    assert to_onnx(model, tol=1.01 * loss).precision == "float32"
+    assert to_onnx(model, tol=0.99 * loss).precision == "float64"
+    assert "float64" in str(to_onnx(model, tol=0.99 * loss))
+
+
+def test_the_box_may_be_wider_than_the_vectors():
+    X, y = rows()
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y)
+    wide = np.array([[-100.0, 100.0], [-100.0, 100.0]])
+    export = to_onnx(model, box=wide, precision="float32")
+    new = np.random.default_rng(0).uniform(-100.0, 100.0, size=(200, 2)).astype(np.float32).astype(np.float64)
+    assert np.abs(run_onnx(export.content, new)["prediction"] - model.predict(new)).max() <= export.bound.loss
+    for wrong in ([[0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 3))):
+        with pytest.raises(DataError, match="box must have one line"):
+            to_onnx(model, box=wrong)
+
+
+def test_sparse_rows_are_exported_as_dense_ones():
+    import scipy.sparse
+
+    X, y = rows()
+    X[np.abs(X) < 0.5] = 0.0
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True).fit(scipy.sparse.csr_array(X), y)
+    answers = run_onnx(to_onnx(model, precision="float64").content, X)
+    np.testing.assert_allclose(answers["prediction"], model.predict(scipy.sparse.csr_array(X)), atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 1.0), RBF(1.0)], ids=str)
+def test_linear_columns_and_primal_weights(kernel):
+    X, y = rows(d=3)
+    model = PartiallyLinearLSSVMRegressor(kernel, 1e6, linear_columns=[1]).fit(X, y + 3.0 * X[:, 1])
+    answers = run_onnx(to_onnx(model, precision="float64").content, X)
+    np.testing.assert_allclose(answers["prediction"], model.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("convex", first(1, [[0], None]), ids=str)
+def test_a_shape_has_derivatives_of_its_kernel(convex):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(25, 1))
+    y = X[:, 0] ** 2 * (1.0 if convex else np.sign(X[:, 0])) + 0.2 * rng.normal(size=25)
+    shape = {"convex": convex} if convex else {"monotone": {0: 1}}
+    model = LSSVMRegressor(RBF(0.7), gamma=100.0, **shape).fit(X, y)
+    export = to_onnx(model, precision="float64")
+    new = np.linspace(*export.bound.box[0], 50)[:, None]
+    assert np.abs(run_onnx(export.content, new)["prediction"] - model.predict(new)).max() <= 1e-9
+
+
+def test_a_model_from_a_file_exports_as_it_did(tmp_path):
+    X, y = rows()
+    model = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=10).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    assert to_c(load(tmp_path / "model.npz")).content == to_c(model).content
+
+
+def test_names_of_columns_are_kept():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows()
+    frame = pandas.DataFrame(X, columns=["mass", "ends */ here"])
+    model = LSSVMRegressor(RBF(1.0)).fit(frame, y)
+    assert 'x[0] "mass"' in to_javascript(model).text
+    text = to_c(model).text
+    assert text.count("*/") == 1 + text.count("Return")
+    graph = onnx.load_from_string(to_onnx(model).content)
+    assert json.loads({p.key: p.value for p in graph.metadata_props}["inputs"]) == ["mass", "ends */ here"]
+
+
+def test_files_are_written_whole(tmp_path):
+    X, y = rows()
+    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
+    for write, name in zip(WRITERS, ("model.onnx", "model.c", "model.js"), strict=True):
+        export = write(model, tmp_path / name)
+        assert (tmp_path / name).read_bytes() == export.content
+        with pytest.raises(DataError, match="folder"):
+            write(model, tmp_path / "absent" / name)
+
+
+def test_a_constant_target_is_a_constant():
+    X, _ = rows()
+    model = LSSVMRegressor(RBF(1.0)).fit(X, np.full(40, 5.0))
+    export = to_onnx(model)
+    assert export.precision == "float32"
+    np.testing.assert_array_equal(run_onnx(export.content, X)["prediction"], np.full(40, 5.0))
+
+
+def test_duplicate_rows_and_two_rows():
+    X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    model = LSSVMRegressor(RBF(1.0), gamma=1e6).fit(X, [0.0, 1.0, 2.0, 3.0])
+    np.testing.assert_allclose(run_onnx(to_onnx(model).content, X)["prediction"], model.predict(X), atol=1e-3)
+    pair = LSSVMRegressor(RBF(1.0)).fit([[0.0], [1.0]], [0.0, 1.0])
+    np.testing.assert_allclose(run_onnx(to_onnx(pair).content, X)["prediction"], pair.predict(X), atol=1e-5)
+
+
+def test_codes_of_categories_are_exported_in_double_precision():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, size=40)])
+    model = LSSVMRegressor(RBF(1.0).on(0) * Categorical(1.0).on(1), gamma=10.0, standardize=True)
+    model.fit(X, X[:, 0] * X[:, 1])
+    export = to_onnx(model)
+    assert export.precision == "float64"
+    np.testing.assert_allclose(run_onnx(export.content, X)["prediction"], model.predict(X), atol=1e-12)
+    with pytest.raises(DataError, match="take precision='float64'"):
+        to_onnx(model, precision="float32")
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_cannot_be_exported_is_refused(write):
+    X, y = rows()
+    with pytest.raises(NotFittedError):
+        write(LSSVMRegressor())
+    with pytest.raises(DeclarationError, match="precomputed kernel matrix and knows no inputs"):
+        write(LSSVMRegressor("precomputed").fit(RBF(1.0)(X), y))
+    with pytest.raises(DeclarationError, match="no formula of exponentials"):
+        write(LSSVMRegressor(lambda A, B: A @ B.T).fit(X, y))
+    with pytest.raises(DeclarationError, match="export its last step"):
+        write(make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y))
+    with pytest.raises(DeclarationError, match="received a StandardScaler"):
+        write(StandardScaler().fit(X))
+    with pytest.raises(DataError, match="has labels and no intervals"):
+        write(LSSVMClassifier().fit(X, y > 0.0), coverage=0.9)
+
+
+def test_a_model_on_a_device_is_taken_to_numpy_first():
+    X, y = rows()
+    send = sender("array_api_strict")
+    model = LSSVMRegressor(RBF(1.0)).fit(send(X), send(y))
+    with pytest.raises(DataError, match=r"export model.to_numpy\(\)"):
+        to_c(model)
+    assert to_c(model.to_numpy()).content
+
+
+@pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, "small"])
+def test_tol_is_a_positive_number(tol):
+    X, y = rows()
+    with pytest.raises(ValueError, match="tol"):
+        to_onnx(LSSVMRegressor(RBF(1.0)).fit(X, y), tol=tol)
+
+
+def test_options_are_checked_before_any_work():
+    with pytest.raises(DeclarationError, match="precision must be one of"):
+        to_onnx(None, precision="half")
+    with pytest.raises(DeclarationError, match="name must be the name of a function"):
+        to_c(None, name="for")
+
+
+def test_probabilities_that_need_rows_say_so(tmp_path):
+    X, y = rows()
+    model = StackedLSSVMClassifier(RBF(1.0)).fit(X, y > 0.0)
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    with pytest.raises(DataError, match="or export without probabilities, probabilities=False"):
+        to_c(loaded)
+    assert to_c(loaded, probabilities=False).outputs == ("label", "scores")
+    assert "probabilities" not in to_c(LSSVMClassifier(calibration=None).fit(X, y > 0.0)).outputs
+
+
+def test_a_formula_that_differs_from_the_model_is_not_written(monkeypatch):
+    """A kind of model that predicts by something else than it expresses is found out before a file is written."""
+    X, y = rows()
+    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
+    kind = type(model._model)
+    monkeypatch.setattr(kind, "evaluate", lambda self, X: super(kind, self).evaluate(X) + 1e-3)
+    with pytest.raises(DeclarationError, match="differs from its predictions"):
+        to_c(model)
+
+
+def test_a_number_that_overflows_is_refused():
+    X, y = rows()
+    model = LSSVMRegressor(RBF(1e200)).fit(X * 1e200, y)
+    with pytest.raises((DataError, DeclarationError), match="standardize=True"):
+        to_c(model)

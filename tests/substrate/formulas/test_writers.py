@@ -1,0 +1,133 @@
+"""One program, three languages: C, JavaScript and ONNX compute what numpy does, table by table and label by label."""
+
+import numpy as np
+import pytest
+from kernel_formulas import WITH_FORMULA, expansion
+from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+
+from substrate.errors import DeclarationError
+from substrate.formulas import DOUBLE, SINGLE, Output, Points, Program, bound_rounding, inputs, kernel_formula, total
+from substrate.formulas.nodes import greater, interpolate, largest, select, step
+from substrate.formulas.onnx_graph import write_onnx
+from substrate.formulas.source_text import check_name, write_c, write_javascript
+from substrate.kernels import RBF, Categorical, Matern, PowerExponential
+
+#: Words that would end a string, a comment or an escape.
+LABELS = np.array(['a"?\\n', "é\t\n*/", "??/", "plain"], dtype=object)
+
+
+def rich_program():
+    """A program with two sets of points, all kinds of operations, tables and labels, and its rows."""
+    rng = np.random.default_rng(0)
+    Z, X = rng.normal(size=(6, 3)), rng.normal(size=(9, 3))
+    X[:, 2] = rng.integers(0, 3, size=9)
+    Z[:, 2] = rng.integers(0, 3, size=6)
+    x, first, second = inputs(3), Points(Z), Points(Z[:2] + 0.5)
+    body = kernel_formula(RBF(1.0).on(0, 1) * Categorical(1.0).on(2), x, first.coordinates())
+    other = kernel_formula(Matern(1.0, 1.5) + PowerExponential(1.0, 1.5, 0.7), x, second.coordinates())
+    f = total(body, rng.normal(size=6)) + 0.3
+    g = total(body, rng.normal(size=6)) - total(other, rng.normal(size=2)) / 3.0
+    places = np.array([-0.5, 0.0, 0.2, 1.0])
+    kinked = interpolate(f, places, np.array([0.1, 0.4, 0.4, 0.9]))
+    steps = step(f, places, np.linspace(0.0, 1.0, 9))
+    at_place = step(x[2], np.array([0.0, 1.0, 2.0]), np.arange(7.0))  # exactly at places
+    label = select(greater(f, 0.0), select(greater(g, 0.0), 3.0, 2.0), select(greater(g, 0.0), 1.0, 0.0))
+    outputs = [
+        Output("prediction", (f, g), (2,)),
+        Output("label", (label,), (), LABELS),
+        Output("probabilities", (kinked, steps, at_place, largest(f, g), x[0] * 0.0 + 7.0, -abs(g).sqrt()), (3, 2)),
+    ]
+    return Program.of(3, outputs), X
+
+
+@needs_compiler
+def test_c_computes_what_numpy_does(tmp_path):
+    program, X = rich_program()
+    expected = program.evaluate(X)
+    values, labels = run_c(write_c(program, "model", ["ends */ here", "or\nthere"]), X, tmp_path)
+    np.testing.assert_allclose(values[:, :2], expected["prediction"], rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(values[:, 3:], expected["probabilities"].reshape(9, -1), rtol=1e-13, atol=1e-14)
+    assert [LABELS[int(number)] for number in values[:, 2]] == expected["label"].tolist()
+    assert labels == [""] * 9
+
+
+@needs_compiler
+def test_labels_of_c_are_read_as_they_are(tmp_path):
+    plain = np.array(['a"?', "é", "??/"], dtype=object)
+    (x,) = inputs(1)
+    program = Program.of(1, [Output("label", (x,), (), plain)])
+    _, labels = run_c(write_c(program, "model", ["no inputs"]), np.array([[0.0], [1.0], [2.0]]), tmp_path, True)
+    assert labels == plain.tolist()
+
+
+@needs_node
+def test_javascript_computes_what_numpy_does(tmp_path):
+    program, X = rich_program()
+    expected = program.evaluate(X)
+    answers = run_javascript(write_javascript(program, "model", ["ends */ here", "or\nthere"]), X, tmp_path)
+    for name in ("prediction", "probabilities"):
+        values = np.array([answer[name] for answer in answers])
+        np.testing.assert_allclose(values, expected[name], rtol=1e-13, atol=1e-14)
+    assert [answer["label"] for answer in answers] == expected["label"].tolist()
+
+
+@pytest.mark.parametrize("arithmetic", [SINGLE, DOUBLE], ids=lambda a: a.name)
+def test_onnx_computes_what_numpy_does(arithmetic):
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    program, X = rich_program()
+    X = X.astype(arithmetic.inside.type).astype(np.float64)
+    expected = program.evaluate(X)
+    answers = run_onnx(write_onnx(program, arithmetic, "model", {"note": "kept"}).SerializeToString(), X)
+    rough = 1e-5 if arithmetic is SINGLE else 1e-13
+    for name in ("prediction", "probabilities"):
+        assert answers[name].shape == expected[name].shape
+        np.testing.assert_allclose(answers[name], expected[name], rtol=rough, atol=rough)
+    assert answers["label"].tolist() == expected["label"].tolist()
+
+
+@pytest.mark.parametrize("example", WITH_FORMULA, ids=str)
+@pytest.mark.some_cases(4)
+def test_onnxruntime_is_within_the_bound(example):
+    """Its exponentials and powers are as right as the bound takes them to be, also in corners and at the points."""
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    rng = np.random.default_rng(5)
+    Z, alpha = example.points(8), rng.normal(size=8)
+    program, box = expansion(example.kernel, Z, alpha), np.column_stack([Z.min(axis=0), Z.max(axis=0)])
+    corners = np.where(rng.random((40, Z.shape[1])) < 0.5, box[:, 0], box[:, 1])
+    X = np.vstack([rng.uniform(box[:, 0], box[:, 1], size=(400, Z.shape[1])), corners, Z])
+    exact, doubles = program.evaluate(X)["f"], bound_rounding(program, box, DOUBLE).loss
+    for arithmetic in (SINGLE, DOUBLE):
+        model = write_onnx(program, arithmetic, "model", {})
+        loss = bound_rounding(program, box, arithmetic).loss
+        assert np.abs(run_onnx(model.SerializeToString(), X)["f"] - exact).max() <= loss + doubles
+
+
+def test_a_factor_of_a_kernel_or_of_a_sum_keeps_its_digits():
+    """A runtime that merges it with the sum over the points must not do so in single precision."""
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    rng = np.random.default_rng(5)
+    Z, alpha = rng.normal(size=(8, 2)), rng.normal(size=8)
+    x, points = inputs(2), Points(Z)
+    body = 0.1 * kernel_formula(RBF(1.0), x, points.coordinates())
+    program = Program.of(2, [Output("f", (0.3 * total(body, alpha), total(body / 0.7, alpha) / 3.0), (2,))])
+    answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), Z)
+    np.testing.assert_allclose(answers["f"], program.evaluate(Z)["f"], rtol=1e-14, atol=1e-15)
+
+
+def test_a_function_that_depends_on_nothing_answers_every_row():
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    program = Program.of(2, [Output("f", (inputs(2)[0] * 0.0 + 4.0,), ())])
+    answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), np.ones((3, 2)))
+    np.testing.assert_array_equal(answers["f"], np.full(3, 4.0))
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "for", "double", "x-y", 3, "main"])
+def test_names_of_functions_are_checked(name):
+    with pytest.raises(DeclarationError, match="name must be the name of a function"):
+        check_name(name)
+
+
+def test_numbers_that_no_program_holds_are_refused():
+    program = Program.of(1, [Output("f", (inputs(1)[0] * np.inf,), ())])
+    with pytest.raises(DeclarationError, match="which no program can hold"):
+        write_c(program, "model", ["a comment"])
