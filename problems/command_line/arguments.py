@@ -4,7 +4,7 @@ import argparse
 from typing import TypeAlias
 
 import substrate
-from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict
+from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict, add_split
 from substrate.solvers import ORDER
 
 __all__ = ["parser"]
@@ -116,6 +116,7 @@ def _explore(commands: _Commands) -> None:
     add_columns(explore)
     explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
     explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
+    add_split(explore)
     explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 

@@ -181,7 +181,8 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
         raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
     others = ("executor", "scheduler", "checkpoint", "gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
     given = [name for name in others if getattr(options, name) is not None]
-    given += [name for name in ("class_weight", "one_hot") if getattr(options, name)]
+    given += [name for name in ("class_weight", "one_hot", "group") if getattr(options, name)]
+    given += ["split"] if options.split != "random" else []
     if (
         given
         or options.model not in ("auto", "lssvm")
@@ -238,6 +239,8 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
         raise DataError(
             "a fit in passes takes numbers as they are: no --one-hot, --date, --id, --impute, --class-weight"
         )
+    if options.group is not None or options.split != "random":
+        raise DataError("a fit in passes holds no rows out: leave --group and --split out")
     if options.model not in ("auto", "sparse") or options.zeta is not None or options.rho is not None:
         raise DataError("a fit in passes is --model sparse, its weight --gamma; leave the others out")
     if options.scheduler is not None and options.executor not in (None, "dask"):
