@@ -172,10 +172,11 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.choices import read_options
     from problems.command_line.series import SeriesChoices, describe_series, fit_series, series_report
     from problems.command_line.summary import said
     from problems.tables.embedded_sets import question_of
-    from problems.tables.table import named_columns, read_table
+    from problems.tables.table import named_columns
 
     if not options.series:
         raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
@@ -196,7 +197,7 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.report, options.data, options.out)
-    table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
+    table = read_options(source, options).drop_columns(options.drop)
     if options.target is None and not source.startswith("@"):
         raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
     choices = SeriesChoices(
@@ -311,16 +312,15 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[str, Any]) -> int:
+    from problems.command_line.choices import read_options
     from problems.command_line.series import predict_series
     from problems.estimators.series.narx import NARXRegressor
-    from problems.tables.table import read_table
 
     if options.proba or options.id:
         raise DataError("forecasts of a series have no --proba and no --id; leave them out")
     model = NARXRegressor.restore(regressor, notes, options.model)
     target = notes["series"].get("target")
-    marks = (options.decimal, options.thousands)
-    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
+    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
     text, said = predict_series(model, target if isinstance(target, str) else None, table, options.coverage)
     write(options.out, text)
     print(f"substrate: {said}", file=sys.stderr)
