@@ -30,9 +30,9 @@ def script() -> str:
     return files("problems.command_line.report").joinpath("moving.js").read_text(encoding="utf-8")
 
 
-def script_policy() -> str:
-    """Return what a content security policy says of this script: it may run, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(script().encode("utf-8")).digest()).decode("ascii")
+def script_policy(text: str | None = None) -> str:
+    """Return what a content security policy says of a script, that of this page unless given: it alone may run."""
+    digest = base64.b64encode(hashlib.sha256((text or script()).encode("utf-8")).digest()).decode("ascii")
     return f"script-src 'sha256-{digest}'"
 
 

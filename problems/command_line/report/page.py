@@ -70,6 +70,13 @@ footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
 .controls button, .controls select { font: inherit; min-height: 2.2rem; max-width: 100%; color: var(--ink);
             background: var(--shade); border: 1px solid var(--quiet); border-radius: .3rem; padding: 0 .6rem; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.panels circle[tabindex] { cursor: grab; touch-action: none; }
+#field { touch-action: none; }
+.controls .slide output { min-width: 4rem; }
+.equation { margin: .25rem 0 .25rem 1rem; }
+#verdict { padding: .5rem .8rem; border-left: 6px solid var(--rule); background: var(--shade); }
+#verdict.holds { border-color: var(--good); background: var(--good-shade); }
+#verdict.fails { border-color: var(--bad); background: var(--bad-shade); }
 .curves { max-width: 32rem; }
 .curves th { font-weight: normal; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 0 1.5rem; }
