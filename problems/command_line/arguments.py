@@ -58,7 +58,7 @@ fail.
 
 _VERIFY = f"""examples:
   substrate verify
-  substrate verify ls_svm_regression
+  substrate verify ls_svm_regression ls_svm_classification
   substrate verify --solver CLARABEL --time-limit 10
   substrate verify --strict --json
   substrate verify --prove
@@ -165,10 +165,10 @@ def _verify(commands: _Commands) -> None:
         commands, "verify", "declare every problem on embedded data, solve it several ways and compare", _VERIFY
     )
     verify.add_argument(
-        "name", nargs="?", metavar="PROBLEM", help="only this problem file, for instance ls_svm_regression"
+        "names", nargs="*", metavar="PROBLEM", help="only these problem files, for instance ls_svm_regression"
     )
-    verify.add_argument("--problem", metavar="PROBLEM", help="the same")
-    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
+    verify.add_argument("--problem", metavar="PROBLEM", help="one more of them")
+    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}, or another of cvxpy by name")
     verify.add_argument(
         "--time-limit",
         type=float,

@@ -369,15 +369,16 @@ def _datasets(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verdicts import as_json, table
+    from problems.command_line.verdicts import announce, as_json, table
     from problems.command_line.verify import verify
 
-    if None not in (options.name, options.problem) and options.name != options.problem:
-        raise DataError(f"two problems are named, {options.name} and --problem {options.problem}; name one")
-    problem = options.problem if options.name is None else options.name
-    lines = list(
-        verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict, prove=options.prove)
-    )
+    names = [*options.names, *([] if options.problem is None else [options.problem])]
+    settings = {"time_limit": options.time_limit, "strict": options.strict, "prove": options.prove}
+    lines, is_announced = [], not sys.stderr.isatty() and not options.json
+    for line in verify(names or None, options.solver, **settings):
+        lines.append(line)
+        if is_announced:  # no bar is drawn into a file or a pipe
+            print(announce(line, len(lines)), file=sys.stderr, flush=True)
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 
