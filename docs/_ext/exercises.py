@@ -7,7 +7,7 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 
-class solution(nodes.General, nodes.Element):
+class HiddenPart(nodes.General, nodes.Element):
     """A part of a page that is shown when its heading is clicked."""
 
 
@@ -19,7 +19,7 @@ class Solution(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return the content inside one node."""
-        node = solution()
+        node = HiddenPart()
         self.state.nested_parse(self.content, self.content_offset, node)
         return [node]
 
@@ -40,6 +40,6 @@ def _ignore(self: Any, node: nodes.Node) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Add the directive."""
-    app.add_node(solution, html=(open_html, close_html), latex=(_ignore, _ignore), text=(_ignore, _ignore))
+    app.add_node(HiddenPart, html=(open_html, close_html), latex=(_ignore, _ignore), text=(_ignore, _ignore))
     app.add_directive("solution", Solution)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
