@@ -214,7 +214,7 @@ def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
     dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
     return replace(choices, model="sparse"), (
         f"model: sparse, on {choices.n_basis} basis vectors, since more than {MOST_DENSE} rows train",
-        f"  (--n-basis for more vectors; --model lssvm for all rows takes {dense})",
+        f"estimate: --model lssvm for all rows takes {dense} (--n-basis for more vectors)",
     )
 
 
