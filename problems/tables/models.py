@@ -28,7 +28,7 @@ from problems.estimators.chosen.families import FAMILIES, MULTIPLES
 from problems.tables.dependent_rows import INDEPENDENT, DependentRows, check_split
 from problems.tables.inputs import Input
 from problems.tables.preparation import split_rows
-from problems.tables.sizes import BASIS, EVALUATIONS
+from problems.tables.sizes import BASIS, EVALUATIONS, MOST_DENSE
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Categorical, Kernel, as_kernel
@@ -54,7 +54,7 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Kernels of all families, at their widths.
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
-MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
+MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
 SCREENED_ROWS, SCREENED_KERNELS = 800, 3
 
