@@ -56,7 +56,7 @@ N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
 MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
-SCREENED_ROWS, SCREENED_KERNELS = 800, 3
+SCREENED_ROWS, SCREENED_KERNELS = 800, 2
 
 
 @dataclass(frozen=True, slots=True)
