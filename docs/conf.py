@@ -33,6 +33,7 @@ extensions = [
     "api_pages",
     "citations",
     "docstring_template",
+    "exercises",
     "gallery",
     "moving_pages",
     "own_names",

@@ -12,9 +12,20 @@ from dataclasses import dataclass
 
 from docstring_fields import ROOT, Field, fields_of, walk_docstrings
 
-__all__ = ["FILES", "PAGE", "Erratum", "entries", "main", "page", "remarks"]
+__all__ = [
+    "DEMONSTRATIONS_PAGE",
+    "FILES",
+    "PAGE",
+    "Erratum",
+    "demonstrations_page",
+    "entries",
+    "main",
+    "page",
+    "remarks",
+]
 
 PAGE = ROOT / "docs" / "errata.md"
+DEMONSTRATIONS_PAGE = ROOT / "docs" / "demonstrations.md"
 #: In the order of the papers on the ledger.
 FILES = ("cawley2002", "carvalho2006", "pelckmans2005", "pelckmans2005_structure", "cawley2004", "suykens2002")
 
@@ -25,6 +36,13 @@ that holds: `python docs/errata.py` runs all of them and shows both numbers, `py
 number. A test runs them too. This page is made by `python docs/errata.py --write` from `docs/demonstrations/`.
 Our objective is $\\tfrac12 w^\\top w + \\tfrac{\\gamma}{2}\\sum_i e_i^2$; those of the papers are
 on [conventions](conventions.md).
+"""
+
+
+_DEMONSTRATIONS = """# Demonstrations of the errata
+
+The functions that show the [errata](errata.md), as they stand in `docs/demonstrations/`: each returns one measure of
+the printed statement and of the one that holds. Made by `python docs/errata.py --write`.
 """
 
 
@@ -83,7 +101,7 @@ def page() -> str:
             "",
             f"- **Printed:** {printed}",
             f"- **What holds:** {entry.holds}",
-            f"- **Shown by** `{entry.function}`",
+            f"- **Shown by** [`{entry.function}`](demonstrations.md#demonstration-{entry.number})",
             "",
         ]
     for kind, title in (("typography", "Misprints"), ("benchmark", "Figures that do not reproduce")):
@@ -92,10 +110,30 @@ def page() -> str:
     return "\n".join(lines)
 
 
+def demonstrations_page() -> str:
+    """Return the page of the programs that show the errata."""
+    lines = [_DEMONSTRATIONS]
+    for entry in entries():
+        lines += [
+            f'<a id="demonstration-{entry.number}"></a>',
+            "",
+            f"## {entry.number}. {entry.title.removesuffix('.')}",
+            "",
+            f"`docs/demonstrations/{entry.module}.py`, [erratum {entry.number}](errata.md#erratum-{entry.number}).",
+            "",
+            f"```{{literalinclude}} demonstrations/{entry.module}.py",
+            f":pyobject: {entry.function}",
+            "```",
+            "",
+        ]
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> int:
     """Write the page, or run the demonstrations asked for; the status is 1 if one of them shows nothing."""
     if arguments == ["--write"]:
         PAGE.write_text(page(), encoding="utf-8")
+        DEMONSTRATIONS_PAGE.write_text(demonstrations_page(), encoding="utf-8")
         return 0
     errata = entries()
     if not all(argument.isdecimal() and 1 <= int(argument) <= len(errata) for argument in arguments):

@@ -5,6 +5,7 @@ in the demonstrations of the errata what is wrong with it in print; see :mod:`do
 is written by hand, so a function that is moved keeps its row.
 """
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,9 +16,10 @@ from equations import EQUATIONS, expand, label
 from errata import entries
 from generated_page import page_command, table
 
-__all__ = ["PAGE", "Ledger", "main"]
+__all__ = ["PAGE", "TESTS_PAGE", "Ledger", "main"]
 
 PAGE = ROOT / "docs" / "ledger.md"
+TESTS_PAGE = ROOT / "docs" / "ledger_tests.md"
 
 _HEAD = """# Equation ledger
 
@@ -25,6 +27,13 @@ Every numbered equation of the five papers: what implements it, which test check
 ([errata](errata.md)). Made by `python docs/ledger.py --write` from the fields `:equation` and `:place` at the ends of
 docstrings; a test compares this page with the docstrings. The sparse system of [Cawley2002] has no number and is
 called (beta).
+"""
+
+
+_TESTS = """# Tests of equations
+
+The tests that the [equation ledger](ledger.md) names, as they stand in the repository. Made by
+`python docs/ledger.py --write`.
 """
 
 
@@ -103,6 +112,18 @@ class Ledger:
         lines.append(table("## Algorithms, sections and tables", headings, rows))
         return "\n".join(lines)
 
+    def tests_page(self) -> str:
+        """Return the page of the tests that check equations, each as it stands."""
+        fields = {_anchor(field): field for checks in self.checks.values() for field in checks}
+        lines, file = [_TESTS], ""
+        for anchor, field in sorted(fields.items()):
+            if field.path != file:
+                file = field.path
+                lines += [f"## `{file}`", ""]
+            lines += [f'<a id="{anchor}"></a>', "", f"```{{literalinclude}} ../{file}"]
+            lines += [f":pyobject: {field.symbol}", "```", ""]
+        return "\n".join(lines)
+
     def _row(self, key: str, where: str) -> tuple[str, ...]:
         owners, checks = self.owners[key, where], self.checks[key, where]
         errata = ", ".join(f"[{number}](errata.md#erratum-{number})" for number in self.errata[key, where])
@@ -114,13 +135,26 @@ def _distinct(items: Iterable[str]) -> list[str]:
 
 
 def _cell(fields: list[Field]) -> str:
-    names = (f"{f.path}::{f.symbol}" if f.path.startswith("tests/") else f.dotted_name for f in fields)
-    return "<br>".join(f"`{name}`" for name in _distinct(names))
+    names = (_test_link(f) if f.path.startswith("tests/") else f"`{f.dotted_name}`" for f in fields)
+    return "<br>".join(_distinct(names))
+
+
+def _test_link(field: Field) -> str:
+    """Return the name of a test, which leads to its text."""
+    return f"[`{field.path}::{field.symbol}`](ledger_tests.md#{_anchor(field)})"
+
+
+def _anchor(field: Field) -> str:
+    return re.sub(r"\W+", "-", f"{field.path.removeprefix('tests/').removesuffix('.py')}-{field.symbol}")
 
 
 def main(arguments: list[str]) -> int:
-    """Print the page, or write it."""
-    return page_command(Ledger.of_the_sources(), PAGE, arguments)
+    """Print the page, or write it, and the page of the tests that it leads to."""
+    ledger = Ledger.of_the_sources()
+    status = page_command(ledger, PAGE, arguments)
+    if status == 0 and arguments == ["--write"]:
+        TESTS_PAGE.write_text(ledger.tests_page(), encoding="utf-8")
+    return status
 
 
 if __name__ == "__main__":

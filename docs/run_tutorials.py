@@ -60,6 +60,9 @@ def prose(markdown: str) -> str:
     """
     text = re.sub(r"!\[[^]]*\]\([^)]*\)\n?", "", markdown)
     text = re.sub(r"\[([^]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+    text = re.sub(r"^:::\{solution\}\n", "*Solution.* ", text, flags=re.MULTILINE)
+    text = re.sub(r"^:::\n?", "", text, flags=re.MULTILINE)
+    text = re.sub(r'<a href="[^"]*">([^<]*)</a>', r"\1", text)
     return re.sub(r"\{\w+\}(`[^`]*`)", r"\1", text).strip()
 
 

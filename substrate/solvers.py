@@ -17,11 +17,13 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.solver_call import METHOD, OUT_OF_TIME, Attempt, SolverRecord, heard_interrupts, solve_through_cvxpy
 
 __all__ = [
+    "FURTHER",
     "ORDER",
     "SEMIDEFINITE",
     "Attempt",
     "SolverRecord",
     "capable_solvers",
+    "further_solvers",
     "installed_solvers",
     "solve_problem",
     "tolerance_of",
@@ -93,6 +95,23 @@ _BEHIND, _TIMES = 20.0, 10.0
 #: The order in which solvers are tried when none is named: fastest at equal accuracy first.
 ORDER: tuple[str, ...] = tuple(_SOLVERS)
 
+#: Solvers of cvxpy that are called by name only, where they are installed: with their own settings, and judged by
+#: residuals like all others; some need a licence. The value says whether they have second-order cones.
+_FURTHER: dict[str, bool] = {
+    "MOSEK": True,
+    "GUROBI": True,
+    "COPT": True,
+    "CPLEX": True,
+    "XPRESS": True,
+    "KNITRO": True,
+    "QOCO": True,
+    "CVXOPT": True,
+    "PROXQP": False,
+    "DAQP": False,
+    "QPALM": False,
+}
+FURTHER: tuple[str, ...] = tuple(_FURTHER)
+
 #: Those that have the cone of semidefinite matrices.
 SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
 
@@ -100,6 +119,21 @@ SEMIDEFINITE: tuple[str, ...] = ("CLARABEL", "SCS")
 def installed_solvers() -> tuple[str, ...]:
     """Return the solvers of :data:`ORDER` that can be imported here."""
     return tuple(name for name, solver in _SOLVERS.items() if importlib.util.find_spec(solver.module) is not None)
+
+
+def further_solvers() -> tuple[str, ...]:
+    """Return the solvers of :data:`FURTHER` that cvxpy finds here; it has to be imported for that."""
+    import cvxpy as cp
+
+    found = set(cp.installed_solvers())
+    return tuple(name for name in FURTHER if name in found)
+
+
+def _settings_of(name: str) -> _Solver:
+    """Return what is known of a solver; of one that is called by name only, that its own settings are used."""
+    if name in _SOLVERS:
+        return _SOLVERS[name]
+    return _Solver(module="", package=name.lower(), options={}, tolerance=1e-5, has_cones=_FURTHER[name])
 
 
 def capable_solvers(problem: Any) -> tuple[str, ...]:
@@ -111,8 +145,13 @@ def capable_solvers(problem: Any) -> tuple[str, ...]:
 def canonical_name(name: str) -> str:
     """Return the solver's canonical name, or an error that names the choices or the command that installs it."""
     upper = name.upper() if isinstance(name, str) else ""
+    if upper in _FURTHER:
+        if upper not in further_solvers():
+            raise SolverError(f"the solver {upper} is not installed; run `pip install {upper.lower()}`")
+        return upper
     if upper not in _SOLVERS:
-        raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case")
+        further = f"or, where installed, {', '.join(FURTHER)}"
+        raise DeclarationError(f"unknown solver {name!r}; choose one of {', '.join(ORDER)}, in any case, {further}")
     if importlib.util.find_spec(_SOLVERS[upper].module) is None:
         raise SolverError(f"the solver {upper} is not installed; run `pip install {_SOLVERS[upper].package}`")
     return upper
@@ -121,6 +160,8 @@ def canonical_name(name: str) -> str:
 def valid_options(name: str) -> tuple[str, ...]:
     """Return the options a solver accepts, queried from the solver itself where possible."""
     upper = canonical_name(name)
+    if upper in _FURTHER:
+        raise DeclarationError(f"the options of {upper} are known to that solver alone; its documentation lists them")
     if upper == "CLARABEL":
         import clarabel
 
@@ -160,7 +201,7 @@ def valid_options(name: str) -> tuple[str, ...]:
 
 def tolerance_of(name: str) -> float:
     """Return the relative residual at which a solver's point is accepted."""
-    return _SOLVERS[name].tolerance if name in _SOLVERS else GOAL
+    return _settings_of(name).tolerance if name in _SOLVERS or name in _FURTHER else GOAL
 
 
 def solve_problem(
@@ -209,7 +250,7 @@ def solve_problem(
     """
     alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
     names: tuple[str, ...] = () if alone else capable_solvers(problem) if solver is None else (canonical_name(solver),)
-    if names and solver is not None and names[0] not in capable_solvers(problem):
+    if names and solver is not None and not (_settings_of(names[0]).has_cones or problem.is_qp()):
         able = ", ".join(name for name, record in _SOLVERS.items() if record.has_cones)
         raise SolverError(
             f"{names[0]} cannot solve this problem: it is for linear and quadratic programs, and this one has other "
@@ -305,7 +346,7 @@ def _order(
 def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
     if options and solver is None:
         raise DeclarationError(f"options {sorted(options)} belong to one solver; name it, for instance solver='OSQP'")
-    if options and solver is not None:
+    if options and solver is not None and solver.upper() not in _FURTHER:
         unknown = sorted(set(options) - set(valid_options(solver)))
         if unknown:
             raise DeclarationError(
@@ -352,7 +393,8 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], tim
     import cvxpy as cp
 
     limit = time_left.remaining
-    chosen, wait, clock = dict(options or _SOLVERS[name].options), limit, _SOLVERS[name].clock
+    settings = _settings_of(name)
+    chosen, wait, clock = dict(options or settings.options), limit, settings.clock
     if not options:  # a problem may know what a solver needs to be told about it
         chosen |= getattr(problem, "solver_options", {}).get(name, {})
     if limit is not None and clock is not None:

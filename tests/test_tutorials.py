@@ -14,7 +14,13 @@ _spec.loader.exec_module(run_tutorials)
 
 
 def test_there_is_one_for_each_kind_of_reader():
-    assert {page.stem for page in run_tutorials.PAGES} >= {"composers", "fusers", "practitioners", "teachers"}
+    assert {page.stem for page in run_tutorials.PAGES} >= {
+        "composers",
+        "derivation",
+        "fusers",
+        "practitioners",
+        "teachers",
+    }
 
 
 @pytest.mark.parametrize("page", run_tutorials.PAGES, ids=lambda page: page.stem)
@@ -33,6 +39,11 @@ def test_it_prints_what_it_shows(page, tmp_path, monkeypatch):
             compared += 1
     plt.close("all")
     assert compared >= 5
+    text = page.read_text(encoding="utf-8")
+    exercises = text.partition("## Exercises")[2]
+    assert (
+        2 <= exercises.count(":::{solution}") == len(re.findall(r"^\*\*\d\.\*\* ", exercises, flags=re.MULTILINE)) <= 3
+    )
     assert "## Check it yourself" in page.read_text(encoding="utf-8")
     saved = {picture.name for picture in tmp_path.glob("*.png")}
     assert saved <= {picture.name for picture in run_tutorials.PICTURES.glob("*.png")}
@@ -50,7 +61,8 @@ def test_its_notebook_has_its_programs_and_its_text(page):
     assert not re.search(r"\.(md|rst|png)\)|```(python|text)|\{mod\}", written), (
         "a notebook has no page beside it to lead to"
     )
-    own = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)|\]\([^)]*\)", "", text, flags=re.DOTALL)
+    own = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)|\]\([^)]*\)|<a [^>]*>|:::.*?\n", "", text, flags=re.DOTALL)
+    assert ":::" not in written
     assert set(re.findall(r"\b[a-z]{4,}\b", own)) <= set(re.findall(r"\b[a-z]{4,}\b", written))
 
 

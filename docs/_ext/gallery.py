@@ -119,6 +119,21 @@ def check_page(app: Sphinx, page: str, source: list[str]) -> None:
         logger.warning("%s: %s", page, complaint, location=page)
 
 
+#: A heading of the index with the examples of its group.
+GROUP = re.compile(r"^(?P<title>.+)\n-+\n\n\.\. minigallery::\n\n(?P<files>(?: +\S+\.py\n)+)", flags=re.MULTILINE)
+
+
+def group_sidebar(app: Sphinx, page: str, source: list[str]) -> None:
+    """Give the sidebar the groups of the index, each with its heading, after the cards."""
+    if page != "auto_examples/index":
+        return
+    lists = []
+    for group in GROUP.finditer(f"{source[0]}\n"):
+        names = [f"   {Path(file).stem}" for file in group["files"].split()]
+        lists.append("\n".join([".. toctree::", "   :hidden:", f"   :caption: {group['title']}", "", *names, ""]))
+    source[0] += "\n\n" + "\n".join(lists)
+
+
 def describe_cards(app: Sphinx, document: nodes.document, page: str) -> None:
     """Give the picture of a card the alternative text of the picture on the page it leads to."""
     for image in document.findall(nodes.image):
@@ -132,5 +147,6 @@ def describe_cards(app: Sphinx, document: nodes.document, page: str) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the checks."""
     app.connect("source-read", check_page)
+    app.connect("source-read", group_sidebar)
     app.connect("doctree-resolved", describe_cards)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

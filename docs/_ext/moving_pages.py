@@ -53,6 +53,49 @@ def error(a: Any) -> Any:
     return (4.0 - 2.0 * a) ** 2
 
 
+def _equation(number: str, *parts: str) -> str:
+    """Return an equation in MathML, a line of which may end between its parts, with its number in the paper."""
+    pieces = " ".join(part if part.startswith("<") else f"<math><mrow>{_math(part)}</mrow></math>" for part in parts)
+    return f'<p class="equation">({number}) {pieces}</p>'
+
+
+def _math(text: str) -> str:
+    """Return letters, signs and words, separated by spaces, as MathML; ``a_b^c`` has b lowered and c raised."""
+    made = []
+    for word in text.split():
+        base, _, power = word.partition("^")
+        base, _, index = base.partition("_")
+        tag = "mi" if base[0].isalpha() else "mn" if base.isdigit() else "mo"
+        opened = 'mo stretchy="false"' if tag == "mo" else tag
+        letter = f"<{opened}>{base}</{tag}>"
+        marks = "".join(f"<mtext>{mark}</mtext>" for mark in (index, power) if mark)
+        name = {(True, True): "msubsup", (True, False): "msub", (False, True): "msup"}.get((bool(index), bool(power)))
+        made.append(f"<{name}>{letter}{marks}</{name}>" if name else letter)
+    return "".join(made)
+
+
+#: (28), (29) and (27), corrected: (27a) with the component matrices, (27b) for every component.
+_EQUATIONS = "".join(
+    (
+        _equation("28", "min_ρ,t,α,ξ", "‖ y^v − Ω^v α ‖^2", "<span>subject to (27a) to (27f),</span>"),
+        _equation(
+            "29",
+            "min_ρ,t,α,ξ",
+            "‖ y^v − Ω^v α ‖^2",
+            "+ ω ∑_l ( ξ^−lT ( t_l 1 + Ω^l α )",
+            "+ ξ^+lT ( t_l 1 − Ω^l α ) )",
+            "<span>subject to (27a) to (27d), where</span>",
+        ),
+        _equation("27a", "Ω^T ( Ω α − y ) =", "∑_l Ω^lT ( ξ^−l − ξ^+l ) ,"),
+        _equation("27b", "1^T ( ξ^−l + ξ^+l ) = ρ", "<span>for every l,</span>"),
+        _equation("27c", "ξ^−l ≥ 0 , ξ^+l ≥ 0 ,"),
+        _equation("27d", "− t_l 1 ≤ Ω^l α ≤ t_l 1 ,"),
+        _equation("27e", "ξ_i^−l ( t_l + Ω_i^l α ) = 0 ,"),
+        _equation("27f", "ξ_i^+l ( t_l − Ω_i^l α ) = 0", "<span>for every row i and every l.</span>"),
+    )
+)
+
+
 def not_convex() -> str:
     """Return the page of (29)."""
     knots = {0.0, 2.0, 3.0, *((8.0 - 2.0 * c) / (4.0 + 3.0 * c) for c in WEIGHTS)}
@@ -143,11 +186,18 @@ def not_convex() -> str:
         ],
     }
     words = (
-        "Pelckmans et al. (2005) choose ρ by solving (29): the validation error plus a penalty, the sum of all "
-        "products of a multiplier and its slack. At every fixed ρ that is a convex problem. Over ρ it is not, and with "
-        "weight 1 its solution is no trained machine. Two training points are enough to see it.",
+        "Structure detection bounds every component by a t, of which ρ times the sum is the penalty; ξ⁻ and ξ⁺ are the "
+        "multipliers of the two bounds. Pelckmans et al. (2005) choose ρ with the machine, by the validation error of "
+        "the machine that is trained at ρ, (28). Its constraints are the conditions (27) of training, all linear but "
+        "(e) and (f): a multiplier times its slack is zero. In (29) these products are a penalty instead; the "
+        "paper has the weight ω = 1, calls (29) a quadratic program and says that it has the solution of (28).",
+        "All products are at least zero, so that a penalty of zero is complementary slackness. But ρ and t are both "
+        "unknown, and their product is not convex: at every fixed ρ (29) is a convex problem, over ρ it is not, and "
+        "with weight 1 its solution is no trained machine. Two training points are enough to see it: the kernel matrix "
+        "I, targets 1 and −1, and one validation point with the kernel row (2, 0) and the target 4. Then α = (a, −a), "
+        "the validation error is (4 − 2a)², and the penalty 2a² − 2a + ρt with t ≥ |a|.",
     )
-    body = [*(paragraph(text) for text in words), moving_html(data, (), "", "")]
+    body = [paragraph(words[0]), _EQUATIONS, *(paragraph(text) for text in words[1:]), moving_html(data, (), "", "")]
     return page("Why is (29) not convex?", body, script_policy(), "broad")
 
 
@@ -179,9 +229,48 @@ def rho() -> str:
     )
 
 
+_DRAGGED = """<div id="page" hidden>
+<div class="controls">
+<span class="slide"><label for="gamma">γ</label><input type="range" id="gamma" min="-2" max="5" step="0.02"
+value="1.5"><output id="shown-gamma" for="gamma"></output></span>
+<span class="slide"><label for="sigma">σ</label><input type="range" id="sigma" min="-0.7" max="1" step="0.01"
+value="0.2"><output id="shown-sigma" for="sigma"></output></span>
+<button type="button" id="add">add a point</button><button type="button" id="remove">remove the last</button>
+<button type="button" id="again">start again</button>
+<span><input type="checkbox" id="spoil"><label for="spoil">spoil α₁ by 0.001</label></span></div>
+<div class="panels"><svg id="field" role="group" aria-label="points and the fitted curve"></svg></div>
+<p id="verdict" role="status"></p>
+<table class="curves"><tbody>
+<tr><th scope="row">rows</th><td class="number" id="shown-rows"></td></tr>
+<tr><th scope="row">‖y − f − α/γ‖, which bounds ‖f − f*‖</th><td class="number" id="shown-residual"></td></tr>
+<tr><th scope="row">|1ᵀα|</th><td class="number" id="shown-sum"></td></tr>
+<tr><th scope="row">b</th><td class="number" id="shown-bias"></td></tr>
+<tr><th scope="row">largest |α|</th><td class="number" id="shown-largest"></td></tr></tbody></table></div>"""
+
+
+def drag() -> str:
+    """Return the page on which points are dragged, and the LS-SVM is solved in the browser."""
+    script = (Path(__file__).parent / "dragged_points.js").read_text(encoding="utf-8")
+    words = (
+        "Drag a point, or touch an empty place to add one; a double click, or the key Delete, removes one. The LS-SVM "
+        "is solved here, by one Cholesky factorisation of K + I/γ with the kernel k(x, z) = exp(−(x − z)²/σ²), and its "
+        "certificate is computed here too. Thin lines are the errors e = α/γ.",
+        "For support values that add up to zero the residual of the linear system bounds the distance of the fitted "
+        "values from the exact optimum, whatever γ is. The number below is that bound with all rounding added, root "
+        "mean square. Spoil one support value, and the bound says so: no solver is trusted.",
+    )
+    body = [
+        *(paragraph(text) for text in words),
+        _DRAGGED,
+        f"<noscript>{paragraph('This page needs JavaScript to solve and to draw.')}</noscript>",
+        f"<script>{script}</script>",
+    ]
+    return page("Drag a point", body, script_policy(script), "broad")
+
+
 def pages() -> dict[str, str]:
     """Return all pages by their file names."""
-    return {"gamma.html": gamma(), "rho.html": rho(), "not_convex.html": not_convex()}
+    return {"drag.html": drag(), "gamma.html": gamma(), "rho.html": rho(), "not_convex.html": not_convex()}
 
 
 def write(folder: Path) -> None:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import substrate
 from problems.command_line.export import EXPORT, add_export
-from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict
+from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict, add_split
 from substrate.solvers import ORDER
 
 __all__ = ["parser"]
@@ -59,7 +59,7 @@ fail.
 
 _VERIFY = f"""examples:
   substrate verify
-  substrate verify ls_svm_regression
+  substrate verify ls_svm_regression ls_svm_classification
   substrate verify --solver CLARABEL --time-limit 10
   substrate verify --strict --json
   substrate verify --prove
@@ -118,6 +118,7 @@ def _explore(commands: _Commands) -> None:
     add_columns(explore)
     explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
     explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
+    add_split(explore)
     explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
@@ -166,10 +167,10 @@ def _verify(commands: _Commands) -> None:
         commands, "verify", "declare every problem on embedded data, solve it several ways and compare", _VERIFY
     )
     verify.add_argument(
-        "name", nargs="?", metavar="PROBLEM", help="only this problem file, for instance ls_svm_regression"
+        "names", nargs="*", metavar="PROBLEM", help="only these problem files, for instance ls_svm_regression"
     )
-    verify.add_argument("--problem", metavar="PROBLEM", help="the same")
-    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}")
+    verify.add_argument("--problem", metavar="PROBLEM", help="one more of them")
+    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}, or another of cvxpy by name")
     verify.add_argument(
         "--time-limit",
         type=float,

@@ -34,6 +34,8 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
         standardise=not options.no_standardise,
         validation=options.validation,
         seed=options.seed,
+        group=given("group"),
+        split=given("split", "random"),
         dates=options.date,
         ids=options.id,
         impute=options.impute,

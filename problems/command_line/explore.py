@@ -22,6 +22,7 @@ from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import HeldOutSplit, Subject
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.shared.model import has_part
+from problems.tables.dependent_rows import time_order
 from problems.tables.embedded_sets import question_of
 from problems.tables.fit import fit_table
 from problems.tables.number_format import PLAIN, number
@@ -132,6 +133,9 @@ def _rows_of(model: TabularModel, table: Table, target: str | None) -> HeldOutSp
     support = np.asarray(estimator.support_)
     held_out = np.array(held_out_rows, dtype=int)
     train = np.setdiff1d(every, held_out)
+    if prepared is not None and prepared.split.date:  # such rows were fitted in the order of time
+        times = time_order(table, [prepared.split.date])
+        train = train[np.argsort(times[train], kind="stable")]
     if prepared is None and getattr(estimator, "cv", 0) is None:  # it held rows out by itself
         train = np.asarray(getattr(estimator, "training_rows_", support))
         held_out, support = np.setdiff1d(every, train), np.searchsorted(train, support)

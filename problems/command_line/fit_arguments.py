@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from problems.tables.sizes import BASIS, EVALUATIONS, MOST_CATEGORIES, MOST_DENSE
 
-__all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict"]
+__all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict", "add_split"]
 
 _Group: TypeAlias = "argparse._ActionsContainer"
 
@@ -14,6 +14,8 @@ FIT = f"""examples:
   substrate fit @motorcycle --out model.npz --report report.html
   substrate fit houses.csv --target price
   substrate fit houses.csv --target price --id address --impute median
+  substrate fit visits.csv --target score --group patient
+  substrate fit sales.csv --target sold --date day --split time
   substrate fit @ionosphere --model l1 --out model.npz
   substrate fit @additive_function --model structure --report inputs.html
   substrate fit big.parquet --target y --executor dask --out model.npz
@@ -52,6 +54,10 @@ models:
 
 A quarter of the rows is held out to measure its error. The model that is saved is
 then fitted again to all rows, with what was chosen before (not l1 and structure).
+With --group whole groups are held out, and gamma and kernel are chosen by leaving
+whole groups out: for rows of one patient, batch or site. With --split time the last
+rows are held out, in the order of the first --date column or of the table, and every
+row is left out with its neighbours.
 With --series the last quarter is held out instead, and forecast one step at a time
 and freely; intervals are adaptive, and stability is proved where it can be.
 With --executor the rows of a Parquet file or folder are read in passes and never
@@ -115,6 +121,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         help="share of the rows held out (0.25); with 0 every training row is left out in turn instead",
     )
     judged.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
+    add_split(judged)
     judged.add_argument(
         "--no-refit", action="store_true", help="save the model of the training rows, not one fitted again to all rows"
     )
@@ -143,6 +150,22 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         "--scheduler", metavar="ADDRESS", help="address of a Dask cluster; unless given, one on this machine"
     )
     passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
+
+
+def add_split(group: _Group) -> None:
+    """Give a parser what says which rows belong together."""
+    group.add_argument(
+        "--group",
+        metavar="COLUMN",
+        help="rows of one value in this column belong together: held out and left out whole; it is no input",
+    )
+    group.add_argument(
+        "--split",
+        choices=("random", "time"),
+        default="random",
+        help="rows held out: drawn at random, or the last in time, by the first --date column or in the order of "
+        "the table (random)",
+    )
 
 
 def add_columns(group: _Group) -> None:

@@ -1,6 +1,9 @@
 """What every input is worth to a fit: measured once, for the terminal and for the report."""
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.fit import Fit
@@ -24,8 +27,10 @@ def importance(fit: Fit) -> LeftOutImportance | None:
     if float(n) * model.support_values_.shape[0] * d * d * repeats > _MOST_WORK:
         return None
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
-    importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=repeats)
-    return importances
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # importances that rounding decides are not shown
+        importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=repeats)
+    return importances if importances.certificate.holds else None
 
 
 def important(importances: LeftOutImportance) -> list[int]:

@@ -173,16 +173,18 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
+    from problems.command_line.choices import read_options
     from problems.command_line.series import SeriesChoices, describe_series, fit_series, series_report
     from problems.command_line.summary import said
     from problems.tables.embedded_sets import question_of
-    from problems.tables.table import named_columns, read_table
+    from problems.tables.table import named_columns
 
     if not options.series:
         raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
     others = ("executor", "scheduler", "checkpoint", "gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
     given = [name for name in others if getattr(options, name) is not None]
-    given += [name for name in ("class_weight", "one_hot") if getattr(options, name)]
+    given += [name for name in ("class_weight", "one_hot", "group") if getattr(options, name)]
+    given += ["split"] if options.split != "random" else []
     if (
         given
         or options.model not in ("auto", "lssvm")
@@ -196,7 +198,7 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.report, options.data, options.out)
-    table = read_table(source, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
+    table = read_options(source, options).drop_columns(options.drop)
     if options.target is None and not source.startswith("@"):
         raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
     choices = SeriesChoices(
@@ -239,6 +241,8 @@ def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> i
         raise DataError(
             "a fit in passes takes numbers as they are: no --one-hot, --date, --id, --impute, --class-weight"
         )
+    if options.group is not None or options.split != "random":
+        raise DataError("a fit in passes holds no rows out: leave --group and --split out")
     if options.model not in ("auto", "sparse") or options.zeta is not None or options.rho is not None:
         raise DataError("a fit in passes is --model sparse, its weight --gamma; leave the others out")
     if options.scheduler is not None and options.executor not in (None, "dask"):
@@ -309,16 +313,15 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
 
 
 def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[str, Any]) -> int:
+    from problems.command_line.choices import read_options
     from problems.command_line.series import predict_series
     from problems.estimators.series.narx import NARXRegressor
-    from problems.tables.table import read_table
 
     if options.proba or options.id:
         raise DataError("forecasts of a series have no --proba and no --id; leave them out")
     model = NARXRegressor.restore(regressor, notes, options.model)
     target = notes["series"].get("target")
-    marks = (options.decimal, options.thousands)
-    table = read_table(options.data, options.delimiter, *marks, decided=True).drop_columns(options.drop)
+    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
     text, said = predict_series(model, target if isinstance(target, str) else None, table, options.coverage)
     write(options.out, text)
     print(f"substrate: {said}", file=sys.stderr)
@@ -377,15 +380,16 @@ def _datasets(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verdicts import as_json, table
+    from problems.command_line.verdicts import announce, as_json, table
     from problems.command_line.verify import verify
 
-    if None not in (options.name, options.problem) and options.name != options.problem:
-        raise DataError(f"two problems are named, {options.name} and --problem {options.problem}; name one")
-    problem = options.problem if options.name is None else options.name
-    lines = list(
-        verify(problem, options.solver, time_limit=options.time_limit, strict=options.strict, prove=options.prove)
-    )
+    names = [*options.names, *([] if options.problem is None else [options.problem])]
+    settings = {"time_limit": options.time_limit, "strict": options.strict, "prove": options.prove}
+    lines, is_announced = [], not sys.stderr.isatty() and not options.json
+    for line in verify(names or None, options.solver, **settings):
+        lines.append(line)
+        if is_announced:  # no bar is drawn into a file or a pipe
+            print(announce(line, len(lines)), file=sys.stderr, flush=True)
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
 

@@ -14,6 +14,7 @@ import numpy as np
 from problems.command_line.importances import importance, important
 from problems.estimators.chosen.families import family_name
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.criterion_words import CRITERION_WORDS
 from problems.tables.fit import Fit, bound_of
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
@@ -26,7 +27,6 @@ _MOST_CLASSES = 6
 #: Inputs that are named as those that matter.
 _MOST_INPUTS = 5
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_CRITERIA = {"loo": "leave-one-out", "validation": "held-out"}
 
 
 def said(lines: Iterable[str]) -> str:
@@ -144,7 +144,7 @@ def _choice(fit: Fit) -> list[str]:
     bound = bound_of(fit)
     if bound is None:
         return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
-    rule = _CRITERIA[bound.by]
+    rule = CRITERION_WORDS[bound.by]
     lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_describe_search(fit)]
     if np.isfinite(bound.lower_bound):
         regression = fit.preparation.task == "regression"

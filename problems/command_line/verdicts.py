@@ -6,11 +6,16 @@ from collections import Counter
 from dataclasses import asdict
 
 from problems.command_line.verify import Line
-from substrate.solvers import ORDER
+from substrate.solvers import FURTHER, ORDER
 
-__all__ = ["as_json", "table"]
+__all__ = ["announce", "as_json", "table"]
 
 _HEAD = ("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "missed")
+
+
+def announce(line: Line, number: int) -> str:
+    """Return one line on a problem that is done, for a reader who sees no bar."""
+    return f"{number}: {line.name} {'passes' if line.passes else 'FAILS'}, {line.seconds:.1f} s"
 
 
 def table(lines: list[Line]) -> str:
@@ -23,7 +28,7 @@ def table(lines: list[Line]) -> str:
         widths[4] = 0  # nothing was proved: no column
     head = _align(_HEAD, widths)
     solvers = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
-    text = [f"solvers: {' '.join(name for name in ORDER if name in solvers)}", head, "-" * len(head)]
+    text = [f"solvers: {' '.join(name for name in (*ORDER, *FURTHER) if name in solvers)}", head, "-" * len(head)]
     shown = ""
     for line, row in zip(lines, cells, strict=True):
         if line.problem != shown:

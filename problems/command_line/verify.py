@@ -21,7 +21,7 @@ import pkgutil
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import combinations
@@ -36,7 +36,7 @@ from substrate.declarations import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
 from substrate.proof import flint
-from substrate.solvers import SEMIDEFINITE, canonical_name, installed_solvers, tolerance_of
+from substrate.solvers import SEMIDEFINITE, canonical_name, further_solvers, installed_solvers, tolerance_of
 
 __all__ = ["EIGENPAIRS", "TIME_LIMIT", "Line", "Miss", "eigen_modules", "problem_modules", "verify"]
 
@@ -108,7 +108,7 @@ def _modules_with(attribute: str) -> dict[str, ModuleType]:
 
 
 def verify(
-    problem: str | None = None,
+    problem: str | Sequence[str] | None = None,
     solver: str | None = None,
     *,
     time_limit: float | None = TIME_LIMIT,
@@ -120,7 +120,7 @@ def verify(
     Parameters
     ----------
     problem
-        The name of one problem file; all unless given.
+        The name of one problem file, or several; all unless given.
     solver
         The name of one solver, which must hold and agree with the closed form; without one, with the first other
         solver that holds. Otherwise all that are installed.
@@ -134,16 +134,14 @@ def verify(
     if prove:
         flint()  # an error now rather than on every line
     modules, eigen = problem_modules(), eigen_modules()
-    if problem is not None and problem not in modules and problem not in eigen:
-        raise DeclarationError(f"no problem named {problem!r}; there are {', '.join([*modules, *eigen])}")
-    solvers = installed_solvers() if solver is None else (canonical_name(solver),)
+    wanted = {*modules, *eigen} if problem is None else {problem} if isinstance(problem, str) else set(problem)
+    if strange := sorted(wanted - {*modules, *eigen}):
+        raise DeclarationError(f"no problem named {strange[0]!r}; there are {', '.join([*modules, *eigen])}")
+    solvers = (*installed_solvers(), *further_solvers()) if solver is None else (canonical_name(solver),)
     limit = None if time_limit is None else positive(time_limit, "time_limit")
-    chosen = {name: module for name, module in modules.items() if problem in (None, name)}
+    chosen = {name: module for name, module in modules.items() if name in wanted}
     eigen_cases = [
-        (name, module, case)
-        for name, module in eigen.items()
-        if problem in (None, name)
-        for case in module.EIGENPROBLEM.cases
+        (name, module, case) for name, module in eigen.items() if name in wanted for case in module.EIGENPROBLEM.cases
     ]
     cases = [(name, module, case) for name, module in chosen.items() for case in module.DEMONSTRATION.cases]
     progress = Progress(len(cases) * len(solvers) + len(eigen_cases))

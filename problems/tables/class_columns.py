@@ -6,11 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.shared.guarantees import Guarantee
 from problems.tables.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 
-__all__ = ["broken_by", "calibrate_classifier", "probability_columns", "set_columns", "set_statement"]
+__all__ = [
+    "broken_by",
+    "calibrate_classifier",
+    "depend_by",
+    "probability_columns",
+    "set_columns",
+    "set_statement",
+    "with_breaks",
+]
 
 _STANDARDISED = "the inputs were standardised by these rows"
 #: A machine that was fitted again does not know where its kernel and gamma come from.
@@ -21,6 +30,21 @@ def broken_by(preparation: Preparation) -> tuple[str, ...]:
     """Return what ``substrate fit`` did with the training rows that breaks the guarantee of leaving them out."""
     chosen = (_REFITTED,) if preparation.refitted else ()
     return (*chosen, _STANDARDISED) if preparation.standardised else chosen
+
+
+def with_breaks(guarantee: Guarantee, preparation: Preparation | None, is_split: bool) -> Guarantee:
+    """Return a guarantee with what the preparation of the table breaks of it; rows held out are free of its choices."""
+    if preparation is None:
+        return guarantee
+    broken = (*(() if is_split else broken_by(preparation)), *depend_by(preparation))
+    return replace(guarantee, broken=(*guarantee.broken, *broken))
+
+
+def depend_by(preparation: Preparation) -> tuple[str, ...]:
+    """Return what makes rows depend on each other, so that they are not exchangeable, whichever are left out."""
+    split = preparation.split
+    by_group = (f"rows of one {split.group} depend on each other",) if split.group else ()
+    return (*by_group, "rows depend on those before them in time") if split.kind == "time" else by_group
 
 
 def calibrate_classifier(estimator: Any) -> None:
@@ -46,6 +70,6 @@ def set_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Any]:
 def set_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
     """Return what the sets guarantee."""
     guarantee = estimator.set_guarantee(coverage)
-    if guarantee.method == "conformal" and preparation is not None:
-        guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))
+    if guarantee.method == "conformal":
+        guarantee = with_breaks(guarantee, preparation, is_split=False)
     return f"label sets by {guarantee.method}: {guarantee}"

@@ -27,7 +27,7 @@ def decode_text(name: str, content: bytes, encoding: str | None = None) -> tuple
     """Return the text of a file, and a remark on its encoding, which is empty for UTF-8."""
     if encoding is not None:
         try:
-            return content.decode(codecs.lookup(encoding).name), ""
+            text = content.decode(codecs.lookup(encoding).name)
         except LookupError as error:
             raise DataError(
                 f"--encoding {encoding} is none that Python has; it has utf-8, cp1252, utf-16, latin-1 and others"
@@ -37,6 +37,8 @@ def decode_text(name: str, content: bytes, encoding: str | None = None) -> tuple
                 f"{name} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, has "
                 "no meaning in it; give another --encoding, or leave it out"
             ) from error
+        _refuse_narrow(name, content, encoding)
+        return text, ""
     marked = next((found for mark, found in _MARKS if content.startswith(mark)), None)
     if marked is not None:
         return _decode_marked(name, content, marked)
@@ -55,6 +57,14 @@ def decode_text(name: str, content: bytes, encoding: str | None = None) -> tuple
         ) from error
     line = content.count(b"\n", 0, place) + 1
     return text, f"encoding: cp1252 (Windows), since line {line} is no UTF-8 (--encoding, if not)"
+
+
+def _refuse_narrow(name: str, content: bytes, encoding: str) -> None:
+    """Refuse to read bytes of one letter each as letters of two or four: commas and line ends, of which a table is
+    made, have zeros there.
+    """
+    if 0 in ",".encode(encoding) and content and 0 not in content:
+        raise DataError(f"{name} is not in the encoding {encoding}: none of its bytes is zero; leave --encoding out")
 
 
 def _decode_marked(name: str, content: bytes, encoding: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee
-from problems.tables.class_columns import broken_by
+from problems.tables.class_columns import with_breaks
 from problems.tables.fit import fit_prepared, prepare
 from problems.tables.frames import Frame, frame_of
 from problems.tables.inputs import UNKNOWN
@@ -38,6 +38,7 @@ __all__ = ["TabularClassifier", "TabularRegressor"]
 
 #: The name of a target that has none.
 _TARGET = "target"
+_GROUP = "group"
 _Returned = TypeVar("_Returned")
 #: Options of the command line by the parameters that say the same.
 _PARAMETERS = {
@@ -49,6 +50,7 @@ _PARAMETERS = {
     "n-basis": "n_basis",
     "no-standardise": "standardize",
     "validation": "validation_fraction",
+    "group": "groups",
     "evaluations": "max_evaluations",
 }
 _OPTION = re.compile(r"--([a-z-]+)(?: ('[^']*'|[^\s,;)]+))?")
@@ -79,45 +81,53 @@ def _parameter(match: re.Match[str]) -> str:
     return f"{name}={value!r}" if value in _VALUES else f"{name} {match[2]}"
 
 
+@dataclass(eq=False, repr=False)
 class _Tabular(BaseEstimator):
-    """What regression and classification of tables share."""
+    """What regression and classification of tables share: parameters, fit, files; targets are those of the classes."""
 
     _task: ClassVar[str]
 
-    # the parameters are those of the derived classes
-    model: str
-    kernel: str
-    sigma: float | None
-    gamma: float | None
-    categories: Sequence[str]
-    ordered: Mapping[str, Sequence[str]] | None
-    dates: Sequence[str]
-    drop: Sequence[str]
-    impute: str
-    unknown: str
-    categorical: str
-    standardize: bool
-    max_evaluations: int | None
-    n_basis: int
-    validation_fraction: float
-    random_state: int
-    verbose: int
+    model: str = "auto"
+    _: KW_ONLY
+    kernel: str = "families"
+    sigma: float | None = None
+    gamma: float | None = None
+    categories: Sequence[str] = ()
+    ordered: Mapping[str, Sequence[str]] | None = None
+    dates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    impute: str = "refuse"
+    unknown: str = "refuse"
+    categorical: str = "one-hot"
+    standardize: bool = True
+    max_evaluations: int | None = None
+    n_basis: int = BASIS
+    validation_fraction: float = 0.0
+    split: str = "random"
+    random_state: int = 0
+    verbose: int = 0
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to a frame and its targets: one per row, or the name of the column of X that holds them."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit to a frame and its targets: one per row, or the name of the column of X that holds them.
+
+        ``groups``, one label per row or the name of a column, says which rows belong together: the search leaves whole
+        groups out, and whole groups judge.
+        """
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         frame, target = self._with_target(self._read(X), y)
+        frame, group, is_added = _with_groups(frame, groups)
         with _in_python():
             if target in self.drop:
                 raise DataError(f"the target {target!r} cannot be left out (drop={list(self.drop)!r})")
-            ready = prepare(frame.table.drop_columns(self.drop), self._choices(frame, target))
+            ready = prepare(frame.table.drop_columns(self.drop), self._choices(frame, target, group))
             fit = fit_prepared(ready)
         for message in fit.warnings:
             warnings.warn(message, stacklevel=2)
         self.remarks_ = ready.description
         self.quality_ = fit.quality
-        self.feature_names_in_ = np.array([name for name in frame.table.names if name != target], dtype=object)
+        no_inputs = (target, group) if is_added else (target,)
+        self.feature_names_in_ = np.array([name for name in frame.table.names if name not in no_inputs], dtype=object)
         self.n_features_in_ = self.feature_names_in_.size
         self._keep(fit.saved)
         return self
@@ -151,32 +161,21 @@ class _Tabular(BaseEstimator):
             cells = frame.table.column(y)
             self._keep_labels([cell for cell in cells if not is_missing(cell)], cells)
             return frame, y
-        name = str(getattr(y, "name", None) or _TARGET)
-        while name in frame.table.columns:
-            name += "_"
-        values = y.to_list() if hasattr(y, "to_list") else np.asarray(y).tolist()
-        if np.ndim(values) != 1 or len(values) != frame.table.n_rows:
-            raise DataError(
-                f"y must have one target for each of the {frame.table.n_rows} rows of X, received shape "
-                f"{np.shape(values)}"
-            )
-        target = frame_of({name: values}, "y").table
-        if absent := target.missing(name):
-            raise DataError(f"y has no value in {target.name_rows(absent)}; leave these rows out")
-        self._keep_labels(values, target.column(name))
-        columns = {**frame.table.columns, name: target.column(name)}
-        table = replace(frame.table, columns=columns, typed=frame.table.typed | target.typed)
-        return replace(frame, table=table), name
+        frame, name, values = _add_column(frame, str(getattr(y, "name", None) or _TARGET), y, "y")
+        if absent := frame.table.missing(name):
+            raise DataError(f"y has no value in {frame.table.name_rows(absent)}; leave these rows out")
+        self._keep_labels(values, frame.table.column(name))
+        return frame, name
 
     def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
         """Keep how classes are written; numbers have none."""
 
-    def _choices(self, frame: Frame, target: str) -> Choices:
+    def _choices(self, frame: Frame, target: str, group: str | None) -> Choices:
         """Return the choices of the command line that the parameters state."""
         names = [*self.categories, *(self.ordered or {}), *self.dates, *self.drop]
         for name in names:
             frame.table.column(name)
-        asked = set(names)
+        asked = set(names) | {target, group}
         return Choices(
             target=target,
             task=self._task,
@@ -184,14 +183,16 @@ class _Tabular(BaseEstimator):
             kernel=self.kernel,
             sigma=self.sigma,
             weights=Weights(gamma=self.gamma),
-            one_hot=[*self.categories, *(name for name in frame.categories if name not in asked | {target})],
-            ordered={name: order for name, order in frame.ordered.items() if name not in asked | {target}}
+            one_hot=[*self.categories, *(name for name in frame.categories if name not in asked)],
+            ordered={name: order for name, order in frame.ordered.items() if name not in asked}
             | {name: tuple(map(str, order)) for name, order in (self.ordered or {}).items()},
             categorical=self.categorical,
-            dates=[*self.dates, *(name for name in frame.dates if name not in asked | {target})],
+            dates=[*self.dates, *(name for name in frame.dates if name not in asked)],
             standardise=self.standardize,
             validation=self.validation_fraction,
             seed=self.random_state,
+            group=group,
+            split=self.split,
             impute=self.impute,
             class_weight=getattr(self, "class_weight", None),
             n_basis=self.n_basis,
@@ -248,6 +249,33 @@ class _Tabular(BaseEstimator):
         """Keep what the labels of a file are; numbers have none."""
 
 
+def _with_groups(frame: Frame, groups: Any) -> tuple[Frame, str | None, bool]:
+    """Return the frame with the groups as one of its columns, the name of that, and whether it was added."""
+    if groups is None or isinstance(groups, str):
+        return frame, groups, False
+    frame, name, _ = _add_column(frame, _GROUP, groups, "groups")
+    return frame, name, True
+
+
+def _add_column(frame: Frame, name: str, column: Any, what: str) -> tuple[Frame, str, list[Any]]:
+    """Return the frame with one more column, the name that it has there, and its values."""
+    while name in frame.table.columns:
+        name += "_"
+    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    if np.ndim(values) != 1 or len(values) != frame.table.n_rows:
+        raise DataError(
+            f"{what} must have one {'target' if what == 'y' else 'label'} for each of the {frame.table.n_rows} rows of "
+            f"X, received shape {np.shape(values)}"
+        )
+    added = frame_of({name: values}, what).table
+    table = replace(
+        frame.table,
+        columns={**frame.table.columns, name: added.column(name)},
+        typed=frame.table.typed | added.typed,
+    )
+    return replace(frame, table=table), name, values
+
+
 class TabularRegressor(RegressorMixin, _Tabular):
     """Regression on a table as it comes, by what ``substrate fit`` does.
 
@@ -283,6 +311,9 @@ class TabularRegressor(RegressorMixin, _Tabular):
         Vectors of a sparse model.
     validation_fraction : float, default=0.0
         Share of the rows that judges the model; it is then fitted again to all rows.
+    split : {"random", "time"}, default="random"
+        Whether rows follow each other in time, by the first column of ``dates`` or in their order: then the last rows
+        judge, and the search leaves every row out with its neighbours.
     random_state : int, default=0
         Seed of the rows held out and of a basis.
     verbose : int, default=0
@@ -314,45 +345,6 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
     _task = "regression"
 
-    def __init__(
-        self,
-        model: str = "auto",
-        *,
-        kernel: str = "families",
-        sigma: float | None = None,
-        gamma: float | None = None,
-        categories: Sequence[str] = (),
-        ordered: Mapping[str, Sequence[str]] | None = None,
-        dates: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        impute: str = "refuse",
-        unknown: str = "refuse",
-        categorical: str = "one-hot",
-        standardize: bool = True,
-        max_evaluations: int | None = None,
-        n_basis: int = BASIS,
-        validation_fraction: float = 0.0,
-        random_state: int = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.kernel = kernel
-        self.sigma = sigma
-        self.gamma = gamma
-        self.categories = categories
-        self.ordered = ordered
-        self.dates = dates
-        self.drop = drop
-        self.impute = impute
-        self.unknown = unknown
-        self.categorical = categorical
-        self.standardize = standardize
-        self.max_evaluations = max_evaluations
-        self.n_basis = n_basis
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.verbose = verbose
-
     def predict(self, X: Any) -> Array:
         """Predict the rows of a frame, or of a file."""
         X = self._matrix(X)
@@ -370,9 +362,7 @@ class TabularRegressor(RegressorMixin, _Tabular):
         with _in_python():
             chosen = interval_method(self.estimator_, method)
         guarantee: Guarantee = self.estimator_.interval_guarantee(coverage, chosen)
-        if chosen == "split" or self.model_.preparation is None:
-            return guarantee
-        return replace(guarantee, broken=(*guarantee.broken, *broken_by(self.model_.preparation)))
+        return with_breaks(guarantee, self.model_.preparation, chosen == "split")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions; ``y`` may be the name of a column of X."""
@@ -384,17 +374,17 @@ class TabularRegressor(RegressorMixin, _Tabular):
         return float(r2_score(targets, self.predict(X), sample_weight=sample_weight))
 
 
+@dataclass(eq=False, repr=False)
 class TabularClassifier(ClassifierMixin, _Tabular):
     """Classification on a table as it comes, by what ``substrate fit`` does.
 
     Parameters
     ----------
-    model, kernel, sigma, gamma, categories, ordered, dates, drop, impute, unknown, categorical, standardize
+    model, kernel, sigma, gamma, categories, ordered, dates, drop, impute, unknown, categorical, standardize, \
+max_evaluations, n_basis, validation_fraction, split, random_state, verbose
         As for :class:`TabularRegressor`, without the robust model.
     class_weight : dict or "balanced", default=None
         Weights of the classes, by their labels as text.
-    max_evaluations, n_basis, validation_fraction, random_state, verbose
-        As for :class:`TabularRegressor`.
 
     Attributes
     ----------
@@ -406,46 +396,7 @@ class TabularClassifier(ClassifierMixin, _Tabular):
 
     _task = "classification"
 
-    def __init__(
-        self,
-        model: str = "auto",
-        *,
-        kernel: str = "families",
-        sigma: float | None = None,
-        gamma: float | None = None,
-        categories: Sequence[str] = (),
-        ordered: Mapping[str, Sequence[str]] | None = None,
-        dates: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        impute: str = "refuse",
-        unknown: str = "refuse",
-        categorical: str = "one-hot",
-        standardize: bool = True,
-        class_weight: Mapping[str, float] | str | None = None,
-        max_evaluations: int | None = None,
-        n_basis: int = BASIS,
-        validation_fraction: float = 0.0,
-        random_state: int = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.kernel = kernel
-        self.sigma = sigma
-        self.gamma = gamma
-        self.categories = categories
-        self.ordered = ordered
-        self.dates = dates
-        self.drop = drop
-        self.impute = impute
-        self.unknown = unknown
-        self.categorical = categorical
-        self.standardize = standardize
-        self.class_weight = class_weight
-        self.max_evaluations = max_evaluations
-        self.n_basis = n_basis
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.verbose = verbose
+    class_weight: Mapping[str, float] | str | None = None
 
     def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
         """Keep the labels as they were given, in the order of those of the machine."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.tables.class_columns import calibrate_classifier
+from problems.tables.dependent_rows import DependentRows, hold_out_last, rule_of, time_order
 from problems.tables.effort import Effort, effort_of
 from problems.tables.inputs import Input, describe_imputation, fill_inputs, raw_matrix, with_ranges
 from problems.tables.models import (
@@ -17,6 +18,7 @@ from problems.tables.models import (
     SCREENED_KERNELS,
     SCREENED_ROWS,
     Choices,
+    check_dependence,
     check_validation,
     estimator_class,
     fit_model,
@@ -62,6 +64,8 @@ class PreparedFit:
     class_weight: Any
     description: tuple[str, ...]
     effort: Effort
+    #: How the rows of ``train``, in their order, depend on each other.
+    dependence: DependentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +105,23 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         dates=choices.dates,
         ids=choices.ids,
         impute=choices.impute,
+        group=choices.group,
     )
     treatment = treat(table, options)
     y, used = treatment.y, treatment.table
     if treatment.task == "classification" and np.unique(y).size < 2:
         raise DataError(f"the target {choices.target!r} has one class only, {y[0]!s}; at least two are needed")
-    labels = y if treatment.task == "classification" else None
-    train, validation_rows = split_rows(y.size, choices.validation, choices.seed, labels)
+    train, validation_rows, dependence = _divide(treatment, choices)
     choices, chosen = _model(choices, train.size)
     weight = choices.weights.of(choices.model)
+    check_dependence(choices)
     estimator_class(choices.model, treatment.task, weight)
     kernel_of(choices.kernel, choices.sigma)
     check_validation(choices.model, weight, validation_rows.size)
     by_class = _class_weight(choices, treatment.task, y)
     inputs, remarks = treatment.inputs, treatment.remarks
     if choices.impute == "median":
-        inputs = fill_inputs(inputs, used, train)
+        inputs = fill_inputs(inputs, used, train.tolist())
         remarks = (*remarks, *describe_imputation(inputs, used))
     raw = raw_matrix(inputs, used)
     for name, values in zip((name for input_ in inputs for name in input_.features), raw.T, strict=True):
@@ -124,7 +129,15 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
     inputs = with_ranges(inputs, raw)
     inputs = standardise(inputs, raw[train]) if choices.standardise else inputs
     rows = tuple(treatment.rows[row] for row in validation_rows)
-    split = Split(choices.validation, choices.seed, table.n_rows, rows)
+    split = Split(
+        fraction=choices.validation,
+        seed=choices.seed,
+        n_rows=table.n_rows,
+        validation_rows=rows,
+        kind=choices.split,
+        group=choices.group or "",
+        date=choices.dates[0] if choices.split == "time" and choices.dates else "",
+    )
     said = (
         remarks[0],
         _split_description(train.size, validation_rows.size, choices),
@@ -167,7 +180,28 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         class_weight=by_class,
         description=said,
         effort=effort,
+        dependence=dependence,
     )
+
+
+def _divide(treatment: Treated, choices: Choices) -> tuple[NDArray[Any], NDArray[Any], DependentRows]:
+    """Return the rows that train and those held out, and how the former depend on each other."""
+    table, y = treatment.table, treatment.y
+    groups = None if choices.group is None else np.array(table.column(choices.group))
+    rows = DependentRows(groups, choices.split == "time")
+    if rows.in_time:
+        train, validation_rows = hold_out_last(time_order(table, choices.dates), choices.validation)
+    elif groups is not None:
+        train, validation_rows = rows.hold_out(choices.validation, choices.seed)
+    else:
+        labels = y if treatment.task == "classification" else None
+        train, validation_rows = split_rows(y.size, choices.validation, choices.seed, labels)
+    if treatment.task == "classification" and np.unique(y[train]).size < 2:
+        raise DataError(
+            f"the rows that train have one class only, {y[train][0]!s}; give another --seed, a smaller --validation, "
+            "or --split random without --group"
+        )
+    return train, validation_rows, rows.take(train)
 
 
 def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
@@ -180,7 +214,7 @@ def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
     dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
     return replace(choices, model="sparse"), (
         f"model: sparse, on {choices.n_basis} basis vectors, since more than {MOST_DENSE} rows train",
-        f"  (--n-basis for more vectors; --model lssvm for all rows takes {dense})",
+        f"estimate: --model lssvm for all rows takes {dense} (--n-basis for more vectors)",
     )
 
 
@@ -247,13 +281,13 @@ def fit_prepared(ready: PreparedFit) -> Fit:
     is_refitted = choices.refit and y_val.size > 0 and MODELS[choices.model].least_squares
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator = fit_model(choices, task, ready.class_weight, X, y, X_val, y_val)
+        estimator = fit_model(choices, task, ready.class_weight, X, y, X_val, y_val, ready.dependence)
         if task == "classification":
             calibrate_classifier(estimator)  # by its own rows, left out; those that were held out judge it
         chosen_by_them = MODELS[choices.model].validated and choices.weights.of(choices.model) is None
         if task == "regression" and y_val.size and not chosen_by_them:
             estimator.calibrate(X_val, y_val)  # rows that neither fitted nor chose: intervals can rest on them
-        quality = quality_of(estimator, choices, task, X, y, X_val, y_val)
+        quality = quality_of(estimator, choices, task, X, y, X_val, y_val, ready.dependence)
         first = len(caught)
         model = saved = TabularModel(estimator, preparation)
         if is_refitted:
@@ -286,12 +320,19 @@ def fit_prepared(ready: PreparedFit) -> Fit:
 
 
 def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
+    together = {"groups": "whole groups", "blocks": "neighbours in time"}
+    rule = rule_of(choices.group is not None, choices.split == "time")
+    left_out = f"; {together[rule]} are left out together" if rule in together else ""
     if not n_held:
-        return f"rows: all {n_train} train, none are held out"
+        return f"rows: all {n_train} train, none are held out{left_out}"
     kind = MODELS[choices.model]
     chosen = kind.validated and choices.weights.of(choices.model) is None
     use = f"choose {kind.weight} and judge the model" if chosen else "judge the model"
-    return f"rows: {n_train} train, {n_held} held out to {use} (drawn at random, seed {choices.seed})"
+    if choices.split == "time":
+        by = f"by {choices.dates[0]}" if choices.dates else "in the order of the table"
+        return f"rows: {n_train} train, {n_held} held out to {use} (the last in time, {by}){left_out}"
+    drawn = "drawn" if choices.group is None else "whole groups, drawn"
+    return f"rows: {n_train} train, {n_held} held out to {use} ({drawn} at random, seed {choices.seed}){left_out}"
 
 
 def _scaling_description(inputs: tuple[Input, ...], choices: Choices) -> str:
@@ -344,7 +385,16 @@ def bound_of(fit: Fit) -> WeightBound | None:
     return WeightBound(
         weight=kind.weight,
         value=value,
-        by="validation" if kind.validated else "loo",
+        by=_criterion(fit),
         error=criterion,
         lower_bound=bound,
     )
+
+
+def _criterion(fit: Fit) -> str:
+    """Return what chose the weight: validation, or the rows that were left out."""
+    choices = fit.choices
+    if MODELS[choices.model].validated:
+        return "validation"
+    rule = rule_of(choices.group is not None, choices.split == "time")
+    return "folds" if choices.model == "sparse" and rule != "loo" else rule

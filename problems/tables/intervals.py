@@ -1,13 +1,12 @@
 """Intervals beside the predictions of a table, and the sentence that says what they guarantee."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.model import has_part
-from problems.tables.class_columns import broken_by, set_columns, set_statement
+from problems.tables.class_columns import depend_by, set_columns, set_statement, with_breaks
 from problems.tables.preparation import Preparation
 from substrate.arrays import Array
 from substrate.errors import DataError
@@ -55,9 +54,8 @@ def interval_statement(estimator: Any, preparation: Preparation | None, coverage
     if estimator._labels:
         return set_statement(estimator, preparation, coverage)
     method = interval_method(estimator)
-    guarantee = estimator.interval_guarantee(coverage, method)
-    if method != "split" and preparation is not None:
-        guarantee = replace(guarantee, broken=(*guarantee.broken, *broken_by(preparation)))
+    guarantee = with_breaks(estimator.interval_guarantee(coverage, method), preparation, method == "split")
     exact = "; substrate fit --no-refit keeps intervals by the rows held out, which are exact"
-    more = exact if preparation is not None and preparation.refitted and method in ("conformal", "studentised") else ""
+    can_be_exact = preparation is not None and preparation.refitted and not depend_by(preparation)
+    more = exact if can_be_exact and method in ("conformal", "studentised") else ""
     return f"intervals by method {method}: {guarantee}{more}"

@@ -25,9 +25,10 @@ import numpy as np
 
 import problems
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES
+from problems.tables.dependent_rows import INDEPENDENT, DependentRows, check_split
 from problems.tables.inputs import Input
 from problems.tables.preparation import split_rows
-from problems.tables.sizes import BASIS, EVALUATIONS
+from problems.tables.sizes import BASIS, EVALUATIONS, MOST_DENSE
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Categorical, Kernel, as_kernel
@@ -53,9 +54,9 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Kernels of all families, at their widths.
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
-MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": 5000}
+MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
-SCREENED_ROWS, SCREENED_KERNELS = 800, 3
+SCREENED_ROWS, SCREENED_KERNELS = 800, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,18 @@ class ModelKind:
     least_squares: bool = True
 
 
+def _penalized_kind(weight: str, stem: str) -> ModelKind:
+    """Return a model with a norm as its penalty, whose weight the held-out rows choose."""
+    return ModelKind(
+        weight=weight,
+        chosen=f"Fused{stem}",
+        weight_option=stem,
+        validated=True,
+        tries_widths=False,
+        least_squares=False,
+    )
+
+
 MODELS: Mapping[str, ModelKind] = {
     "lssvm": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="LSSVM{}", validated=False, tries_widths=True),
     "robust": ModelKind(
@@ -85,22 +98,8 @@ MODELS: Mapping[str, ModelKind] = {
     "sparse": ModelKind(
         weight="gamma", chosen="SparseLSSVM{}CV", weight_option="SparseLSSVM{}", validated=False, tries_widths=True
     ),
-    "l1": ModelKind(
-        weight="zeta",
-        chosen="FusedL1Substrate{}",
-        weight_option="L1Substrate{}",
-        validated=True,
-        tries_widths=False,
-        least_squares=False,
-    ),
-    "structure": ModelKind(
-        weight="rho",
-        chosen="FusedMaximalVariation{}",
-        weight_option="MaximalVariation{}",
-        validated=True,
-        tries_widths=False,
-        least_squares=False,
-    ),
+    "l1": _penalized_kind("zeta", "L1Substrate{}"),
+    "structure": _penalized_kind("rho", "MaximalVariation{}"),
     "fused": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="", validated=True, tries_widths=True),
 }
 
@@ -146,6 +145,9 @@ class Choices:
     standardise: bool = True
     validation: float = 0.25
     seed: int = 0
+    #: The column whose groups are held out and left out whole, and how rows are held out: "random" or "time".
+    group: str | None = None
+    split: str = "random"
     dates: Sequence[str] = ()
     ids: Sequence[str] = ()
     impute: str = "refuse"
@@ -239,6 +241,11 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
     return getattr(problems, name)
 
 
+def check_dependence(choices: Choices) -> None:
+    """Refuse groups and time where a model cannot respect them."""
+    check_split(choices.split, choices.group, choices.model, choices.weights.of(choices.model))
+
+
 def check_validation(model: str, weight: float | None, n_held_out: int) -> None:
     """Refuse a model that chooses by held-out rows where there are none."""
     if MODELS[model].validated and weight is None and not n_held_out:
@@ -246,7 +253,16 @@ def check_validation(model: str, weight: float | None, n_held_out: int) -> None:
         raise DeclarationError(f"--model {model} chooses {name} by held-out rows; give --validation 0.25 or --{name}")
 
 
-def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, X_val: Array, y_val: Any) -> Any:
+def fit_model(
+    choices: Choices,
+    task: str,
+    class_weight: Any,
+    X: Array,
+    y: Any,
+    X_val: Array,
+    y_val: Any,
+    dependence: DependentRows = INDEPENDENT,
+) -> Any:
     """Return the model, fitted to the training rows, its weight given or chosen."""
     model, weight = choices.model, choices.weights.of(choices.model)
     kind, estimator = MODELS[model], estimator_class(model, task, weight)
@@ -261,7 +277,7 @@ def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, 
         if choices.category_columns:
             kernels = [_with_categories(family, choices, X.shape[1]) for family in FAMILIES]
         if choices.is_screened(X.shape[0]):
-            kernels = _screen_kernels(choices, task, class_weight, kernels, X, y)
+            kernels = _screen_kernels(choices, task, class_weight, kernels, X, y, dependence)
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
@@ -269,9 +285,15 @@ def fit_model(choices: Choices, task: str, class_weight: Any, X: Array, y: Any, 
     tried = {} if kernels is None else {"kernels": kernels}
     if budget := choices.budget(X.shape[0]):
         tried |= {"search": "gradient", "max_evaluations": budget}
-    judged = {"cv": None} if kind.validated else {}
-    machine = estimator(kernel=kernel, **tried, **judged, **options)
-    return _quiet(machine.fit(X, y, X_val, y_val) if kind.validated else machine.fit(X, y))
+    if kind.validated:
+        return _quiet(estimator(kernel=kernel, cv=None, **tried, **options).fit(X, y, X_val, y_val))
+    if dependence.is_independent:
+        return _quiet(estimator(kernel=kernel, **tried, **options).fit(X, y))
+    if budget:
+        tried |= {"widths": "shared"}  # whether inputs have widths of their own is decided by single rows
+    if model == "sparse":
+        return _quiet(estimator(kernel=kernel, cv=dependence.folds(X.shape[0]), **tried, **options).fit(X, y))
+    return _quiet(estimator(kernel=kernel, cv=dependence.rule, **tried, **options).fit(X, y, groups=dependence.groups))
 
 
 def refit_model(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
@@ -319,15 +341,20 @@ def kernel_of(name: str, sigma: float | None) -> Kernel:
     return replace(kernel, sigma=positive(sigma, "--sigma"))  # type: ignore[call-arg]
 
 
-def _screen_kernels(choices: Choices, task: str, class_weight: Any, kernels: Any, X: Array, y: Any) -> list[Kernel]:
+def _screen_kernels(
+    choices: Choices, task: str, class_weight: Any, kernels: Any, X: Array, y: Any, dependence: DependentRows
+) -> list[Kernel]:
     """Return the best kernels of a search on some of the rows, which has a width per input where that is better."""
     labels = y if task == "classification" else None
     _, rows = split_rows(X.shape[0], SCREENED_ROWS / X.shape[0], choices.seed, labels)
     searcher = getattr(problems, f"LSSVM{'Regressor' if task == 'regression' else 'Classifier'}CV")
     options = _options(searcher, choices, class_weight, rows.size)
-    found = searcher(kernels=kernels, search="gradient", max_evaluations=EVALUATIONS // 2, **options).fit(
-        X[rows], y[rows]
-    )
+    options |= {"kernels": kernels, "search": "gradient", "max_evaluations": EVALUATIONS // 2}
+    if dependence.is_independent:
+        found = searcher(**options).fit(X[rows], y[rows])
+    else:
+        some = dependence.take(rows)
+        found = searcher(cv=some.rule, widths="shared", **options).fit(X[rows], y[rows], groups=some.groups)
     order = np.argsort(-np.asarray(found.cv_results_["mean_test_score"]), kind="stable")
     return [found.cv_results_["param_kernel"][place] for place in order[:SCREENED_KERNELS]]
 

@@ -40,6 +40,11 @@ class Split:
     seed: int
     n_rows: int
     validation_rows: tuple[int, ...]
+    #: "random", or "time" for the last rows.
+    kind: str = "random"
+    #: The column of groups, which were held out whole, and the column of dates that orders the rows; empty: none.
+    group: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,8 @@ class Preparation:
         split = self.split
         if not all(type(count) is int and count >= 0 for count in (split.seed, split.n_rows, *split.validation_rows)):
             raise ValueError("the split of the rows is not one of row numbers")
+        if split.kind not in ("random", "time") or not all(isinstance(name, str) for name in (split.group, split.date)):
+            raise ValueError(f"the rows are split by {split.kind!r}, {split.group!r} and {split.date!r}")
         if type(split.fraction) not in (int, float) or not 0.0 <= split.fraction < 1.0:
             raise ValueError(f"the share of validation rows is {split.fraction!r}")
 

@@ -19,13 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from problems.tables.models import MODELS, Choices
+from problems.tables.dependent_rows import INDEPENDENT, DependentRows
+from problems.tables.models import MODELS, Choices, refit_model
 from substrate.arrays import Array
 
 __all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of"]
 
 HELD_OUT = "held-out rows"
 LEFT_OUT = "rows, each left out in turn"
+IN_FOLDS = "rows, left out in folds of whole groups"
+IN_TIME = "rows, left out in folds of neighbours in time"
 TRAINING = "training rows"
 
 
@@ -61,7 +64,14 @@ class Quality:
 
 
 def quality_of(
-    estimator: Any, choices: Choices, task: str, X: Array, y: NDArray[Any], X_val: Array, y_val: NDArray[Any]
+    estimator: Any,
+    choices: Choices,
+    task: str,
+    X: Array,
+    y: NDArray[Any],
+    X_val: Array,
+    y_val: NDArray[Any],
+    dependence: DependentRows = INDEPENDENT,
 ) -> Quality:
     """Judge a model of the training rows ``X, y`` by the rows held out, or by leaving training rows out."""
     kind = MODELS[choices.model]
@@ -70,6 +80,8 @@ def quality_of(
         predicted, scores = estimator.predict(X_val), _scores(estimator, task, X_val)
         caveat = f"these rows also chose {kind.weight}" if kind.validated and chose else ""
         return _measure_quality(HELD_OUT, task, y_val, predicted, scores, y, caveat)
+    if not dependence.is_independent and kind.least_squares:
+        return _leave_folds_out(estimator, choices, task, X, y, dependence)
     left_out = _leave_rows_out(estimator, X, y)
     if left_out is None:
         caveat = f"no row was held out, and --model {choices.model} cannot leave rows out: new rows are worse"
@@ -78,6 +90,28 @@ def quality_of(
     return _measure_quality(
         LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat
     )
+
+
+def _leave_folds_out(
+    estimator: Any, choices: Choices, task: str, X: Array, y: NDArray[Any], dependence: DependentRows
+) -> Quality:
+    """Judge by machines of the same kernel and gamma, fitted again without each fold of rows that belong together."""
+    predicted, scores = np.empty(y.shape, dtype=y.dtype), None
+    class_weight = estimator.get_params(deep=False).get("class_weight")
+    for train, test in dependence.folds(y.size):
+        if task == "classification" and np.unique(y[train]).size < np.unique(y).size:
+            caveat = "a class is in one fold of rows alone, so that none could be left out: new rows are worse"
+            return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
+        machine = refit_model(estimator, choices, task, class_weight, X[train], y[train])
+        predicted[test] = machine.predict(X[test])
+        of_fold = _scores(machine, task, X[test])
+        if of_fold.size:
+            scores = np.empty((y.size, *of_fold.shape[1:])) if scores is None else scores
+            scores[test] = of_fold
+    rows = IN_TIME if dependence.in_time else IN_FOLDS
+    chose = choices.weights.of(choices.model) is None
+    caveat = f"these rows also chose {MODELS[choices.model].weight}" if chose else ""
+    return _measure_quality(rows, task, y, predicted, np.empty(0) if scores is None else scores, y, caveat)
 
 
 def _leave_rows_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:

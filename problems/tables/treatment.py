@@ -61,6 +61,8 @@ class ColumnOptions:
     ordered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: "one-hot", or "kernel" for one column of codes.
     categorical: str = "one-hot"
+    #: The column whose rows of one value belong together, which is no input.
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,7 @@ def _check_names(table: Table, options: ColumnOptions) -> None:
         ("--date", options.dates),
         ("--id", options.ids),
     )
+    _check_group(table, options)
     for option, names in named_columns:
         for name in names:
             table.column(name)
@@ -249,6 +252,28 @@ def _check_names(table: Table, options: ColumnOptions) -> None:
     if twice := sorted({name for name in several if several.count(name) > 1}):
         options_named = "--one-hot, --ordered, --date and --id"
         raise DataError(f"column {twice[0]!r} is named by two of {options_named}; it can be one of them")
+
+
+def _check_group(table: Table, options: ColumnOptions) -> None:
+    """Refuse a group that is the target or an input; it may name the rows as well."""
+    group = options.group
+    if group is None:
+        return
+    table.column(group)
+    if group == options.target or group in (*options.one_hot, *options.ordered, *options.dates):
+        what = "the target" if group == options.target else "an input"
+        raise DataError(f"column {group!r} cannot be {what} and a group (--group {quote(group)}); name another column")
+
+
+def _describe_groups(table: Table, group: str) -> str:
+    """Return the remark on the column of groups; rows without one are refused."""
+    if lacking := table.missing(group):
+        raise DataError(
+            f"column {group!r} of {table.source} has no value in {table.name_rows(lacking)}, so that these rows belong "
+            "to no group; give them one, or take these rows out of the table"
+        )
+    n_groups = len(set(table.column(group)))
+    return f"group: {group} ({n_groups} {'group' if n_groups == 1 else 'groups'}), no input"
 
 
 def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
@@ -333,7 +358,7 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
     remarks: list[str] = []
     coded: dict[str, int] = {}
     for name in table.names:
-        if name == options.target or name in options.ids:
+        if name in (options.target, options.group) or name in options.ids:
             continue
         try:
             input_ = _read_option(table, name, options) or _classify_column(table, name)
@@ -353,6 +378,8 @@ def _inputs(table: Table, options: ColumnOptions) -> tuple[list[Input], list[str
             coded[name] = len(input_.categories)
     if options.ordered:
         remarks.append(f"ranks: {named_columns(list(options.ordered))}, categories by their order")
+    if options.group is not None:
+        remarks.append(_describe_groups(table, options.group))
     if options.ids:
         remarks.append(f"id: {named_columns(list(options.ids))}, no input, written beside the predictions")
     if coded:

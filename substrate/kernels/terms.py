@@ -23,7 +23,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 
-__all__ = ["Terms", "relevance_of", "spreads_of", "term_names", "term_shares"]
+__all__ = ["Terms", "has_shared_width", "relevance_of", "spreads_of", "term_names", "term_shares"]
 
 #: Rows of a kernel matrix at a time.
 _ROWS = 256
@@ -99,6 +99,14 @@ def _sparse_spreads(X: Any) -> Array:
     first[X.col] = X.data
     constant = np.bincount(X.col, X.data == first[X.col], minlength=d) == n
     return np.where(constant, 0.0, units * np.sqrt(squares / n))
+
+
+def has_shared_width(kernel: Any, n_features: int) -> bool:
+    """Return whether every term has one width for all of several columns; a linear term has weights instead."""
+    terms = [term for _, term in kernel.terms(n_features)]
+    if n_features < 2 or any(term.linear for term in terms):
+        return False
+    return all(np.ptp(term.relevances(np.ones(n_features))) == 0.0 for term in terms)
 
 
 def relevance_of(kernel: Any, X: Any, slopes: Callable[[int], Array]) -> Array:

@@ -1,5 +1,7 @@
 """Every erratum is demonstrated: its printed statement fails, the corrected one holds, and the page lists them all."""
 
+import re
+
 import errata
 import pytest
 from demonstrations.shown import Shown
@@ -39,6 +41,10 @@ def test_every_public_function_of_a_demonstration_is_an_entry():
 
 def test_the_page_is_what_the_docstrings_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "run python docs/errata.py --write"
+    assert errata.DEMONSTRATIONS_PAGE.read_text(encoding="utf-8") == errata.demonstrations_page()
+    linked = re.findall(r"\(demonstrations\.md#(demonstration-\d+)\)", page())
+    assert len(linked) == len(ENTRIES)
+    assert all(f'<a id="{anchor}"></a>' in errata.demonstrations_page() for anchor in linked)
     assert len(remarks("typography")) >= 6
     assert all("`python " in field.text or "`substrate reproduce " in field.text for field in remarks("benchmark"))
 

@@ -8,7 +8,7 @@ import ledger
 import pytest
 from docstring_fields import ROOT, Field, fields_of, fields_under
 from equations import EQUATIONS, expand, label
-from ledger import PAGE, Ledger
+from ledger import PAGE, TESTS_PAGE, Ledger
 
 
 @cache
@@ -48,6 +48,9 @@ def test_every_equation_has_an_owner_and_a_test(sources):
 
 def test_the_page_is_what_the_docstrings_say(sources):
     assert PAGE.read_text(encoding="utf-8") == sources.page(), "run python docs/ledger.py --write"
+    assert TESTS_PAGE.read_text(encoding="utf-8") == sources.tests_page(), "run python docs/ledger.py --write"
+    linked = set(re.findall(r"\(ledger_tests\.md#([\w-]+)\)", sources.page()))
+    assert linked == set(re.findall(r'<a id="([\w-]+)">', sources.tests_page()))
 
 
 def test_every_owner_can_be_imported(sources, monkeypatch):
@@ -147,6 +150,7 @@ def test_a_place_needs_both_sides():
 
 def test_nothing_is_written_where_there_are_faults(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(ledger, "PAGE", tmp_path / "ledger.md")
+    monkeypatch.setattr(ledger, "TESTS_PAGE", tmp_path / "ledger_tests.md")
     monkeypatch.setattr(Ledger, "of_the_sources", classmethod(lambda cls: cls([], [], [])))
     assert ledger.main(["--write"]) == 1
     assert not (tmp_path / "ledger.md").exists()

@@ -72,9 +72,11 @@ def test_the_page_of_29_begins_where_its_value_is_smallest(moving_pages):
 @pytest.mark.slow
 def test_all_pages_are_written(moving_pages, tmp_path):
     moving_pages.write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["gamma.html", "not_convex.html", "rho.html"]
+    names = ["drag.html", "gamma.html", "not_convex.html", "rho.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
     linked = re.findall(r'href="moving/(\w+\.html)"', (ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
-    assert sorted(linked) == ["gamma.html", "not_convex.html", "rho.html"]
+    assert sorted(linked) == names
     for path in tmp_path.iterdir():
         assert path.stat().st_size < 5_000_000
-        assert numbers_of(path.read_text(encoding="utf-8"))["panels"]
+        if path.name != "drag.html":  # it computes its numbers itself
+            assert numbers_of(path.read_text(encoding="utf-8"))["panels"]

@@ -230,8 +230,9 @@ def test_arrays_of_another_library_are_permuted_where_they_are(data, home):
         there = make().fit(send(X), send(target)).left_out_importance(n_repeats=1)
         here = make().fit(X, target).left_out_importance(n_repeats=1)
         assert_allclose(there.importances, here.importances, atol=1e-10)
-    there = SparseLSSVMRegressor(RBF(1.5), 5.0, basis=send(X[:6])).fit(send(X), send(y))
-    here = SparseLSSVMRegressor(RBF(1.5), 5.0, basis=X[:6]).fit(X, y)
+    widths = tuple(1.0 + np.arange(X.shape[1]))
+    there = SparseLSSVMRegressor(RBF(widths), 5.0, basis=send(X[:6])).fit(send(X), send(y))
+    here = SparseLSSVMRegressor(RBF(widths), 5.0, basis=X[:6]).fit(X, y)
     found = there.left_out_importance(send(X), send(y), 1).importances
     assert_allclose(found, here.left_out_importance(X, y, 1).importances, atol=1e-10)
     assert_allclose(there.relevance_, here.relevance_)

@@ -62,6 +62,12 @@ def test_why_there_is_none():
         _ = LSSVMRegressor(Polynomial(2)).fit(X, Y).relevance_
     with pytest.raises(AttributeError, match="a precomputed kernel matrix has none"):
         _ = LSSVMRegressor(Precomputed()).fit(RBF(1.0)(X), Y).relevance_
+    shared = LSSVMRegressor(RBF(1.0)).fit(X, Y)
+    assert not hasattr(shared, "relevance_")
+    with pytest.raises(AttributeError, match="one width for all inputs, which says nothing of any of them"):
+        _ = shared.relevance_
+    assert LSSVMRegressor(RBF(1.0)).fit(X[:, :1], Y).relevance_ == [1.0]
+    assert LSSVMRegressor(RBF(1.0) + Linear()).fit(X, Y).relevance_.shape == (3,)
     with pytest.raises(AttributeError, match="is one kernel; add kernels"):
         _ = LSSVMRegressor(RBF(1.0)).fit(X, Y).term_weights_
     decoupled = MaximalVariationRegressor(Linear(), rho=0.1, expansion="decoupled", ridge=0.1).fit(X, Y)

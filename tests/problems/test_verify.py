@@ -166,7 +166,7 @@ def test_every_problem_passes(capsys, monkeypatch, left_out):
 def test_the_table(capsys):
     assert main(["verify", "--problem", "ls_svm_regression", "--solver", "clarabel"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == ""
+    assert [line.partition(":")[0] for line in printed.err.splitlines()] == ["1", "2"], "one line each, in a pipe"
     used, head, _, title, *body, verdict = printed.out.splitlines()
     assert used == "solvers: CLARABEL"
     assert head.split() == ["problem", "N", "hold", "agreement", "verdict", "seconds"]
@@ -431,14 +431,18 @@ def test_a_broken_page_without_closed_form_fails(broken, solver, module, old, ne
 # ---- what can be typed ---------------------------------------------------------------------------
 
 
-def test_a_problem_is_named_either_way_but_not_two_of_them(capsys):
+def test_problems_are_named_one_by_one_or_several(capsys):
     both = ["verify", "ls_svm_regression", "--problem", "ls_svm_regression", "--solver", "CLARABEL"]
     assert main(both) == 0
-    assert "2 declared problems" in capsys.readouterr().out
-    assert main(["verify", "ls_svm_regression", "--problem", "huber_ls_svm"]) == 2
     printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "two problems are named, ls_svm_regression and --problem huber_ls_svm; name one" in printed.err
+    assert "2 declared problems" in printed.out
+    assert printed.err.splitlines()[0].startswith("1: ls_svm_regression (primal) passes, "), "no bar is seen in a pipe"
+    assert main(["verify", "ls_svm_regression", "ls_svm_classification", "--solver", "CLARABEL", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert {line["problem"] for line in json.loads(printed.out)} == {"ls_svm_regression", "ls_svm_classification"}
+    assert printed.err == ""
+    assert main(["verify", "ls_svm_regression", "no_such_problem"]) == 2
+    assert "no problem named 'no_such_problem'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf"])

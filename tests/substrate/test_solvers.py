@@ -11,11 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate import solver_call, solvers
 from substrate.errors import DeclarationError, SolverError
+from substrate.solver_call import solve_through_cvxpy
 from substrate.solvers import (
     ORDER,
     Attempt,
     SolverRecord,
     capable_solvers,
+    further_solvers,
     installed_solvers,
     solve_problem,
     tolerance_of,
@@ -55,11 +57,36 @@ def _find_spec_without(monkeypatch, *modules):
 # ---- names ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["GUROBI", "", "qp", 3, None.__class__], ids=str)
+@pytest.mark.parametrize("name", ["NO_SUCH", "", "qp", 3, None.__class__], ids=str)
 def test_an_unknown_solver_is_refused_with_the_choices(name):
     problem, x = _projection()
     with pytest.raises(DeclarationError, match=r"unknown solver .*; choose one of CLARABEL, PIQP, OSQP, ECOS"):
         solve_problem(problem, _worst_of(x), name)
+
+
+def test_another_solver_of_cvxpy_is_called_by_name_where_it_is_installed(monkeypatch):
+    problem, x = _projection()
+    monkeypatch.setattr(cp, "installed_solvers", lambda: ["CLARABEL"])
+    with pytest.raises(SolverError, match="MOSEK is not installed; run `pip install mosek`"):
+        solve_problem(problem, _worst_of(x), "mosek")
+    monkeypatch.setattr(cp, "installed_solvers", lambda: ["CLARABEL", "MOSEK", "DAQP"])
+    assert further_solvers() == ("MOSEK", "DAQP")
+    assert "MOSEK" not in installed_solvers(), "it is tried only where it is named"
+    seen = []
+
+    def by_another(problem, *, solver, verbose, options, limit):
+        seen.append((solver, dict(options)))
+        return solve_through_cvxpy(problem, solver="CLARABEL", verbose=verbose, options={}, limit=limit)
+
+    monkeypatch.setattr(solvers, "solve_through_cvxpy", by_another)
+    record = solve_problem(problem, _worst_of(x), "mosek", mosek_params={"MSK_IPAR_NUM_THREADS": 1})
+    assert record.accepted
+    assert record.attempts[-1].solver == "MOSEK"
+    assert seen == [("MOSEK", {"mosek_params": {"MSK_IPAR_NUM_THREADS": 1}})]
+    np.testing.assert_allclose(x.value, TARGET - 3.0, atol=1e-6)
+    cone = cp.Problem(cp.Minimize(cp.norm(x - TARGET)), [cp.sum(x) == 0])
+    with pytest.raises(SolverError, match="DAQP cannot solve this problem"):
+        solve_problem(cone, _worst_of(x), "daqp")
 
 
 def test_the_solvers_named_as_requirements_are_installed():

@@ -173,9 +173,10 @@ def kernel_formula(kernel: Kernel) -> str:
 
 
 def choice_formula(weight: str, by: str) -> str:
-    """Return how the weight was chosen: ``by`` is "loo" or "validation"."""
-    left_out = f"<msubsup>{_i('f')}{_i(weight)}{_in(_o('−'), _i('i'))}</msubsup>"
-    output = left_out if by == "loo" else _sub(_i("f"), _i(weight))
+    """Return how the weight was chosen: ``by`` is "validation", or what is left out with row i, as "loo"."""
+    is_left_out, together = by != "validation", _i("i") if by == "loo" else _in(_i("S"), _in(_i("i")))
+    left_out = f"<msubsup>{_i('f')}{_i(weight)}{_in(_o('−'), together)}</msubsup>"
+    output = left_out if is_left_out else _sub(_i("f"), _i(weight))
     error = _sup(_in(_YI, _o("−"), output, _in(_XI)), _n(2))
-    below = _row(_i("i"), _o("∈"), _text("training" if by == "loo" else "held-out"))
+    below = _row(_i("i"), _o("∈"), _text("training" if is_left_out else "held-out"))
     return _display_equation(_min(weight), _frac(_n(1), _i("n")), _sum(below, error))

@@ -86,7 +86,7 @@
     return made;
   };
 
-  const WIDTH = 480, HEIGHT = 320, LEFT = 62, RIGHT = 22, TOP = 10, BELOW = 46;
+  const WIDTH = 480, HEIGHT = 320, LEFT = 78, RIGHT = 24, TOP = 10, BELOW = 58;
 
   // An axis: the range of what is drawn, or the one given; its scale and its ticks.
   const axisOf = (asked, values, low, high) => {
@@ -137,16 +137,16 @@
     const inside = node("g");
     for (const t of across.ticks) {
       svg.append(node("line", { x1: across.place(t), x2: across.place(t), y1: TOP, y2: HEIGHT - BELOW, class: "grid" }),
-        node("text", { x: across.place(t), y: HEIGHT - BELOW + 16, "text-anchor": "middle" }, written(t, 3)));
+        node("text", { x: across.place(t), y: HEIGHT - BELOW + 21, "text-anchor": "middle" }, written(t, 3)));
     }
     for (const t of up.ticks) {
       svg.append(node("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: up.place(t), y2: up.place(t), class: "grid" }),
-        node("text", { x: LEFT - 6, y: up.place(t) + 4, "text-anchor": "end" }, written(t, 3)));
+        node("text", { x: LEFT - 7, y: up.place(t) + 6, "text-anchor": "end" }, written(t, 3)));
     }
-    svg.append(node("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 8, "text-anchor": "middle" },
+    svg.append(node("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 9, "text-anchor": "middle" },
       panel.x.label.replace("#", data.inputs[choice])));
     const middle = (TOP + HEIGHT - BELOW) / 2;
-    svg.append(node("text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` },
+    svg.append(node("text", { x: 17, y: middle, "text-anchor": "middle", transform: `rotate(-90 17 ${middle})` },
       panel.y.label.replace("#", data.inputs[choice])));
     for (const one of marks) {
       if (one.kind === "line") {

@@ -30,9 +30,9 @@ def script() -> str:
     return files("problems.command_line.report").joinpath("moving.js").read_text(encoding="utf-8")
 
 
-def script_policy() -> str:
-    """Return what a content security policy says of this script: it may run, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(script().encode("utf-8")).digest()).decode("ascii")
+def script_policy(text: str | None = None) -> str:
+    """Return what a content security policy says of a script, that of this page unless given: it alone may run."""
+    digest = base64.b64encode(hashlib.sha256((text or script()).encode("utf-8")).digest()).decode("ascii")
     return f"script-src 'sha256-{digest}'"
 
 
@@ -179,7 +179,8 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
     sign, inputs = escape(data["sign"]), data["inputs"]
     choices = "".join(f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(inputs))
     select = (
-        f'<label for="input">{escape(data.get("choose", "input"))} </label><select id="input">{choices}</select>'
+        f'<span><label for="input">{escape(data.get("choose", "input"))}</label>'
+        f'<select id="input">{choices}</select></span>'
         if len(inputs) > 1
         else ""
     )
@@ -198,9 +199,9 @@ def moving_html(data: dict[str, Any], notes: Sequence[str], still: str, caption:
         numbers = numbers.replace(letter, f"\\u{ord(letter):04x}")
     return (
         f'<div id="moving" hidden>{paragraph(caption) if caption else ""}'
-        f'<div class="controls"><label for="weight">{sign} </label>'
+        f'<div class="controls"><span class="slide"><label for="weight">{sign}</label>'
         f'<input type="range" id="weight" min="0" max="{_last(data)}" step="1" '
-        f'value="{data["start"]}"><output id="weight-value" for="weight"></output>'
+        f'value="{data["start"]}"></span><output id="weight-value" for="weight"></output>'
         f'<button type="button" id="own">back to {escape(data["own"])}</button>{select}</div>'
         f'<table class="curves"><tbody id="curves">{rows}</tbody></table><div class="panels">{figures}</div>'
         f"{''.join(paragraph(note) for note in notes)}</div>{still_picture}<noscript>{paragraph(without)}</noscript>"

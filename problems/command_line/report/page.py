@@ -62,17 +62,27 @@ figcaption { font-size: .9rem; color: var(--quiet); }
 footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
 .controls { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: center;
             padding: .5rem 0; background: var(--paper); border-bottom: 1px solid var(--rule); }
-.controls input { flex: 1 1 12rem; height: 2rem; accent-color: var(--accent); }
+.controls span { display: inline-flex; align-items: center; gap: .5rem; max-width: 100%; }
+.controls .slide { display: flex; flex: 1 0 100%; }
+.controls input[type="range"] { flex: 1 1 auto; min-width: 0; height: 2rem; accent-color: var(--accent); }
 .controls output { min-width: 11rem; font-variant-numeric: tabular-nums; }
+.controls select { min-width: 0; }
 .controls button, .controls select { font: inherit; min-height: 2.2rem; max-width: 100%; color: var(--ink);
             background: var(--shade); border: 1px solid var(--quiet); border-radius: .3rem; padding: 0 .6rem; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.panels circle[tabindex] { cursor: grab; touch-action: none; }
+#field { touch-action: none; }
+.controls .slide output { min-width: 4rem; }
+.equation { margin: .25rem 0 .25rem 1rem; }
+#verdict { padding: .5rem .8rem; border-left: 6px solid var(--rule); background: var(--shade); }
+#verdict.holds { border-color: var(--good); background: var(--good-shade); }
+#verdict.fails { border-color: var(--bad); background: var(--bad-shade); }
 .curves { max-width: 32rem; }
 .curves th { font-weight: normal; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 0 1.5rem; }
 .broad .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 .panels svg { width: 100%; height: auto; display: block; }
-.panels text { fill: var(--ink); font-size: 13px; }
+.panels text { fill: var(--ink); font-size: 17px; }
 .panels path, .panels line { fill: none; stroke: var(--ink); stroke-width: 1.2; }
 .panels .grid { stroke: var(--rule); stroke-width: .6; }
 .panels .axis { stroke: var(--quiet); stroke-width: .9; }
@@ -85,6 +95,7 @@ footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
 .panels .here { stroke: var(--accent); stroke-width: 1.6; }
 .panels .held-line { stroke-width: 2.4; }
 .panels .loo-line { stroke-width: 1.6; stroke-dasharray: 2 3; }
+@media screen and (min-width: 60rem) { .broad .panels text { font-size: 13px; } }
 @media (max-width: 34rem) {
   body { padding: .8rem; font-size: 15px; }
   .wide { display: none; }

@@ -33,11 +33,13 @@ from problems.tables.preparation import Input
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
 
-__all__ = ["COVERAGES", "Canvas", "PicturePlan", "draw_plans", "measure_coverage", "pictures"]
+__all__ = ["COVERAGES", "Canvas", "PicturePlan", "draw_plans", "measure_coverage", "pictures", "title_of"]
 
 _GRID = 400
 #: Coverages at which held-out rows are counted.
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+#: Standard errors that chance explains, at any of the coverages.
+_CHANCE = 2.5
 #: Most components drawn.
 _COMPONENTS = 12
 
@@ -96,11 +98,12 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
         yield PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
         if fit.y_val.size and has_part(model, LeftOutIntervals) and hasattr(model, "ridge_"):
+            shares = measure_coverage(fit)
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 "for. Intervals are made by leaving training rows out; held-out rows did not make them."
             )
-            yield PicturePlan("Intervals that hold what they promise", caption, lambda: _coverages(fit))
+            yield PicturePlan(title_of(shares, fit.y_val.size), caption, lambda: _coverages(fit, shares))
     if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
         relevance = getattr(model, "relevance_", None)
@@ -228,8 +231,18 @@ def _residuals(fit: Fit) -> Canvas:
     return Canvas(figure)
 
 
-def _coverages(fit: Fit) -> Canvas:
-    shares = measure_coverage(fit)
+def title_of(shares: list[float], n_rows: int) -> str:
+    """Return whether the shares of rows inside are as large as promised, up to errors of chance of so many rows."""
+    promised = np.array(COVERAGES)
+    errors = (promised - shares) / np.sqrt(promised * (1.0 - promised) / n_rows)
+    worst = int(np.argmax(errors))
+    if errors[worst] <= _CHANCE:
+        return "Intervals that hold what they promise"
+    share, coverage = shares[worst], COVERAGES[worst]
+    return f"Intervals that hold less than they promise: {share:.0%} of rows where {coverage:.0%} were asked for"
+
+
+def _coverages(fit: Fit, shares: list[float]) -> Canvas:
     figure, (axes,) = axes_for(None)
     axes.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.35", linewidth=1.2, label="as promised")
     axes.plot(COVERAGES, shares, "o-", color=ACCENT, markersize=5, label=f"{fit.y_val.size} held-out rows")

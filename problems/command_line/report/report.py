@@ -33,6 +33,7 @@ from problems.command_line.report.pictures import pictures
 from problems.command_line.report.subject import Subject
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
+from problems.tables.criterion_words import CRITERION_WORDS, LEFT_OUT_WORDS
 from problems.tables.fit import Fit, WeightBound, bound_of
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion
@@ -142,8 +143,8 @@ def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
         elements.append(paragraph(f"The kernel is {kernel!r}."))
     weight = MODELS[model].weight
     if bound is not None:
-        size = fit.y.size if bound.by == "loo" else fit.y_val.size
-        which = "every training row left out in turn" if bound.by == "loo" else "the held-out rows"
+        size = fit.y_val.size if bound.by == "validation" else fit.y.size
+        which = LEFT_OUT_WORDS[bound.by]
         words = f"{spoken(weight)} was chosen by the error of {which}, n = {size}:"
         elements += [paragraph(words), choice_formula(weight, bound.by)]
     elif fit.choices.weights.of(model) is not None:
@@ -161,7 +162,7 @@ def _errors(fit: Fit, bound: WeightBound | None) -> str:
     rows = [[name, *map(_n, values)] for name, *values in measures(fit)]
     elements = [table(head, ("", "number", "number", "number"), rows)]
     if bound is not None:
-        rule = "leave-one-out" if bound.by == "loo" else "held-out"
+        rule = CRITERION_WORDS[bound.by]
         unit = " of the outputs against -1 and +1" if classification else ""
         words = (
             f"{spoken(bound.weight)} = {bound.value:.5g} has a mean squared {rule} error{unit} of {bound.error:.7g}."

@@ -52,6 +52,7 @@ from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
+from problems.estimators.shared.relevance import input_relevance
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import relative_rounding
@@ -436,7 +437,7 @@ class StackChoice:
         check_is_fitted(model)
         u = model._model.weights().mean(axis=1)
         members = model._model.members()
-        return np.asarray(sum(u[m] * members[m].relevance_ for m in np.flatnonzero(u > 0.0)))
+        return np.asarray(sum(u[m] * input_relevance(members[m], alone=False) for m in np.flatnonzero(u > 0.0)))
 
     def _check_rules(self) -> None:
         """Refuse parameters before any work."""

@@ -7,16 +7,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.kernels.terms import relevance_of, term_names, term_shares
+from substrate.kernels.terms import has_shared_width, relevance_of, term_names, term_shares
 from substrate.namespaces import to_numpy
 
 __all__ = ["input_relevance", "term_weights"]
 
 
-def input_relevance(model: Any) -> Array:
-    """Return the relevance of every input of a fitted model by its widths, as its ``relevance_`` describes it."""
+def input_relevance(model: Any, alone: bool = True) -> Array:
+    """Return the relevance of every input of a fitted model by its widths, as its ``relevance_`` describes it.
+
+    One width for all inputs tells none of them from another, and is refused where the model stands ``alone``; in a sum
+    of machines what remains is the spreads of the inputs.
+    """
     kernel, X = _kernel_and_rows(model, "relevance_")
     try:
+        if alone and has_shared_width(kernel, int(X.shape[1])):
+            raise DeclarationError(f"{kernel!r} has one width for all inputs, which says nothing of any of them")
         return relevance_of(kernel, X, lambda number: _slopes(model, number))
     except DeclarationError as error:
         raise AttributeError(

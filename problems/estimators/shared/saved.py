@@ -42,7 +42,7 @@ from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
-from substrate.solvers import ORDER
+from substrate.solvers import FURTHER, ORDER
 
 __all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "kinds_of", "parameters_of"]
 
@@ -339,7 +339,7 @@ _FOLDS = either(nothing(), _WHOLE, many(either(_ROWS, many(_ROWS, 2)), 1), array
 _SPLITS = Allowed("None, a number of folds, or a list of folds or splits by row numbers", _FOLDS.allows)
 _MOST = either(nothing(), _WHOLE)
 _AMOUNTS = either(_AMOUNT, many(_AMOUNT, 1), array("fiu"))
-_SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, any_case=True))}
+_SOLVER: _Kinds = {"solver": either(word("auto", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True))}
 _COLUMN = either(_WHOLE, Allowed("a name", lambda value: isinstance(value, str)))
 _COLUMNS = either(many(_COLUMN, 1), array("iu"))
 _GROUPS = either(nothing(), many(_COLUMNS, 1), pairs(_LABEL, _COLUMNS), array("iu", (2,)))
@@ -378,7 +378,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "Classifier": {"coding": word(*CODINGS)},
     "LSSVMModel": {
         "gamma": _AMOUNTS,
-        "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, any_case=True)),
+        "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True)),
     },
     "LSSVMRegressor": _SHAPES,
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},

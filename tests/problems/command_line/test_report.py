@@ -16,7 +16,7 @@ from sampled_cases import first
 from problems.command_line.importances import importance, important
 from problems.command_line.report.answers import measures
 from problems.command_line.report.formulas import kernel_formula
-from problems.command_line.report.pictures import COVERAGES, measure_coverage
+from problems.command_line.report.pictures import COVERAGES, measure_coverage, title_of
 from problems.command_line.report.report import report
 from problems.tables.fit import Choices, bound_of, fit_table
 from problems.tables.models import Weights
@@ -153,7 +153,17 @@ def test_coverages_are_counted_on_held_out_rows(motorcycle):
     assert np.all(np.diff(shares) >= 0.0)
     ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "auto")
     assert shares[-1] == np.mean((ends[:, 0] <= fit.y_val) & (fit.y_val <= ends[:, 1]))
-    assert "Intervals that hold what they promise" in text
+    assert title_of(shares, fit.y_val.size) in text
+
+
+def test_intervals_that_hold_less_than_they_promise_are_not_said_to_hold_it():
+    promised = np.array(COVERAGES)
+    assert title_of(list(promised), 50) == "Intervals that hold what they promise"
+    assert title_of(list(promised - 0.02), 50) == "Intervals that hold what they promise"
+    short = promised.copy()
+    short[-1] = 0.7
+    assert title_of(list(short), 50).endswith("less than they promise: 70% of rows where 90% were asked for")
+    assert title_of(list(short), 4) == "Intervals that hold what they promise"
 
 
 def test_pictures_have_colours_for_a_dark_system(motorcycle):

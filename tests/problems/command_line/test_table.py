@@ -201,3 +201,12 @@ def test_a_column_is_numeric_when_every_cell_is_a_number(cells, values):
 def test_columns_are_named_up_to_ten():
     assert named_columns(list("abcdefghij")) == "a, b, c, d, e, f, g, h, i, j"
     assert named_columns(list("abcdefghijk")) == "a, b, c, d, e and 6 more"
+
+
+def test_bytes_of_one_letter_each_are_no_utf_16(tmp_path):
+    path = tmp_path / "narrow.csv"
+    path.write_bytes(b"a,y\n1,2\n2,3\n3,5\n4,4\n")
+    with pytest.raises(DataError, match="is not in the encoding utf-16: none of its bytes is zero"):
+        read_table(path, encoding="utf-16")
+    path.write_bytes("a,y\n1,2\n".encode("utf-16"))
+    assert list(read_table(path, encoding="utf-16").names) == ["a", "y"]

@@ -38,7 +38,7 @@ def test_one_measure_is_enough(plt):
     display = RelevanceDisplay.from_estimator(model, importance=False, most=2)
     assert display.importance is None
     assert_allclose(bars(display.axes_[0]), np.sort(model.relevance_)[:1:-1])
-    without = L1SubstrateRegressor(RBF(2.0)).fit(X, Y)
+    without = L1SubstrateRegressor(RBF((2.0, 2.0, 2.0, 3.0))).fit(X, Y)
     assert len(RelevanceDisplay.from_estimator(without).axes_) == 1
     labels = LSSVMClassifier(Polynomial(2)).fit(X, np.median(Y) < Y)
     display = RelevanceDisplay.from_estimator(labels)
@@ -47,7 +47,7 @@ def test_one_measure_is_enough(plt):
 
 
 def test_given_axes_and_rows_given_again(plt):
-    model = SparseLSSVMRegressor(RBF(2.0), gamma=5.0, basis=8).fit(X, Y)
+    model = SparseLSSVMRegressor(RBF((2.0, 2.0, 2.0, 3.0)), gamma=5.0, basis=8).fit(X, Y)
     _, axes = plt.subplots(1, 2)
     assert RelevanceDisplay.from_estimator(model, X, Y, ax=axes).figure_ is axes[0].figure
     with pytest.raises(DataError, match="give the training rows again"):
