@@ -87,6 +87,12 @@ class FeatureMoments(MeasuredOperator):
         """A bound on the error of the product with a unit vector."""
         return relative_rounding(self.n + 2.0) * float(np.linalg.norm(self.matrix))
 
+    @property
+    def square_sum(self) -> float:
+        """A bound on the sum of the squares of the eigenvalues from above; its error is one of each of them."""
+        length = float(np.linalg.norm(self.matrix)) * (1.0 + relative_rounding(self.n**2 + 2.0))
+        return at_most((length + math.sqrt(self.n) * self.error) ** 2)
+
     def product(self, V: Array) -> Array:
         """Return M V."""
         product: Array = self.matrix @ V
