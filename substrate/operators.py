@@ -22,12 +22,17 @@ Vectors are columns of arrays on the host or, for a matrix on a device whose vec
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from substrate.arrays import Array
 
 __all__ = ["Operator", "SymmetricOperator", "SystemMatrix"]
+
+#: Rows of a strip of a symmetric matrix that is read once.
+_STRIP = 512
 
 
 class Operator(ABC):
@@ -93,6 +98,13 @@ class SymmetricOperator(Operator):
     def columns(self, rows: Any) -> Callable[[int], Array]:
         """Return a function that gives the entries of some points with one of them, by its place among them."""
         return lambda place: self.block(rows, rows[[place]])[:, 0]
+
+    def upper_strips(self) -> Iterator[tuple[slice, Array]]:
+        """Yield rows and their entries from the square on the diagonal on: each pair of points once, squares twice."""
+        every = np.arange(self.n)
+        for start in range(0, self.n, _STRIP):
+            rows = slice(start, min(start + _STRIP, self.n))
+            yield rows, self.block(every[rows], every[start:])
 
 
 class SystemMatrix(SymmetricOperator):

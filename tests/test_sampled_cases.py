@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from every_model import ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
+from every_model import COMPONENTS, ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
 from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sample_cases
 
 import problems
@@ -68,7 +68,7 @@ def test_versions_see_every_case_in_time():
 
 def test_there_is_a_model_for_each_way_in():
     whole = {route: getattr(problems, name.split("(")[0]) for route, name in ROUTES.items()}
-    assert set(whole.values()) <= set(ESTIMATORS)
+    assert set(whole.values()) <= {*ESTIMATORS, *COMPONENTS}
     assert whole["a matrix given for the kernel"] in PAIRWISE
     assert kind_of({"estimator": LSSVMRegressor(kernel=Precomputed()), "check": 0}) in EVERY_CASE
     assert "coding" in parameters_of(whole["classes and their codings"])

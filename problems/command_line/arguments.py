@@ -32,7 +32,7 @@ such a path (robust, sparse) are refused.
 {_CODES}"""
 
 _MAP = f"""examples:
-  substrate map houses.csv --out houses.png
+  substrate map houses.csv --out houses.html
   substrate map @ripley --color yc --kernel rbf --sigma 0.8
   substrate map customers.csv --clusters 4 --scores scores.csv
 
@@ -122,10 +122,13 @@ def _explore(commands: _Commands) -> None:
     explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
+_MAP_OUT = "file to write: .png, .svg, .pdf, or .html with the certificate (map.png)"
+
+
 def _map(commands: _Commands) -> None:
     map_ = _command(commands, "map", "draw the rows of a table in the plane of two kernel components", _MAP)
     map_.add_argument("data", help="a CSV or Parquet file, or @NAME")
-    map_.add_argument("--out", default="map.png", metavar="PICTURE", help="file to write: .png, .svg or .pdf (map.png)")
+    map_.add_argument("--out", default="map.png", metavar="FILE", help=_MAP_OUT)
     map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is no input")
     map_.add_argument("--clusters", type=int, metavar="K", help="find K clusters, shown unless --color is given")
     map_.add_argument("--scores", metavar="FILE.csv", help="write the scores of all rows too, and their clusters")

@@ -1,11 +1,11 @@
-"""``substrate map``: a picture of the rows of a table in the plane of two kernel principal components."""
+"""``substrate map``: a picture or a page of the rows of a table in the plane of two kernel principal components."""
 
 import argparse
 import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,17 +19,20 @@ from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import DataError
 
+if TYPE_CHECKING:
+    from problems.command_line.report.components_page import DrawnComponents
+
 __all__ = ["Map", "make_map", "refuse_picture"]
 
-#: Pictures that can be written, by the end of their names.
-_PICTURES = (".png", ".svg", ".pdf")
+#: What can be written, by the end of its name: pictures, and a page with the picture and the certificate.
+_PICTURES, _PAGE = (".png", ".svg", ".pdf"), ".html"
 #: Numbers of a column that are groups rather than a scale.
 _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The picture, its certificate, the scores with the rows of the table that they belong to, and remarks."""
+    """The picture or the page, its certificate, the scores with the rows that they belong to, and remarks."""
 
     picture: bytes
     certificate: Certificate
@@ -52,17 +55,17 @@ class Map:
 
 def refuse_picture(path: str) -> None:
     """Refuse, before any work, a picture of a kind that cannot be written."""
-    if Path(path).suffix.lower() not in _PICTURES:
-        raise DataError(f"--out must end with {', '.join(_PICTURES)}; received {path}")
+    if Path(path).suffix.lower() not in (*_PICTURES, _PAGE):
+        raise DataError(f"--out must end with {', '.join(_PICTURES)} or {_PAGE}; received {path}")
 
 
 def make_map(options: argparse.Namespace) -> Map:
     """Return the map of the arguments of the command."""
     from problems import KernelSpectralClustering, LSSVMKernelPCA
-    from problems.displays import ComponentMapDisplay
+    from problems.command_line.report.components_page import DrawnComponents, components_page
     from problems.displays.canvas import pyplot
 
-    plt = pyplot()
+    pyplot()  # before any work, where there is none to draw with
     table = read_table(options.data, options.delimiter, options.decimal, options.thousands).drop_columns(options.drop)
     columns = ColumnOptions(
         target=options.color or "", one_hot=options.one_hot, dates=options.date, ids=options.id, impute=options.impute
@@ -87,19 +90,39 @@ def make_map(options: argparse.Namespace) -> Map:
         clustering = KernelSpectralClustering(model.kernel_, options.clusters).fit(X)
         labels, certificate = clustering.labels_, certificate.extended(*clustering.certificate_.rows)
         groups, name = (np.array([f"{label + 1}" for label in labels]), "cluster") if groups is None else (groups, name)
-    drawn = ComponentMapDisplay.from_estimator(model, X, groups=groups, name=name)
-    drawn.ax_.set_title(f"{Path(table.source).name}: {X.shape[0]} rows, {len(inputs)} columns")
-    picture = io.BytesIO()
-    drawn.figure_.savefig(picture, format=Path(options.out).suffix.lower()[1:], dpi=150)
-    plt.close(drawn.figure_)
+    shown = DrawnComponents(
+        title=f"{Path(table.source).name}: {X.shape[0]} rows, {len(inputs)} columns",
+        model=model,
+        X=X,
+        groups=groups,
+        name=name,
+        labels=labels,
+        certificate=certificate,
+        inputs=[name for input_ in inputs for name in input_.features],
+        remarks=treated.remarks,
+    )
+    suffix = Path(options.out).suffix.lower()
     return Map(
-        picture=picture.getvalue(),
+        picture=components_page(shown).encode() if suffix == _PAGE else _picture(shown, suffix[1:]),
         certificate=certificate,
         scores=np.asarray(model.transform(X)),
         rows=treated.rows,
         labels=labels,
         remarks=treated.remarks,
     )
+
+
+def _picture(shown: "DrawnComponents", kind: str) -> bytes:
+    """Return the map as an image."""
+    from problems.displays import ComponentMapDisplay
+    from problems.displays.canvas import pyplot
+
+    drawn = ComponentMapDisplay.from_estimator(shown.model, shown.X, groups=shown.groups, name=shown.name)
+    drawn.ax_.set_title(shown.title)
+    picture = io.BytesIO()
+    drawn.figure_.savefig(picture, format=kind, dpi=150)
+    pyplot().close(drawn.figure_)
+    return picture.getvalue()
 
 
 def _groups(cells: Any) -> Any:

@@ -7,7 +7,7 @@ tile by tile for every product (:mod:`~substrate.kernels.tiled_product`): half o
 
 import contextlib
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,11 @@ class KernelTriangle(SymmetricOperator):
         """Return the entries of some rows and some columns, from the triangle that is there."""
         i, j = np.ix_(rows, columns)
         return self._store[np.minimum(i, j), np.maximum(i, j)]
+
+    def upper_strips(self) -> Iterator[tuple[slice, Array]]:
+        """Yield the strips in which the triangle was computed, without a copy."""
+        for rows in strips(self.n, _STRIP):
+            yield rows, self._store[rows, rows.start :]
 
     def gram(self) -> Gram:
         """Return the whole matrix in the same array, for a factorisation; this object must not be used afterwards."""

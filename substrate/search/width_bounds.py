@@ -51,10 +51,10 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern
 from substrate.kernels.distances import metric_distances
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
-from substrate.namespaces import is_device_array
+from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
-__all__ = ["WidthFamily", "Zone", "largest_eigenvalue"]
+__all__ = ["WidthFamily", "Zone", "largest_eigenvalue", "remainder_bounds"]
 
 #: Norms are computed at multiples of this in log lambda, and hold for larger lambda.
 _STEP = 1.0
@@ -79,18 +79,16 @@ class WidthFamily:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "WidthFamily":
-        """Build it of a resolved kernel; other kernels than those above, devices and sparse rows are refused."""
+        """Build it of a resolved kernel, where the rows are; other kernels and sparse rows are refused."""
         plain = isinstance(kernel, (RBF, Laplacian)) or (isinstance(kernel, Matern) and kernel.nu in (0.5, 1.5, 2.5))
         if not plain or not isinstance(kernel.sigma, float):  # type: ignore[attr-defined]
             raise DeclarationError(
                 "search='certified' is for one width: RBF, Laplacian or Matern with nu = 0.5, 1.5 or 2.5 and a single "
                 f"sigma, received {kernel!r}; use one of these, or search='nelder-mead', which proves nothing"
             )
-        if is_device_array(X) or is_sparse(X):
-            raise DeclarationError(
-                "search='certified' computes on the host from dense rows; pass a numpy array (X.cpu().numpy(), "
-                "X.get(), X.toarray())"
-            )
+        if is_sparse(X):
+            raise DeclarationError("search='certified' computes from dense rows; pass X.toarray()")
+        home, X = X, np.asarray(to_numpy(X))
         n, manhattan = X.shape[0], isinstance(kernel, Laplacian)
         distances, unit = np.empty((n, n)), float(kernel.sigma)  # type: ignore[attr-defined]
         metric_distances(X, X, "cityblock" if manhattan else "euclidean", unit, distances)
@@ -100,7 +98,7 @@ class WidthFamily:
         return cls(
             kernel=kernel,
             unit=unit,
-            distances=distances,
+            distances=on_device_of(home, distances),
             dimension=dimension,
             rounding=relative_rounding(X.shape[1] + 20.0),
         )
@@ -111,7 +109,8 @@ class WidthFamily:
 
     def default_range(self) -> tuple[float, float]:
         """Return the logarithms of the ends: nearly the identity for 99 % of the pairs; ten largest distances."""
-        distances_above_zero = self.distances[self.distances > 0.0]
+        distances = np.asarray(to_numpy(self.distances))
+        distances_above_zero = distances[distances > 0.0]
         if not distances_above_zero.size:
             return -1.0, 1.0
         below = 3.0 if isinstance(self.kernel, RBF) else 7.0
@@ -121,17 +120,18 @@ class WidthFamily:
         return math.log(low), math.log(high)
 
     def derivatives(self, t: float) -> tuple[Array, Array, Array]:
-        """k and its first two derivatives in t, for all pairs."""
-        scaled = np.minimum(self.distances * math.exp(-t), 1e6)
+        """k and its first two derivatives in t, for all pairs, where the distances are."""
+        xp = namespace_of(self.distances)
+        scaled = xp.clip(self.distances * math.exp(-t), max=1e6)
         if isinstance(self.kernel, RBF):
-            x = np.square(scaled)
-            k = np.exp(-x)
+            x = scaled * scaled
+            k = xp.exp(-x)
             return k, 2.0 * x * k, 4.0 * (x * x - x) * k
         if isinstance(self.kernel, Laplacian) or self.kernel.nu == 0.5:
-            k = np.exp(-scaled)
+            k = xp.exp(-scaled)
             return k, scaled * k, (scaled * scaled - scaled) * k
         s = math.sqrt(2.0 * self.kernel.nu) * scaled
-        e, square = np.exp(-s), s * s
+        e, square = xp.exp(-s), s * s
         if self.kernel.nu == 1.5:
             return (1.0 + s) * e, square * e, (s - 2.0) * square * e
         return (1.0 + s + square / 3.0) * e, square * (1.0 + s) / 3.0 * e, (square - 2.0 * s - 2.0) * square / 3.0 * e
@@ -152,6 +152,8 @@ class Zone:
     low: Array
     whole: Array
     errors: tuple[float, float]
+    #: Directions beside those of the spectrum, on which the matrix is zero (:mod:`~substrate.search.compressed_zone`).
+    outside: int = 0
 
     @classmethod
     def of(cls, family: WidthFamily, t: float, half: float, weights: Array | None = None) -> "Zone":
@@ -161,20 +163,12 @@ class Zone:
         K, slope, _ = family.derivatives(t)
         spectrum = centred_spectrum(Gram(K), family.rounding, weights)
         k, first, second = family.derivatives(t - h)
-        W = 0.5 * (d * k - first)
-        P = second + 2.0 * d * k - 2.0 * first
-        V = P + 4.0 * d * W - d * d * k
-        kappa = min(max(4.0 * h * d / math.sqrt(2.0 * d), 0.02), 1.0)
-        with np.errstate(over="ignore"):
-            growth = float(np.exp(2.0 * d * h))
-        low = 4.0 * growth * math.exp(4.0 * h) * W
-        whole = low + growth * ((1.0 + kappa) * P + (1.0 + 1.0 / kappa) * math.expm1(4.0 * h) ** 2 * V)
+        low, whole, terms = remainder_bounds(d, h, k, first, second)
         if weights is not None:
             roots = np.sqrt(weights)
             slope, low, whole = (roots[:, None] * matrix * roots for matrix in (slope, low, whole))
         basis, unit = spectrum.basis, relative_rounding(n + 30.0) + family.rounding
-        # products with the basis, and entries that are sums of terms of these sizes
-        terms = n * growth * math.exp(4.0 * h) * (1.0 + 1.0 / kappa) * 16.0 * (1.0 + d) ** 2
+        # products with the basis, and entries that are sums of terms
         errors = (unit * 4.0 * (_size(slope) + n), unit * 4.0 * (_size(low) + _size(whole)) + family.rounding * terms)
         with blas_threads(n):
             slope, low, whole = (basis.T @ matrix @ basis for matrix in (slope, low, whole))
@@ -235,7 +229,29 @@ class Zone:
             spectrum.error + spectrum.lift
         )  # a lift repairs rounding: these kernels are positive semi-definite
         total = spectrum_error + spectrum.skew * lambdas + self.half * self.errors[0] + self.bend * self.errors[1]
-        return np.asarray(total / (float(spectrum.values[0]) + lambdas))
+        return np.asarray(total / (self.lowest + lambdas))
+
+    @property
+    def lowest(self) -> float:
+        """Return the smallest eigenvalue."""
+        return 0.0 if self.outside else float(self.spectrum.values[0])
+
+
+def remainder_bounds(d: int, h: float, k: Any, first: Any, second: Any) -> tuple[Any, Any, float]:
+    """Return L and L + U of a zone from the kernel and its derivatives at its narrowest end, and the size of the terms.
+
+    All entries are sums of terms whose sizes, over all rows, add up to at most the last number.
+    """
+    W = 0.5 * (d * k - first)
+    P = second + 2.0 * d * k - 2.0 * first
+    V = P + 4.0 * d * W - d * d * k
+    kappa = min(max(4.0 * h * d / math.sqrt(2.0 * d), 0.02), 1.0)
+    with np.errstate(over="ignore"):
+        growth = float(np.exp(2.0 * d * h))
+    low = 4.0 * growth * math.exp(4.0 * h) * W
+    whole = low + growth * ((1.0 + kappa) * P + (1.0 + 1.0 / kappa) * math.expm1(4.0 * h) ** 2 * V)
+    terms = k.shape[0] * growth * math.exp(4.0 * h) * (1.0 + 1.0 / kappa) * 16.0 * (1.0 + d) ** 2
+    return low, whole, terms
 
 
 def _size(matrix: Array) -> float:

@@ -83,10 +83,10 @@ class _WidthCells:
         self.lam, self.eta, self.h, self.bend = 0.5 * (low + high), 0.5 * (high - low), zone.half, zone.bend
         values = zone.spectrum.values
         self.machine = LeastSquares(
-            values=values, squares=np.square(z), rest=None, rows=zone.spectrum.n, free=z.shape[0]
+            values=values, squares=np.square(z), rest=None, rows=zone.spectrum.n, free=z.shape[0] + zone.outside
         )
         self.g = self.machine.inverses(self.lam)
-        self.least = float(values[0]) + self.lam
+        self.least = zone.lowest + self.lam
         norms = np.array([zone.norms(float(lam)) for lam in self.lam])
         self.kernel_radius = zone.radius(self.lam)
         self.reach = self.h * norms[:, 0]
@@ -179,16 +179,17 @@ def _form(first: Array, matrix: Array, right: Array) -> Array:
 
 def _evidence(cell: _WidthCells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
-    n, Q = g.shape[0], cell.quadratic
+    # the targets have no part in directions beside those of the spectrum, where the matrix is lambda
+    n, Q, beside = cell.machine.free, cell.quadratic, zone.outside / cell.lam
     whole, low = cell.bends
     upward = cell.total(cell.alpha * (whole - low)) / Q
     by_width = h * np.abs(zone.slope.diagonal() @ g / n - cell.total(cell.alpha * cell.slope_of_alpha) / Q)
-    by_lambda = eta * np.abs(g.sum(axis=0) / n - cell.total(np.square(cell.alpha)) / Q)
+    by_lambda = eta * np.abs((g.sum(axis=0) + beside) / n - cell.total(np.square(cell.alpha)) / Q)
     downward = cell.bend * (zone.low.diagonal() @ g) / n
     remainder = np.sqrt(_form(g, zone.whole_squares, g)) + np.sqrt(_form(g, zone.low_squares, g))
     root = np.sqrt(float(n))
-    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0)) + cell.bend * remainder
-    length = length + cell.kernel_radius * root
+    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0) + beside / cell.lam)
+    length = length + cell.bend * remainder + cell.kernel_radius * root
     lost = upward + by_width + by_lambda + downward + length**2 / (2.0 * n * cell.rest) + 2.0 * cell.kernel_radius
     logs = cell.machine.mean_log_stretch(cell.lam)
     values = cell.value(cell.machine.evidence(g, cell.lam, logs))

@@ -23,11 +23,12 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
+from substrate.least_squares.spectrum import Targets
 from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress
 from substrate.search.width_bounds import WidthFamily, Zone
-from substrate.search.width_criteria import bounded_cells
+from substrate.search.width_criteria import CellBounds, bounded_cells
 
-__all__ = ["WidthSearch", "search_widths"]
+__all__ = ["WidthSearch", "WidthZones", "search_widths"]
 
 #: Length of the first intervals in log lambda, and the longest first zone, in log sigma from its middle.
 _LENGTH, _HALF = 0.5, 0.25
@@ -101,7 +102,7 @@ class _ZoneCell:
 
 
 @dataclass(slots=True)
-class _Zones:
+class WidthZones:
     """The rectangle, covered by zones (:mod:`substrate.search.best_first`), and the best point so far."""
 
     family: WidthFamily
@@ -156,15 +157,12 @@ class _Zones:
 
     def _explore(self, t: float, half: float, cells: Array, bounds: Array) -> tuple[Array, Array, float]:
         """Bound all intervals of a zone: those that stay open with their bounds, and the least bound of the others."""
-        zone = Zone.of(self.family, t, half, self.weights)
-        targets = zone.spectrum.targets(self.Y)
-        spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
-        self.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
+        bound_cells = self._decompose(t, half, cells)
         kept, closed = [], np.inf
         while len(cells):
             first, others = slice(0, _AT_ONCE), slice(_AT_ONCE, None)
             now, later = (cells[first], bounds[first]), (cells[others], bounds[others])
-            bounds_found = bounded_cells(zone, targets, now[0], self.criterion, self.target())
+            bounds_found = bound_cells(now[0])
             self.evaluated += len(now[0])
             self._take(t, now[0], bounds_found.values)
             lower = np.maximum(bounds_found.lower, now[1])
@@ -180,6 +178,17 @@ class _Zones:
             bounds = np.concatenate([lower[halve], lower[halve], later[1]])
         remaining, at_least = (np.concatenate(arrays) for arrays in zip(*kept, strict=True))
         return remaining, at_least, closed
+
+    def _decompose(self, t: float, half: float, cells: Array) -> Callable[[Array], CellBounds]:
+        """Decompose the kernel matrix of a zone; return the function that bounds some of its intervals."""
+        zone = Zone.of(self.family, t, half, self.weights)
+        targets = zone.spectrum.targets(self.Y)
+        self._set_floor(zone, targets)
+        return lambda now: bounded_cells(zone, targets, now, self.criterion, self.target())
+
+    def _set_floor(self, zone: Zone, targets: Targets) -> None:
+        spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
+        self.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
 
     def _take(self, t: float, cells: Array, values: Array) -> None:
         """Take values in the middle of cells."""
@@ -205,12 +214,15 @@ def search_widths(
     weights: Array | None = None,
     best_value: float = np.inf,
     step: Callable[[str], None] | None = None,
+    kind: type[WidthZones] | None = None,
 ) -> WidthSearch:
     """Minimise over widths (``logarithms``, in units of the family's) and lambda; outputs share both.
 
     At most ``most`` kernel matrices are decomposed. ``best_value`` is a value that another kernel has reached: cells
-    above it are closed. An interrupt of the user ends the search with what is known by then.
+    above it are closed. An interrupt of the user ends the search with what is known by then. ``kind`` says how zones
+    are decomposed, :class:`WidthZones` unless given.
     """
+    kind = WidthZones if kind is None else kind
     start, stop = logarithms
     d = family.dimension
     first = min(_HALF, 1.0 / d, _HALF / np.sqrt(d))
@@ -229,7 +241,7 @@ def search_widths(
         for left, right in itertools.pairwise(edges)
     ]
     limits = Limits(most)
-    space = _Zones(
+    space = kind(
         family=family,
         Y=Y,
         criterion=criterion,

@@ -21,7 +21,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.kernels import Kernel
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, paired_sums, to_numpy
 from substrate.operators import SymmetricOperator
 
 __all__ = ["CentredOperator", "MeasuredOperator"]
@@ -54,6 +54,10 @@ class MeasuredOperator(Protocol):
     def product_error(self) -> float:
         """A bound on the error of the product with a unit vector."""
 
+    @property
+    def square_sum(self) -> float:
+        """A bound on the sum of the squares of its eigenvalues from above, the error of its entries included."""
+
     @abstractmethod
     def product(self, V: Array) -> Array:
         """Return the product with columns."""
@@ -82,7 +86,7 @@ class CentredOperator:
     norm
         A bound on the Frobenius norm of SKS with entries replaced by their sizes.
     matrix_error
-        A bound on the norm of the error of SKS: of the kernel values and of their scaling.
+        A bound on the norm of the error of SKS, also on that of Frobenius: of the kernel values and of their scaling.
     """
 
     kernel_matrix: SymmetricOperator
@@ -145,6 +149,26 @@ class CentredOperator:
         """
         return at_most(relative_rounding(3.0 * self.n + 20.0) * self.norm)
 
+    @property
+    def square_sum(self) -> float:
+        r"""A bound on the sum of the squares of the eigenvalues of A from above, from one pass over the entries.
+
+        .. math:: \|P M P\|_F^2 = \|M\|_F^2 - 2 \|M q\|^2 + (q^T M q)^2, \qquad M = S K S .
+        """
+        entries = _entry_squares(self.kernel_matrix, self.root)
+        # M q, from the mean row: K S q = K v / |v^(1/2)| is the mean row times the root of all the weight
+        xp = namespace_of(self.mean_row)
+        if self.root is None:
+            along, q = math.sqrt(self.n) * self.mean_row, None
+            middle = float(xp.sum(along)) / math.sqrt(self.n)
+        else:
+            length = float(xp.linalg.vector_norm(self.root))
+            along, q = self.root * self.mean_row * length, self.root / length
+            middle = float(q @ along)
+        centred = entries - 2.0 * float(xp.sum(along * along)) + middle**2
+        rounding = relative_rounding(8.0 * self.n + 40.0) * 4.0 * (entries + self.norm**2)
+        return at_most((math.sqrt(max(centred, 0.0) + rounding) + self.matrix_error) ** 2)
+
     def product(self, V: Array) -> Array:
         """Return A V, one column per vector, or for one vector."""
         if self.root is None:
@@ -205,12 +229,18 @@ class CentredOperator:
 
 
 def _entry_norm(kernel_matrix: SymmetricOperator, weights: Array | None) -> float:
-    """Return the Frobenius norm of SKS, a strip of rows at a time."""
-    n, total = kernel_matrix.n, 0.0
-    every = np.arange(n)
-    for start in range(0, n, 512):
-        rows = every[start : start + 512]
-        block = np.asarray(to_numpy(kernel_matrix.block(rows, every)))
-        squares = np.square(block)
-        total += float(squares.sum() if weights is None else weights[rows] @ squares @ weights)
-    return at_most(math.sqrt(total))
+    """Return the Frobenius norm of SKS."""
+    root = None if weights is None else on_device_of(kernel_matrix.diagonal, np.sqrt(weights))
+    return at_most(math.sqrt(_entry_squares(kernel_matrix, root)))
+
+
+def _entry_squares(kernel_matrix: SymmetricOperator, root: Array | None) -> float:
+    """Return the sum of the squares of the entries of SKS, some rows at a time."""
+    total = 0.0
+    for rows, block in kernel_matrix.upper_strips():
+        xp = namespace_of(block)
+        scaled = block if root is None else root[rows, None] * block * root[None, rows.start :]
+        own = scaled[:, : rows.stop - rows.start]
+        # behind the square on the diagonal every entry stands for two
+        total += 2.0 * float(xp.sum(paired_sums(scaled, scaled, 1))) - float(xp.sum(paired_sums(own, own, 1)))
+    return total

@@ -14,7 +14,8 @@ in which the rounding of AU and the error :math:`\Delta A` of the entries of A a
   11.5.1);
 - they are the k leading ones where at most k exceed a number :math:`t` below :math:`\theta_k - \rho`
   (:mod:`~substrate.spectral.inertia`, or, without a factorisation, :math:`t = \operatorname{tr} A - \sum_i (\theta_i -
-  \rho)` where A is positive semi-definite and few eigenvalues hold most of the trace);
+  \rho)` where A is positive semi-definite and few eigenvalues hold most of the trace, or :math:`t^2 = \|A\|_F^2 -
+  \sum_i (\theta_i - \rho)^2`, which needs less of them);
 - the subspace is then that of the k leading ones up to an angle of at most :math:`\rho / (\theta_k - t)` (its sine;
   [Davis1970]_), and :math:`\theta_k - \rho - t` is proved to be a gap.
 """
@@ -126,13 +127,16 @@ def prove_leading(
 ) -> EigenBound:
     """Count the eigenvalues above the computed ones' end, so that they are proved to be the leading ones.
 
-    ``following`` is an estimate of the next eigenvalue. Without ``factorize`` only the trace is used.
+    ``following`` is an estimate of the next eigenvalue. Without ``factorize`` only the trace and the sum of squares are
+    used.
     """
     if not math.isfinite(bound.radius):
         return bound
-    by_trace = _by_trace(bound, operator)
-    if by_trace.leading or not factorize:
-        return by_trace
+    without_factor = _by_trace(bound, operator)
+    if not without_factor.leading:
+        without_factor = _by_squares(bound, operator)
+    if without_factor.leading or not factorize:
+        return without_factor
     values = np.append(bound.values, following if math.isfinite(following) else min(float(bound.values[-1]), 0.0))
     gaps = values[:-1] - values[1:]
     # the widest gap at or behind the last wanted value: behind a multiple eigenvalue where the last one is one
@@ -183,6 +187,26 @@ def _by_trace(bound: EigenBound, operator: MeasuredOperator) -> EigenBound:
     if not above < float(values[-1]) - bound.radius:
         return bound
     return replace(bound, following=max(above, 0.0), counted=bound.wanted, method="trace")
+
+
+def _by_squares(bound: EigenBound, operator: MeasuredOperator) -> EigenBound:
+    """Bound what is outside the computed pairs by the sum of the squares of all eigenvalues.
+
+    Further pairs take their part of it too, so that those wanted need not hold most of it.
+    """
+    lowest = np.maximum(np.abs(bound.values) - bound.radius, 0.0)
+    kept = lowest.size
+    squares = float(np.square(lowest).sum()) * (1.0 - relative_rounding(kept + 4.0))
+    total = operator.square_sum
+    above = math.sqrt(max(total - squares, 0.0) + relative_rounding(8.0) * total)
+    # the first place at or behind the last wanted value where the paired eigenvalues and all others are apart
+    following = np.maximum(np.append(bound.values[1:] + bound.radius, above), above)
+    following *= 1.0 + relative_rounding(4.0)
+    (apart,) = np.nonzero(bound.values[bound.wanted - 1 :] - bound.radius > following[bound.wanted - 1 :])
+    if not apart.size:
+        return bound
+    last = bound.wanted - 1 + int(apart[0])
+    return replace(bound, following=float(following[last]), counted=last + 1, method="the sum of squares")
 
 
 def eigen_certificate(

@@ -34,8 +34,8 @@ DENSE_BELOW = 700
 FURTHER = 5
 #: Products after the last random vector before the iteration may end.
 _AFTER_FRESH = 4
-#: Residual, as a share of the largest eigenvalue, at which a pair has converged.
-_CONVERGED = relative_rounding(4.0)
+#: Residual, as a share of the largest eigenvalue, at which a pair has converged: what products leave of it anyway.
+_CONVERGED = relative_rounding(16.0)
 #: The same of further pairs.
 _FURTHER_CONVERGED = 1e-14
 #: Products at most, besides twenty for every pair.
@@ -158,7 +158,8 @@ def _iterate(operator: CentredOperator, count: int) -> Eigenpairs:
         beta = space.step()
         m, after_fresh = space.size, after_fresh + 1
         at_end = m >= most
-        looked = m >= first_look and (m % 3 == 0 if not checked else after_fresh >= _AFTER_FRESH)
+        # a decomposition of order m costs a small share of a product, and may save one
+        looked = m >= first_look and (not checked or after_fresh >= _AFTER_FRESH)
         if not (at_end or looked or beta == 0.0):
             continue
         values, vectors = np.linalg.eigh(space.inner[:m, :m])

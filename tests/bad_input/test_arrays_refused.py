@@ -9,13 +9,17 @@ import pytest
 import scipy.sparse as sp
 from every_model import (
     CLASSIFIERS,
+    COMPONENTS,
+    SIGMA,
     assert_unfitted,
     make_data,
     make_estimator,
     output,
+    over_all_weighted,
     over_estimators,
+    over_numbers,
     over_regressors,
-    over_weighted,
+    over_rows,
     parameters_of,
 )
 from numpy.testing import assert_allclose, assert_array_equal
@@ -23,7 +27,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 from spoilt_values import dates, with_entry
 
+from problems import LSSVMRegressor, NARXRegressor
 from substrate.errors import DataError
+from substrate.kernels import RBF
 
 BAD_X = {
     "NaN": (lambda X: with_entry(X, np.nan), "X.*NaN"),
@@ -85,7 +91,7 @@ BAD_OBJECTS_X = {
 }
 
 
-@over_estimators
+@over_rows
 @pytest.mark.parametrize("case", BAD_X)
 def test_bad_rows_are_refused_by_fit(estimator, case):
     X, y = make_data(estimator)
@@ -98,7 +104,7 @@ def test_bad_rows_are_refused_by_fit(estimator, case):
     assert_unfitted(model)
 
 
-@over_estimators
+@over_rows
 @pytest.mark.parametrize("case", BAD_OBJECTS_X)
 def test_objects_in_rows_are_refused_by_fit(estimator, case):
     X, y = make_data(estimator)
@@ -118,6 +124,18 @@ def test_bad_rows_are_refused_by_predict(estimator, case):
     with pytest.raises(ValueError):  # noqa: PT011  the words are those of fit, or of the wrong width
         model.predict(BAD_X[case][0](X))
     assert_array_equal(output(model, X), expected)
+
+
+@pytest.mark.parametrize("estimator", COMPONENTS)
+@pytest.mark.parametrize("case", [name for name in BAD_X if "frame" not in name and "column" not in name])
+@pytest.mark.some_cases(1)
+def test_bad_rows_have_no_scores(estimator, case):
+    X, y = make_data(estimator)
+    model = make_estimator(estimator).fit(X, y)
+    expected = model.transform(X)
+    with pytest.raises(ValueError):  # noqa: PT011  the words are those of fit, or of the wrong width
+        model.transform(BAD_X[case][0](X))
+    assert_array_equal(model.transform(X), expected)
 
 
 @over_estimators
@@ -168,7 +186,7 @@ STRINGS_Y = {
 }
 
 
-@over_regressors
+@over_numbers
 @pytest.mark.parametrize("case", BAD_Y | DISGUISED_Y | STRINGS_Y)
 def test_bad_targets_are_refused(estimator, case):
     X, y = make_data(estimator)
@@ -188,6 +206,41 @@ def test_bad_labels_are_refused(estimator, case):
     with pytest.raises((ValueError, TypeError) if "sparse" in case else ValueError, match=message):
         model.fit(X, change(y))
     assert_unfitted(model)
+
+
+def make_series():
+    return NARXRegressor(LSSVMRegressor(RBF(SIGMA)), lags=2, inputs=1)
+
+
+#: A series of one input may be a vector.
+BAD_INPUTS = {**{name: change for name, (change, _) in BAD_X.items() if name != "one dimension"}, **BAD_OBJECTS_X}
+
+
+@pytest.mark.parametrize("case", BAD_INPUTS)
+def test_bad_inputs_of_a_series_are_refused(case):
+    X, y = make_data(LSSVMRegressor)
+    given = BAD_INPUTS[case](X)
+    model = make_series()
+    with pytest.raises(ValueError, match=r"\bX\b|inputs"):
+        model.fit(given, y)
+    assert_unfitted(model)
+    with pytest.raises(ValueError, match=r"\bX\b|inputs"):
+        make_series().fit(X, y).forecast(len(X), given)
+
+
+@pytest.mark.parametrize("case", BAD_Y | DISGUISED_Y | STRINGS_Y)
+def test_bad_series_are_refused(case):
+    X, y = make_data(LSSVMRegressor)
+    given = (BAD_Y | DISGUISED_Y | STRINGS_Y)[case][0](y)
+    model = make_series()
+    with pytest.raises(ValueError, match=r"\by\b|outputs"):
+        model.fit(X, given)
+    assert_unfitted(model)
+    if case not in ("too short", "too long"):
+        model = make_series().fit(X, y)
+        with pytest.raises(ValueError, match=r"\by\b|outputs"):
+            model.observe(X, given)
+        assert_array_equal(model.forecast(3, X[:3]), make_series().fit(X, y).forecast(3, X[:3]))
 
 
 # labels by turns cannot be learnt, and the chosen weight may lie where rounding decides
@@ -238,7 +291,7 @@ BAD_WEIGHTS = {
 }
 
 
-@over_weighted
+@over_all_weighted
 @pytest.mark.parametrize("case", BAD_WEIGHTS)
 def test_bad_weights_are_refused(estimator, case):
     X, y = make_data(estimator)

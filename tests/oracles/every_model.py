@@ -55,6 +55,12 @@ WITH_SOLVER = [estimator for estimator in ESTIMATORS if "cvxpy" in estimator._so
 REGRESSORS = [estimator for estimator in ESTIMATORS if is_regressor(estimator())]
 CLASSIFIERS = [estimator for estimator in ESTIMATORS if is_classifier(estimator())]
 MULTI_OUTPUT = [e for e in REGRESSORS if e().__sklearn_tags__().target_tags.multi_output]
+#: Components and clusters, whose estimators have scores in the place of predictions.
+COMPONENTS = [getattr(problems, name) for name in problems.SPECTRAL]
+#: Those of two views, the second of which takes the place of the target.
+SECOND_VIEW = [e for e in COMPONENTS if e().__sklearn_tags__().target_tags.multi_output]
+#: Every estimator that learns from rows in any order.
+FROM_ROWS = [*ESTIMATORS, *COMPONENTS]
 MODULES = problem_modules()
 WITH_CLOSED_FORM = {name: module for name, module in MODULES.items() if hasattr(module, "closed_form")}
 #: Everything that takes (K, y, parameters).
@@ -73,7 +79,12 @@ over_ways_of_regression = pytest.mark.parametrize(
     ("estimator", "choice"), [way for way in WAYS if way[0] in REGRESSORS], ids=way_in_words
 )
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+over_rows = pytest.mark.parametrize("estimator", FROM_ROWS)
 over_weighted = pytest.mark.parametrize("estimator", WEIGHTED)
+over_all_weighted = pytest.mark.parametrize(
+    "estimator", [e for e in FROM_ROWS if e in WEIGHTED or getattr(e, "_takes_weights", False)]
+)
+over_numbers = pytest.mark.parametrize("estimator", [*REGRESSORS, *SECOND_VIEW])
 over_kerneled = pytest.mark.parametrize("estimator", KERNELED)
 over_pairwise = pytest.mark.parametrize("estimator", PAIRWISE)
 over_regressors = pytest.mark.parametrize("estimator", REGRESSORS)
@@ -86,7 +97,7 @@ def make_data(estimator, n=24, columns=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, columns))
     signal = np.sin(2.0 * X[:, 0]) + (X[:, 1:2] ** 2).sum(axis=1)
-    if is_classifier(estimator()):
+    if is_classifier(estimator()) or estimator is problems.KernelFisherDiscriminant:
         return X, np.where(signal > np.median(signal), "up", "down")
     return X, signal + 0.1 * rng.normal(size=n)
 

@@ -33,6 +33,7 @@ ROUTES = {
     "arrays on a device": "LSSVMRegressor",
     "folds": "LSSVMRegressorCV",
     "rows for validation": "FusedLeastSquaresRegressor",
+    "components": "LSSVMKernelPCA",
 }
 #: Pages of such estimators.
 PAGES = ("ls_svm_regression", "ls_svm_classification", "fused_l1_substrate")

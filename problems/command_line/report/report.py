@@ -37,10 +37,11 @@ from problems.tables.criterion_words import CRITERION_WORDS, LEFT_OUT_WORDS
 from problems.tables.fit import Fit, WeightBound, bound_of
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion
+from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
-__all__ = ["report"]
+__all__ = ["certificate_section", "report"]
 
 _WORDS = {
     "lssvm": "A least-squares support vector machine",
@@ -232,7 +233,17 @@ def _inputs(fit: Fit, importances: LeftOutImportance | None) -> str:
 
 
 def _certificate(fit: Fit, bars: Picture) -> str:
-    certificate = fit.model.estimator.certificate_
+    words = (
+        "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the "
+        "target. Each further line is an equation that the exact optimum satisfies: its residual for the numbers of "
+        "this model, recomputed from the data, has to be as small as rounding makes it. The gap of a chosen weight has "
+        "to be as small as requested."
+    )
+    return certificate_section(fit.model.estimator.certificate_, words, bars)
+
+
+def certificate_section(certificate: Certificate, words: str, bars: Picture | None) -> str:
+    """Return the rows of a certificate as a table below its promise, ``words`` that explain them, and its record."""
     head = ("check", "residual", "scale", "residual / scale", "allowed", "pass")
     kinds = ("", "number wide", "number wide", "number", "number", "")
     rows = [
@@ -246,16 +257,11 @@ def _certificate(fit: Fit, bars: Picture) -> str:
         ]
         for row in certificate.rows
     ]
-    words = (
-        "The first line bounds how far the fitted values can be from those of the exact optimum, in units of the "
-        "target. Each further line is an equation that the exact optimum satisfies: its residual for the numbers of "
-        "this model, recomputed from the data, has to be as small as rounding makes it. The gap of a chosen weight has "
-        "to be as small as requested."
-    )
     facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in certificate.record)
     conclusion = f"{certificate.title}: {'holds' if certificate.holds else 'does not hold'}; {certificate.promise}."
-    elements = [paragraph(conclusion), paragraph(words), table(head, kinds, rows), figure(bars), f"<ul>{facts}</ul>"]
-    return section("Certificate", *elements)
+    drawn = "" if bars is None else figure(bars)
+    elements = [paragraph(conclusion), paragraph(words), table(head, kinds, rows), drawn, f"<ul>{facts}</ul>"]
+    return section("Certificate", *filter(None, elements))
 
 
 def _warnings(fit: Fit) -> str:

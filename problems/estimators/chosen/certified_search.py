@@ -17,20 +17,30 @@ from substrate.arrays import ascending_pair, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.evidence import OF_SPECTRUM
-from substrate.namespaces import to_numpy
+from substrate.namespaces import is_device_array, to_numpy
+from substrate.search.compressed_search import CompressedZones
 from substrate.search.gamma_search import gamma_ends
 from substrate.search.width_bounds import WidthFamily
-from substrate.search.width_search import WidthSearch, search_widths
+from substrate.search.width_search import WidthSearch, WidthZones, search_widths
 
-__all__ = ["MOST_ROWS", "MOST_ZONES", "certified_search", "check_certified", "most_evaluations"]
+__all__ = [
+    "MOST_ROWS",
+    "MOST_ROWS_OF_EVIDENCE",
+    "MOST_ZONES",
+    "certified_search",
+    "check_certified",
+    "most_evaluations",
+]
 
-#: Time grows with the cube of the number of rows, and is minutes from three hundred on.
-MOST_ROWS = 500
+#: Time grows with the cube of the number of rows, and is minutes from three hundred on; evidence is bounded on few
+#: directions.
+MOST_ROWS, MOST_ROWS_OF_EVIDENCE = 500, 5000
 #: Most kernel matrices that are decomposed unless another number is given.
 MOST_ZONES = 5000
 #: The default range of gamma times the number of rows, and its largest upper end: beyond it rounding decides.
 _LOWEST, _HIGHEST, _LIMIT = 0.1, 1e8, 1e9
-_POLISHING = 12
+#: Kernels that are judged around the best point, of few rows and of many.
+_POLISHING, _POLISHING_OF_MANY = 12, 3
 
 
 def most_evaluations(search: str | None, limit: int | None, by_factors: bool = False) -> int:
@@ -70,7 +80,9 @@ def certified_search(
         family = WidthFamily.of(kernel.resolved(task.X), task.X)
         ends = family.default_range() if widths is None else _logarithms(widths, family)
         each = max(1, most // len(families))
-        search = search_widths(family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, best_value, step)
+        search = search_widths(
+            family, to_numpy(task.Y), task.criterion, lambdas, ends, gap, each, v, best_value, step, _kind(task)
+        )
         searches.append((family, search))
         best_value = min(best_value, search.value)
     lowest = min(search.bound for _, search in searches)
@@ -87,12 +99,26 @@ def certified_search(
     return judged
 
 
+def _kind(task: Task) -> type[WidthZones]:
+    """Return how zones are decomposed: on few directions by evidence of many rows, or of rows on a device."""
+    of_many = task.criterion == "evidence" and (task.Y.shape[0] > MOST_ROWS or is_device_array(task.X))
+    return CompressedZones if of_many else WidthZones
+
+
 def _check_task(task: Task) -> None:
     n, outputs = task.Y.shape
-    if n > MOST_ROWS:
+    by_evidence = task.criterion == "evidence"
+    most = MOST_ROWS_OF_EVIDENCE if by_evidence else MOST_ROWS
+    if n > most:
+        others = "" if by_evidence else f"use cv='evidence', for at most {MOST_ROWS_OF_EVIDENCE}, "
         raise DeclarationError(
-            f"search='certified' decomposes hundreds of kernel matrices, for at most {MOST_ROWS} rows, received {n}; "
-            "fit a sample of the rows to choose the width, or use search='nelder-mead'"
+            f"search='certified' decomposes hundreds of kernel matrices, for at most {most} rows, received {n}; "
+            f"{others}fit a sample of the rows to choose the width, or use search='nelder-mead'"
+        )
+    if is_device_array(task.X) and not by_evidence:
+        raise DeclarationError(
+            "search='certified' computes on the host but for cv='evidence'; pass a numpy array (X.cpu().numpy(), "
+            "X.get()), or use cv='evidence'"
         )
     if not task.pooled and outputs > 1:
         raise DeclarationError(
@@ -137,8 +163,9 @@ def _polish(family: WidthFamily, search: WidthSearch, task: Task) -> list[Evalua
         judged.append(evaluate(family.kernel_at(float(t)), task))
         return judged[-1].score
 
+    most = _POLISHING if task.Y.shape[0] <= MOST_ROWS else _POLISHING_OF_MANY
     if low < high and judged[0].score > 0.0:
-        minimize_scalar(value, bounds=(low, high), method="bounded", options={"maxiter": _POLISHING, "xatol": 1e-3})
+        minimize_scalar(value, bounds=(low, high), method="bounded", options={"maxiter": most, "xatol": 1e-3})
     return judged
 
 

@@ -216,8 +216,9 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
         dense arrays of numpy. ``"nelder-mead"`` is a simplex search without derivatives, for one or two scales.
         ``"certified"``: the global optimum over every width and gamma of a rectangle, within ``width_gap``, for RBF,
-        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, at most 500 rows, and ``cv`` one of "loo", "gcv",
-        "evidence". It takes from seconds (50 rows) to minutes (300); Ctrl-C ends it with what is proved by then.
+        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, and ``cv`` one of "loo", "gcv" (at most 500 rows)
+        and "evidence" (5000 rows, also those of a device). It takes from seconds (50 rows) to minutes (300, or 2000 by
+        evidence); Ctrl-C ends it with what is proved by then.
     max_evaluations : int, default=None
         Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged, or
         of kernel matrices that the certified search decomposes, 5000 by default, with the bound of the search so far.

@@ -51,6 +51,8 @@ COUNTED_BELOW = 700
 
 #: Bytes of a kernel matrix from which the half that is not read takes up no memory, for slower products.
 _SMALL_PAGES_FROM = 2.0**29
+#: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
+_LEAST_WEIGHT = 1e-100
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -112,6 +114,12 @@ def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bo
     weights = np.asarray(_check_sample_weight(sample_weight, host, dtype=np.float64), dtype=np.float64)
     if (weights < 0.0).any():
         raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+    counted = weights[weights > 0.0]
+    if counted.size and not (counted.min() >= _LEAST_WEIGHT and counted.max() <= 1.0 / _LEAST_WEIGHT):
+        raise DataError(
+            f"sample_weight leaves the range of floating point, received {counted.min():g} to {counted.max():g}; "
+            "multiply all weights by one number, and give rows that should not count a weight of zero"
+        )
     kept = estimator._keep_weighted(X, on_device_of(X, weights), on_device_of(X, weights))
     return PointRows(kept.X, np.asarray(to_numpy(kept.weights)), kept.numbers)
 

@@ -94,7 +94,7 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None: the classes")
         check_classification_targets(y)
         classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
-        if classes.size < 2:
+        if classes.size == 1:  # without any, the rows are none
             raise DataError(f"y has {classes.size} class, {classes.tolist()}; a discriminant needs two or more")
         super().fit(X, class_codes(numbers))
         self.classes_ = classes

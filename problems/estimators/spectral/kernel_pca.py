@@ -35,9 +35,10 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.robust_weights import check_choice
-from substrate.namespaces import is_device_array, on_device_of, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
+from substrate.reduced.features import EigenFeatures
 from substrate.spectral.centred_operator import CentredOperator
 from substrate.spectral.eigenpairs import Eigenpairs, eigenpairs_of_matrix
 from substrate.spectral.moments import FeatureMoments, feature_moments, kept_features
@@ -52,10 +53,7 @@ from substrate.streaming.sources import source_of, streams
 __all__ = ["LSSVMKernelPCA"]
 
 
-_ON_A_BASIS = (
-    "components on a basis need dense rows of numpy; pass X.toarray() (scipy), X.cpu().numpy() (torch) or X.get() "
-    "(CuPy), or leave basis out"
-)
+_ON_A_BASIS = "components on a basis need dense rows; pass X.toarray(), or leave basis out"
 
 
 def _read_basis(value: Any) -> Any:
@@ -239,35 +237,39 @@ class LSSVMKernelPCA(KernelComponents):
         passes = OpenPasses(Serial(), BUDGET, None, False)
         basis = chosen_basis(choice, kernel, source, passes, 1.0)
         points = basis.points
-        moments, transform = self._moments(kernel, points, source, weights)
+        moments, features = self._moments(kernel, points, source, weights)
         _refuse_count(count, moments.n, f"the basis of {points.shape[0]} vectors, of rank {moments.n},")
         pairs = eigenpairs_of_matrix(moments, count)
         bound = prove_components(moments, pairs)
         values, _ = scaled_components(bound, count)
         U = pairs.vectors[:, :count] * (np.arange(count) < bound.wanted)
-        beta = orient(transform @ U)
-        signs = np.where(np.sum(beta * (transform @ U), axis=0) < 0.0, -1.0, 1.0)
+        turned = np.asarray(to_numpy(features.transform)) @ U
+        beta = orient(turned)
+        signs = np.where(np.sum(beta * turned, axis=0) < 0.0, -1.0, 1.0)
         self.eigenvalues_ = values
         self.explained_variance_ratio_ = _shares(values, moments.trace)
         self.basis_rank_, self.n_rows_ = moments.n, moments.rows
         equal = _equal_blocks(source) if bound.wanted == 0 else False
         self._state(bound, count, _basis_facts(kernel, moments, basis.description), equal)
         support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
-        self._keep_expansion(points, np.arange(points.shape[0]), kernel, beta, -(moments.mean @ U) * signs)
+        beta, bias = on_device_of(points, beta), on_device_of(points, -(moments.mean @ U) * signs)
+        self._keep_expansion(points, np.arange(points.shape[0]), kernel, beta, bias)
         self.support_ = np.asarray(support)
         return self
 
-    def _moments(self, kernel: Kernel, points: Any, source: Source, weights: Any) -> tuple[FeatureMoments, Array]:
-        if is_sparse(points) or is_device_array(points):
+    def _moments(
+        self, kernel: Kernel, points: Any, source: Source, weights: Any
+    ) -> tuple[FeatureMoments, EigenFeatures]:
+        if is_sparse(points):
             raise DataError(_ON_A_BASIS)
         features = kept_features(kernel, points)
-        return feature_moments(kernel, points, features, source, weights), features.transform
+        return feature_moments(kernel, points, features, source, weights), features
 
     def _open(self, X: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Return the source of the rows, their weights, and the numbers of the rows that count."""
         if not streams(X):
             rows = check_points(self, X, sample_weight)
-            if is_device_array(rows.X) or is_sparse(rows.X):
+            if is_sparse(rows.X):
                 raise DataError(_ON_A_BASIS)
             return ArraySource(rows.X, None), rows.weights, rows.numbers
         if sample_weight is not None:
@@ -301,14 +303,15 @@ class LSSVMKernelPCA(KernelComponents):
         return self._certify_source(ArraySource(rows.X, None), rows.weights)
 
     def _certify_source(self, source: Source, weights: Any) -> Certificate:
-        moments, transform = self._moments(self.kernel_, self.support_vectors_, source, weights)
+        moments, features = self._moments(self.kernel_, self.support_vectors_, source, weights)
         rank, tolerance = int(np.sum(self.eigenvalues_ > 0.0)), self._tolerance()
         # u from beta: s^(1/2) V'beta, and T'K_SS T is the identity
-        U = transform.T @ (self.kernel_(self.support_vectors_) @ self.support_values_[:, :rank])
+        values = self.kernel_(self.support_vectors_) @ self.support_values_[:, :rank]
+        U, bias_stored = (np.asarray(to_numpy(array)) for array in (features.transform.T @ values, self.bias_))
         facts = _basis_facts(self.kernel_, moments, f"{self.support_vectors_.shape[0]} vectors")
         bias = Row(
             name="bias",
-            value=float(np.max(np.abs(self.bias_[:rank] + moments.mean @ U), initial=0.0)),
+            value=float(np.max(np.abs(bias_stored[:rank] + moments.mean @ U), initial=0.0)),
             scale=float(np.linalg.norm(moments.mean)),
             tolerance=max(tolerance, 1e-10),
             formula="|b + u'z|",
@@ -398,8 +401,9 @@ def _basis_facts(kernel: Kernel, moments: FeatureMoments, description: str) -> t
 
 def _equal_blocks(source: Source) -> bool:
     """Return whether all rows of a source are one."""
-    (first,) = source.take_rows([0])
-    return all(bool((first == block.X).all()) for block in source.blocks(0, source.n_rows, LEAF))
+    first = source.take_rows(np.array([0]))[0, :]
+    blocks = source.blocks(0, source.n_rows, LEAF)
+    return all(bool(namespace_of(block.X).all(first[None, :] == block.X)) for block in blocks)
 
 
 def _points_row(model: Any, X: Any) -> Row:

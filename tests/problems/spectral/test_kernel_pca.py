@@ -264,5 +264,27 @@ def test_arrays_of_a_device_stay_there(monkeypatch, home, dense):
     assert moved.certificate_.holds
     assert moved.certify(send(X)).holds
     assert_allclose(moved.to_numpy().transform(X), model.transform(X), atol=1e-9)
-    with pytest.raises(DataError, match="dense rows of numpy"):
-        LSSVMKernelPCA(RBF(2.0), 2, basis=5).fit(send(X))
+
+
+@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_basis_on_a_device(home, weighted):
+    send, X = sender(home), rows(60)
+    weights = np.random.default_rng(1).uniform(1e-3, 5.0, 60) if weighted else None
+    for basis in (8, X[:6]):
+        model = LSSVMKernelPCA(RBF(2.0), 3, basis=basis).fit(X, sample_weight=weights)
+        there = basis if isinstance(basis, int) else send(basis)
+        moved = LSSVMKernelPCA(RBF(2.0), 3, basis=there).fit(send(X), sample_weight=weights)
+        assert_close(moved.transform(send(X)), model.transform(X), 1e-9)
+        assert_allclose(moved.eigenvalues_, model.eigenvalues_, rtol=1e-10)
+        assert moved.certificate_.holds
+        assert moved.certify(send(X), sample_weight=weights).holds
+        assert_allclose(moved.to_numpy().transform(X), model.transform(X), atol=1e-9)
+
+
+def test_equal_rows_on_a_device_have_no_components():
+    send = sender("torch")
+    X = send(np.ones((12, 2)))
+    model = LSSVMKernelPCA(RBF(2.0), 1, basis=send(np.ones((2, 2)))).fit(X)
+    assert model.certificate_.holds
+    assert_allclose(model.eigenvalues_, 0.0)

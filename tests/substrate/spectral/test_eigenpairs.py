@@ -166,3 +166,38 @@ def test_the_trace_proves_it_without_a_factorisation():
     bound = prove_leading(bound_eigenpairs(operator, pairs), operator, pairs.following, factorize=False)
     assert (bound.leading, bound.method) == (True, "trace")
     assert bound.following >= np.linalg.eigvalsh(operator.dense())[-2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+def test_the_sum_of_squares_is_that_of_all_eigenvalues(weighted, shift):
+    weights = np.random.default_rng(1).uniform(1e-6, 3.0, 60) if weighted else None
+    operator, _, _ = make_operator(weights=weights, shift=shift)
+    values = np.linalg.eigvalsh(operator.dense())
+    assert_allclose(operator.square_sum, np.square(values).sum(), rtol=0.02)
+    assert operator.square_sum >= np.square(values).sum()
+
+
+def test_the_sum_of_squares_proves_what_the_trace_does_not():
+    rng = np.random.default_rng(0)
+    X = np.repeat(3.0 * rng.normal(size=(5, 6)), 60, axis=0) + 0.3 * rng.normal(size=(300, 6))
+    kernel = RBF(1.0)
+    operator = CentredOperator.of(KernelTriangle.of(kernel, X), kernel, X)
+    expected = np.linalg.eigvalsh(operator.dense())[::-1]
+    assert expected[4:].sum() > expected[3]
+    for dense in (True, False):
+        pairs = leading_eigenpairs(operator, 3, dense)
+        bound = prove_leading(bound_eigenpairs(operator, pairs), operator, pairs.following, factorize=False)
+        assert (bound.leading, bound.method) == (True, "the sum of squares")
+        assert int(np.sum(expected > bound.following)) == bound.counted
+        assert 0.0 <= bound.gap <= expected[2] - expected[3] + 2.0 * bound.radius
+
+
+def test_the_sum_of_squares_notices_a_missed_eigenvalue():
+    X = np.random.default_rng(0).normal(size=(60, 2)) * [10.0, 9.0]
+    operator = CentredOperator.of(KernelTriangle.of(Linear(), X), Linear(), X)
+    pairs = leading_eigenpairs(operator, 2)
+    second = replace(
+        pairs, values=pairs.values[1:2], vectors=pairs.vectors[:, 1:2], products=pairs.products[:, 1:2], wanted=1
+    )
+    assert not prove_leading(bound_eigenpairs(operator, second), operator, 0.0, factorize=False).leading
