@@ -12,15 +12,17 @@ from typing import Any
 from substrate.certificates import Certificate
 from substrate.certificates.balls import precision
 from substrate.fusion.fusion_proof import FusionProof
+from substrate.fusion.gamma_proof import GammaProof
 from substrate.fusion.path_proof import PathProof
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
+from substrate.fusion.shaped_proof import ShapedProof
 from substrate.fusion.simplex_proof import SimplexProof
 from substrate.fusion.unsaved_proof import UnsavedProof
 
 __all__ = ["PROOFS", "ListProof", "collect_proofs", "common_ranges"]
 
 #: The proofs of single fusions.
-PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, PathProof)
+PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, PathProof, GammaProof, ShapedProof)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -90,6 +90,16 @@ class SavedProof(ABC):
     @abstractmethod
     def describe(self) -> tuple[tuple[str, str], ...]:
         """State how large the proof is, and what it assumes, as facts of a certificate."""
+
+    def in_units(self, square: float) -> Self:
+        """Return the proof with errors times a number: those of targets in other units."""
+        return replace(
+            self,
+            validation_error=square * self.validation_error,
+            lower_bound=square * self.lower_bound,
+            divisor=self.divisor / square,
+            least=square * self.least,
+        )
 
     def contents(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return all that a file holds: its header, and arrays by name."""

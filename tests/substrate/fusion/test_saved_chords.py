@@ -6,9 +6,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
+from problems import L1SubstrateRegressor, MaximalVariationRegressor
 from substrate import Machine, Substrate, fuse
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.fusion import check_fusion, load_proof, simplex_proof
 from substrate.kernels import RBF, Componentwise
 from tests.oracles.joint_machines import rows, sparse_ridge, two_groups
@@ -254,10 +254,3 @@ def test_numbers_that_do_not_fit_together_are_not_written(made, tmp_path):
         with pytest.raises(DataError, match="do not fit together"):
             replace(made(name).proof, **change).save(tmp_path / "proof.npz")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_search_of_gamma_is_repeated_instead(tmp_path):
-    train, check = data()
-    best = fuse(LSSVMRegressor(RBF(1.0)), over="gamma", data=train, validation=check)
-    with pytest.raises(DeclarationError, match="repeats it on the same rows"):
-        best.proof.save(tmp_path / "proof.npz")
