@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from substrate.archive import read_archive, write_archive
 from substrate.certificates import PROVED, Certificate, Row
+from substrate.certificates.balls import flint, precision
 from substrate.errors import DataError
 
 __all__ = [
@@ -163,10 +164,16 @@ class SavedProof(ABC):
         return self.certify(self.bound, self.how)
 
     def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic, where the proof is by the universal inequality."""
+        """Compute every bound again in ball arithmetic; for small proofs by the universal inequality or by chords."""
+        flint()
+        with precision(bits):
+            return self.certify(self.bound_in_balls, f"proved in balls of {bits} bits")
+
+    def bound_in_balls(self) -> float:
+        """Compute the bound on the sums of the folds again in ball arithmetic."""
         raise DataError(
-            f"proofs in balls ({bits} bits) are for bounds of the universal inequality; check() counts all rounding of "
-            "this one in double precision, and a fusion over box={name: (low, high)} has a proof of the other kind"
+            "proofs in balls are for bounds by the universal inequality and by chords over simplices; check() counts "
+            "all rounding of this one in double precision"
         )
 
     def certify(self, compute: Any, how: str) -> Certificate:
