@@ -87,21 +87,25 @@ class SlicedMatrix:
         self._slices = [_sliced_once(remainder, place, self._bits) for place in places]
 
     def times(self, vector: Array) -> tuple[Pair, Array]:
-        """Return the product with a vector as a pair, and a bound on the error of every entry."""
-        zero = np.zeros(self.height)
+        """Return the product with a vector, or with the columns of a matrix, as a pair, and a bound on the error of
+        every entry.
+        """
+        zero = np.zeros((self.height, *vector.shape[1:]))
         if not self.width:
             return (zero, zero), zero
         n, bits = self.width, self._bits
-        top = _exponents(np.abs(vector).max(keepdims=True))
-        slices = np.stack(_slice(vector, top, bits), axis=1)
+        columns = vector.reshape(n, -1)
+        top = _exponents(np.abs(columns).max(axis=0))
+        slices = np.concatenate(_slice(columns, top, bits), axis=1)
         total: Pair = (zero, zero)
         for matrix_slice in self._slices:
             products = matrix_slice @ slices  # exact, whatever the order of the sums
-            for column in range(_SLICES):
-                total = add(total, (products[:, column], zero))
+            for part in np.split(products, _SLICES, axis=1):
+                total = add(total, (part.reshape(zero.shape), zero))
         left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
         underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0
-        return total, np.ldexp(4.0 * n * (left_out + 2.0**-100), self._exponents + top) + underflow
+        radius = np.ldexp(4.0 * n * (left_out + 2.0**-100), self._exponents[:, None] + top)
+        return total, radius.reshape(zero.shape) + underflow
 
 
 def _exponents(largest: Array) -> Array:

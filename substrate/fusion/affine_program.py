@@ -53,7 +53,7 @@ from substrate.fusion.bound_variables import BoundVariables
 from substrate.fusion.eliminated import EliminatedProgram
 from substrate.fusion.knot import FAR, Knot
 
-__all__ = ["AffineProgram", "Corner"]
+__all__ = ["PLACES", "AffineProgram", "Corner"]
 
 #: Gap up to which a point is taken at once unless another is asked for.
 _EXACT = 1e-11
@@ -71,7 +71,7 @@ _NOTHING = 1e30
 _TINY = 1e-9
 
 #: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
-_PLACES = 64.0
+PLACES = 64.0
 #: Margin of bounds such as a maximum, as a share of what is added up: rounding then does not violate them.
 MARGIN = relative_rounding(32.0)
 
@@ -250,9 +250,9 @@ class AffineProgram:
             radius = np.abs(r + more) + error + relative_rounding(8.0) * (size * self._depth + np.abs(r))
             radius += extra * (self._sizes1 @ point.radius)
         radius = radius + self.program.sizes[0] @ point.radius + self._rounding(theta)
-        return np.asarray(radius + relative_rounding(_PLACES) * self._weight(theta, point.x, dual))
+        return np.asarray(radius + relative_rounding(PLACES) * self.weight_sizes(theta, point.x, dual))
 
-    def _weight(self, theta: Corner, x: Array, dual: Array) -> Array:
+    def weight_sizes(self, theta: Corner, x: Array, dual: Array) -> Array:
         """Return what the parameters add to stationarity, after multipliers have followed them in bounds such as a
         maximum.
         """

@@ -33,8 +33,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from substrate.arrays import Array
-from substrate.certificates import Certificate
-from substrate.certificates.balls import Balls, above, below, flint, precision
+from substrate.certificates.balls import Balls, above, below
 from substrate.certificates.enclosed import Double, Enclosed
 from substrate.certificates.rounding import at_most, relative_rounding, subtract_below
 from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue, order_of
@@ -202,18 +201,12 @@ class FusionProof(SavedProof):
         """Compute the bound on the sums of the folds again in ball arithmetic, for programs of up to a few hundred
         rows.
         """
-        flint()
         size = max(program.entries for fold in self.folds for program in (fold.base, fold.both))
         if size > _MOST_ENTRIES:
             raise DataError(
                 f"the program has {size} entries, and proofs in balls are for up to {_MOST_ENTRIES}; use check()"
             )
         return _lower_bound(self, Balls)
-
-    def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic."""
-        with precision(bits):
-            return self.certify(self.bound_in_balls, f"proved in balls of {bits} bits")
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         """State how large the proof is, and the radius that it assumes."""

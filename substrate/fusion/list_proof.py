@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from substrate.certificates import Certificate
-from substrate.certificates.balls import precision
 from substrate.fusion.fusion_proof import FusionProof
+from substrate.fusion.gamma_proof import GammaProof
 from substrate.fusion.path_proof import PathProof
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
+from substrate.fusion.shaped_proof import ShapedProof
 from substrate.fusion.simplex_proof import SimplexProof
 from substrate.fusion.unsaved_proof import UnsavedProof
 
 __all__ = ["PROOFS", "ListProof", "collect_proofs", "common_ranges"]
 
 #: The proofs of single fusions.
-PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, PathProof)
+PROOFS: tuple[type[SavedProof], ...] = (FusionProof, SimplexProof, PathProof, GammaProof, ShapedProof)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +78,10 @@ class ListProof(SavedProof):
         self._check_boxes()
         return self.divisor * min(proof.bound() / proof.divisor for proof in self.proofs.values())
 
-    def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic, where all proofs are by the universal inequality."""
-        proofs = [proof for proof in self.proofs.values() if isinstance(proof, FusionProof)]
-        if len(proofs) < len(self.proofs):
-            return super().prove(bits)
-
-        def bound() -> float:
-            self._check_boxes()
-            return self.divisor * min(proof.bound_in_balls() / proof.divisor for proof in proofs)
-
-        with precision(bits):
-            return self.certify(bound, f"proved in balls of {bits} bits")
+    def bound_in_balls(self) -> float:
+        """Compute the smallest bound of all proofs again in ball arithmetic, where all have one."""
+        self._check_boxes()
+        return self.divisor * min(proof.bound_in_balls() / proof.divisor for proof in self.proofs.values())
 
 
 def common_ranges(fusions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

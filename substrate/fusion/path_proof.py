@@ -21,8 +21,14 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
-from substrate.penalized.homotopy.chord_certificate import interval_bounds, lowest_by_chords, merge_tracks
+from substrate.penalized.homotopy.chord_certificate import (
+    interval_bounds,
+    lowest_by_chords,
+    merge_tracks,
+    most_rows,
+)
 from substrate.penalized.homotopy.knots import Path, SparseRows
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
 
@@ -88,11 +94,6 @@ class PathProof(SavedProof):
         knots = sum(len(path) for path in self.paths)
         return (("proof", f"{knots} knots of exact paths, {len(self.paths)} machines"),)
 
-    @property
-    def how(self) -> str:
-        """State how a check computes the bound."""
-        return "computed again in double precision; the rounding of the sums behind a gap is not counted, as on a path"
-
     def bound(self) -> float:
         """Compute the bound on the sums of the folds again."""
         ((low, high),) = self.box
@@ -121,7 +122,7 @@ class PathProof(SavedProof):
         tracks = [fold.track if isinstance(fold, L1Fold) else fold.knots.track() for fold in folds]
         inside = np.unique(np.concatenate([track.values for track in tracks]))
         values = np.unique(np.concatenate([[low], inside[(inside > low) & (inside < high)], [high]]))
-        return float(interval_bounds(*merge_tracks(tracks, values))[0].min())
+        return float(interval_bounds(*merge_tracks(tracks, values), most_rows(tracks))[0].min())
 
     def _beyond(self) -> float:
         """Return the bound over all values beyond the last knots."""
@@ -129,7 +130,8 @@ class PathProof(SavedProof):
         for path, machine in zip(self.paths, self.machines, strict=True):
             fold = _KINDS[path.parameter][0].recall(path, machine)
             if isinstance(fold, VariationFold):
-                errors, radius = machine["offsets"], fold.knots.sigma * float(np.linalg.norm(fold.knots.u[-1]))
+                length = float(np.linalg.norm(fold.knots.u[-1])) + float(fold.knots.distances[-1])
+                errors, radius = machine["offsets"], at_most(fold.knots.sigma * length)
             else:
                 if np.asarray(path.primal[len(path) - 1]).any():
                     raise UnprovedError(
@@ -140,7 +142,8 @@ class PathProof(SavedProof):
                 floors = fold.track.floors
                 floor = 0.0 if floors is None or not floors.size else float(floors[-1])
                 radius = math.sqrt(sigma**2 * float(fold.track.gaps[-1]) + floor)
-            total += max(float(np.linalg.norm(errors)) - radius, 0.0) ** 2
+            norm = float(np.linalg.norm(errors)) * (1.0 - relative_rounding(errors.size + 4.0))
+            total += max(norm - radius, 0.0) ** 2
         return total
 
 

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from substrate.archive import read_archive, write_archive
 from substrate.certificates import PROVED, Certificate, Row
+from substrate.certificates.balls import flint, precision
 from substrate.errors import DataError
 
 __all__ = [
@@ -91,6 +92,16 @@ class SavedProof(ABC):
     def describe(self) -> tuple[tuple[str, str], ...]:
         """State how large the proof is, and what it assumes, as facts of a certificate."""
 
+    def in_units(self, square: float) -> Self:
+        """Return the proof with errors times a number: those of targets in other units."""
+        return replace(
+            self,
+            validation_error=square * self.validation_error,
+            lower_bound=square * self.lower_bound,
+            divisor=self.divisor / square,
+            least=square * self.least,
+        )
+
     def contents(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return all that a file holds: its header, and arrays by name."""
         content, arrays = self.numbers()
@@ -153,10 +164,16 @@ class SavedProof(ABC):
         return self.certify(self.bound, self.how)
 
     def prove(self, bits: int = 160) -> Certificate:
-        """Compute every bound again in ball arithmetic, where the proof is by the universal inequality."""
+        """Compute every bound again in ball arithmetic; for small proofs by the universal inequality or by chords."""
+        flint()
+        with precision(bits):
+            return self.certify(self.bound_in_balls, f"proved in balls of {bits} bits")
+
+    def bound_in_balls(self) -> float:
+        """Compute the bound on the sums of the folds again in ball arithmetic."""
         raise DataError(
-            f"proofs in balls ({bits} bits) are for bounds of the universal inequality; check() counts all rounding of "
-            "this one in double precision, and a fusion over box={name: (low, high)} has a proof of the other kind"
+            "proofs in balls are for bounds by the universal inequality and by chords over simplices; check() counts "
+            "all rounding of this one in double precision"
         )
 
     def certify(self, compute: Any, how: str) -> Certificate:

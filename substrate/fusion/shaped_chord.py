@@ -50,21 +50,21 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.composition.cut_least_squares import DualPoint, SquaredWeights
 from substrate.composition.expanded_function import (
+    ExpandedFunction,
     ExpansionTerm,
     bound_difference_norm,
     evaluate_function,
 )
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import (
-    ShapedResult,
-    expanded_function,
+    ShapeMultipliers,
     multiply_slacks,
     pull_of_bias,
     representers,
 )
 from substrate.fusion.validation import ValidationSet
 
-__all__ = ["ShapedKnot", "bound_chord", "multiply_all"]
+__all__ = ["ShapedKnot", "ShapedKnots", "bound_chord", "multiply_all"]
 
 #: Parts of the range of t, on each of which the terms of the bound are taken at their worst.
 _PARTS = 8
@@ -81,7 +81,7 @@ class ShapedKnot:
     """
 
     theta: float
-    result: ShapedResult
+    multipliers: tuple[ShapeMultipliers, ...]
     point: DualPoint
     errors: Array
     error_radius: float
@@ -96,14 +96,14 @@ class ShapedKnot:
         cls,
         theta: float,
         weights: SquaredWeights,
-        result: ShapedResult,
+        function: ExpandedFunction,
+        multipliers: Sequence[ShapeMultipliers],
         plans: Sequence[ShapePlan],
         rows: ValidationSet,
     ) -> "ShapedKnot":
-        """Return the knot of a solution."""
-        function = expanded_function(result.expansions[0])
+        """Return the knot of a function that holds everywhere, and of multipliers that are not negative."""
         s, X, Z = function.substrate, function.terms[0].points, np.asarray(rows.X)
-        pairs = [(plan.constraint, carried) for plan, carried in zip(plans, result.multipliers, strict=True)]
+        pairs = [(plan.constraint, carried) for plan, carried in zip(plans, multipliers, strict=True)]
         pulling = [term for pair in pairs for term in representers(*pair)]
         point = DualPoint.of(weights, function, pulling, [number for pair in pairs for number in pull_of_bias(*pair)])
         predicted, predicted_radius = evaluate_function(function, Z)
@@ -115,7 +115,7 @@ class ShapedKnot:
         pull = bound_difference_norm(s.kernel, [(1.0, ExpansionTerm(Z, q))], [ExpansionTerm(X, beta)])
         return cls(
             theta=theta,
-            result=result,
+            multipliers=tuple(multipliers),
             point=point,
             errors=errors,
             error_radius=at_most(float(np.linalg.norm(rows.roots * lost))),
@@ -160,8 +160,36 @@ def _balance(s: Any, X: Array, Z: Array, q: Array, ridge: Array) -> Array:
 
 def multiply_all(multiplying: ShapedKnot, other: ShapedKnot, plans: Sequence[ShapePlan]) -> float:
     r"""Bound :math:`\sum_j \mu_j (D_j f(x_j) - d)`, the multipliers of one knot with the function of another."""
-    pairs = zip(plans, multiplying.result.multipliers, strict=True)
+    pairs = zip(plans, multiplying.multipliers, strict=True)
     return max(math.fsum(multiply_slacks(plan, carried, other.point.function) for plan, carried in pairs), 0.0)
+
+
+class ShapedKnots:
+    """The knots of one machine, its shapes, and its validation rows."""
+
+    def __init__(self, plans: Sequence[ShapePlan], rows: ValidationSet) -> None:
+        self.plans, self.rows = plans, rows
+        self.knots: dict[float, ShapedKnot] = {}
+        #: The multipliers of each knot times its slacks.
+        self.own: dict[float, float] = {}
+
+    def keep(
+        self,
+        theta: float,
+        weights: SquaredWeights,
+        function: ExpandedFunction,
+        multipliers: Sequence[ShapeMultipliers],
+    ) -> ShapedKnot:
+        """Keep the knot of a function, in the place of an earlier one at the same weight."""
+        knot = ShapedKnot.of(theta, weights, function, multipliers, self.plans, self.rows)
+        self.knots[theta], self.own[theta] = knot, multiply_all(knot, knot, self.plans)
+        return knot
+
+    def bound(self, low: float, high: float) -> tuple[float, float]:
+        """Return the bound between two knots, and what their brackets lose."""
+        first, second = self.knots[low], self.knots[high]
+        crossed = multiply_all(first, second, self.plans) + multiply_all(second, first, self.plans)
+        return bound_chord(first, second, crossed, (self.own[low], self.own[high]))
 
 
 def bound_chord(first: ShapedKnot, second: ShapedKnot, crossed: float, own: tuple[float, float]) -> tuple[float, float]:

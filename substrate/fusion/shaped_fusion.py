@@ -17,12 +17,12 @@ import numpy as np
 
 from substrate.composition import Machine
 from substrate.composition.cut_least_squares import SquaredWeights, read_weights
-from substrate.composition.shape_oracle import ShapePlan
-from substrate.composition.shaped_machine import ShapedResult
+from substrate.composition.shaped_machine import ShapedResult, expanded_function
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.result import FusedPath, Fusion
-from substrate.fusion.shaped_chord import ShapedKnot, bound_chord, multiply_all
+from substrate.fusion.shaped_chord import ShapedKnot, ShapedKnots
+from substrate.fusion.shaped_proof import AFFINE, ShapedProof
 from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import MARGIN, ValidatedMachine, certify_search, least_error
 from substrate.fusion.validation import ValidationSet
@@ -37,41 +37,29 @@ _WIDTH, _NARROWEST, _NARROWER = 1e-6, 1e-10, 1e-2
 _SHARE = 0.3
 #: Ratio of the ends of a cell that is not cut.
 _SHORTEST = 1.0 + 1e-6
-#: Share of a weight by which it may differ from one that is affine in the parameter.
-_AFFINE = 1e-12
 _ADVICE = (
     "; with a shape that holds everywhere fuse proves machines of one substrate that minimise s.squared_norm and "
     "cp.sum_squares(s.e), with weights and the parameter as a factor, and have no other constraints. For others give "
     "points in place of everywhere"
 )
 _AGREEMENT = (1e-3, 0.0)
-_UNSAVED = UnsavedProof(
-    "the bound rests on proofs that a shape holds everywhere in a box, and only bounds of the universal inequality are "
-    "saved; the certificate states what is proved, and fuse repeats it"
-)
 
 
-class _ShapedFold:
+class ShapedFold(ShapedKnots):
     """One machine, its validation rows, and the knots that were solved."""
 
     def __init__(self, machine: Machine, name: str, rows: ValidationSet) -> None:
-        self.machine, self.name, self.rows = machine, name, rows
-        self.knots: dict[float, ShapedKnot] = {}
-        self.own: dict[float, float] = {}
+        if machine.shapes is None:
+            raise DeclarationError(f"the machine of a fold has no shape, and others have{_ADVICE}")
+        super().__init__(machine.shapes.plans, rows)
+        self.machine, self.name = machine, name
+        self.results: dict[float, ShapedResult] = {}
         self.widths: dict[float, float] = {}
         self.solves = 0
         self._refuse()
 
-    @property
-    def plans(self) -> Sequence[ShapePlan]:
-        """The shapes."""
-        assert self.machine.shapes is not None
-        return self.machine.shapes.plans
-
     def _refuse(self) -> None:
         """Raise where the machine is not one that the chord is for."""
-        if self.machine.shapes is None:
-            raise DeclarationError(f"the machine of a fold has no shape, and others have{_ADVICE}")
         if len(self.machine.substrates) != 1 or self.machine._given or self.machine.own_variables():
             raise DeclarationError(f"the machine has several substrates, variables or constraints at points{_ADVICE}")
         s = self.machine.substrates[0]
@@ -98,46 +86,44 @@ class _ShapedFold:
         """Raise where the weights are not affine in the parameter: squares of it, as in sum_squares(C * e)."""
         first, middle, last = (self.weights_at(theta) for theta in (low, 0.5 * (low + high), high))
         for a, b, c in ((first.c, middle.c, last.c), (first.g, middle.g, last.g)):
-            if (np.abs(0.5 * (np.asarray(a) + c) - b) > _AFFINE * (np.abs(a) + np.abs(c))).any():
+            if (np.abs(0.5 * (np.asarray(a) + c) - b) > AFFINE * (np.abs(a) + np.abs(c))).any():
                 raise DeclarationError(f"{self.name!r} must be a factor of squares, not inside one{_ADVICE}")
 
     def solve(self, theta: float, width: float) -> ShapedKnot:
         """Solve a vertex to a bracket of this width, from the points of the nearest one."""
         nearest = min(self.knots, key=lambda known: abs(math.log(known / theta)), default=None)
-        start = None if nearest is None else self.knots[nearest].result
+        start = None if nearest is None else self.results[nearest]
         given: dict[str, Any] = {self.name: theta}
         result: ShapedResult = self.machine.solve_with_shapes(width, start, **given)
         self.solves += 1
         if not all(report.slack >= 0.0 for report in result.shapes):
             reason = dict(result.certificate.record).get("no machine that holds everywhere", "it is not proved")
             raise SolverError(f"at {self.name} = {theta:g} no machine was found whose shape holds everywhere: {reason}")
-        knot = ShapedKnot.of(theta, self.weights_at(theta), result, self.plans, self.rows)
-        self.knots[theta], self.widths[theta] = knot, width
-        self.own[theta] = multiply_all(knot, knot, self.plans)
+        function = expanded_function(result.expansions[0])
+        knot = self.keep(theta, self.weights_at(theta), function, result.multipliers)
+        self.results[theta], self.widths[theta] = result, width
         return knot
-
-    def bound(self, low: float, high: float) -> tuple[float, float]:
-        """The bound between two vertices, and what their brackets lose."""
-        first, second = self.knots[low], self.knots[high]
-        crossed = multiply_all(first, second, self.plans) + multiply_all(second, first, self.plans)
-        return bound_chord(first, second, crossed, (self.own[low], self.own[high]))
 
 
 @dataclass(slots=True, eq=False)
 class _Interval:
-    """Two neighbouring vertices, the bound between them, and what their brackets lose."""
+    """Two neighbouring vertices, the bound between them, and what their brackets lose.
+
+    ``source`` are the vertices whose chord has that bound: these, or those of an interval that it was cut from.
+    """
 
     low: float
     high: float
-    bound: float = 0.0
-    limit: float = math.inf
+    bound: float
+    limit: float
+    source: tuple[float, float]
 
 
 @dataclass(eq=False)
 class _Intervals:
     """The space of the search: intervals of the weight."""
 
-    folds: Sequence[_ShapedFold]
+    folds: Sequence[ShapedFold]
     box: tuple[float, float]
     gap: float
     least: float
@@ -182,7 +168,7 @@ class _Intervals:
             for theta in wide:
                 self._solve(theta, max(_NARROWER * self._width(theta), _NARROWEST))
             kept = cell.limit
-            cell = self._bounded(cell.low, cell.high, cell.bound)
+            cell = self._bounded(cell.low, cell.high, cell)
             if cell.bound >= self.target():
                 return [cell]
             if cell.limit > 0.5 * kept:
@@ -195,7 +181,7 @@ class _Intervals:
         if cell.high <= _SHORTEST * cell.low or not cell.low < middle < cell.high:
             return []
         self._solve(middle)
-        return [self._bounded(cell.low, middle, cell.bound), self._bounded(middle, cell.high, cell.bound)]
+        return [self._bounded(cell.low, middle, cell), self._bounded(middle, cell.high, cell)]
 
     def _width(self, theta: float) -> float:
         return max(fold.widths[theta] for fold in self.folds)
@@ -205,10 +191,14 @@ class _Intervals:
             self.limits.check(self.solves, len(self.folds))
         self.errors[theta] = sum(fold.solve(theta, width).validation for fold in self.folds)
 
-    def _bounded(self, low: float, high: float, known: float = 0.0) -> _Interval:
+    def _bounded(self, low: float, high: float, around: _Interval | None = None) -> _Interval:
+        """Return an interval with the larger one of its bound and of that of one around it."""
         bounds = [fold.bound(low, high) for fold in self.folds]
-        total = math.fsum(bound for bound, _ in bounds)
-        return _Interval(low, high, max(total, known), math.fsum(limit for _, limit in bounds))
+        total, limit = (math.fsum(numbers) for numbers in zip(*bounds, strict=True))
+        bound, source = total, (low, high)
+        if around is not None and around.bound > total:
+            bound, source = around.bound, around.source
+        return _Interval(low=low, high=high, bound=bound, limit=limit, source=source)
 
 
 def fuse_shaped(
@@ -227,7 +217,7 @@ def fuse_shaped(
     low, high = box
     if not 0.0 < low < high < math.inf:
         raise DeclarationError(f"the range of {name!r} must have 0 < low < high, received {box!r}")
-    folds = [_ShapedFold(machine, name, rows) for machine, rows in zip(machines, sets, strict=True)]
+    folds = [ShapedFold(machine, name, rows) for machine, rows in zip(machines, sets, strict=True)]
     for fold in folds:
         fold.refuse_other_weights(low, high)
     weight = sum(rows.weight for rows in sets)
@@ -246,6 +236,19 @@ def fuse_shaped(
     ]
     if value in box:
         facts.append(("choice", f"{name} at {value:g}, an end of its range; box= looks further"))
+    statement = {
+        "names": (name,),
+        "box": (box,),
+        "values": chosen.values,
+        "validation_error": error,
+        "lower_bound": lower,
+        "gap": gap,
+        "divisor": float(weight),
+        "least": least,
+    }
+    proof: Any = UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
+    if search.covered:
+        proof = ShapedProof.of(folds, sorted({cell.source for cell in search.cells}), statement)
     row = (f"gap of {name}", f"validation error - lower bound over {name} from {low:g} to {high:g}")
     title = f"Fusion over {name}"
     certificate = certify_search(title, chosen, error, lower, gap, sets, row, _AGREEMENT, facts, len(space.errors))
@@ -270,25 +273,25 @@ def fuse_shaped(
         loss=SQUARED.words,
         least=least,
         folds=chosen.folds,
-        proof=_UNSAVED,
+        proof=proof,
         estimate=limits.estimate,
     )
 
 
 def _choose(
-    folds: Sequence[_ShapedFold], machines: Sequence[Machine], final: Machine, name: str, value: float
+    folds: Sequence[ShapedFold], machines: Sequence[Machine], final: Machine, name: str, value: float
 ) -> ValidatedMachine:
     """Return the machines at the chosen value: those of the vertex, and that of all rows."""
-    knots = [fold.knots[value] for fold in folds]
+    knots, results = [fold.knots[value] for fold in folds], [fold.results[value] for fold in folds]
     errors = np.concatenate([knot.errors for knot in knots])
     given: dict[str, Any] = {name: value}
     single = len(machines) == 1 and machines[0] is final
-    result = knots[0].result if single else final.solve(**given)
+    result = results[0] if single else final.solve(**given)
     return ValidatedMachine(
         values={name: value},
         result=result,
         errors=errors,
         knot=errors,
         total=float(errors @ errors),
-        folds=() if single else tuple(knot.result for knot in knots),
+        folds=() if single else tuple(results),
     )

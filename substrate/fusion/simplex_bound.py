@@ -50,10 +50,10 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.copositive import least_difference, pairwise_difference
 from substrate.fusion.knot_store import KnotStore
 
-__all__ = ["SimplexBound", "bound_simplex", "nearest_combination", "simplex_bound"]
+__all__ = ["OMEGAS", "SimplexBound", "bound_simplex", "nearest_combination", "simplex_bound"]
 
 #: Factors of the balanced omega that are tried.
-_OMEGAS = (1.0, 0.4, 2.5)
+OMEGAS = (1.0, 0.4, 2.5)
 #: The effect of rounding in the few operations of a bound.
 _BELOW = 1.0 - 1e-12
 
@@ -116,7 +116,7 @@ def bound_simplex(E: Array, radii: Array, forms: Sequence[Forms], along: Along, 
     reaches, loss = along(u)
     a = E @ u - radii - relative_rounding(E.shape[1]) * np.linalg.norm(E, axis=1) - loss
     enough = math.sqrt(enough) if math.isfinite(enough) else math.inf
-    omegas = _OMEGAS if any(R.any() for _, R in forms) else _OMEGAS[:1]
+    omegas = OMEGAS if any(R.any() for _, R in forms) else OMEGAS[:1]
     choices = [_stack_forms(forms, reaches, omega) for omega in omegas]
     lows = [pairwise_difference(a, Q) for Q in choices]
     chosen = int(np.argmax(lows))

@@ -21,7 +21,7 @@ Where the weight is that of all squares, the simplices are intervals in one over
 No program is solved, so that a check costs a fraction of the search.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,6 +38,7 @@ from substrate.fusion.faces import Faces, vanishing_knot
 from substrate.fusion.knot import Knot
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.saved_proof import SavedProof, UnprovedError, arrays_under, refuse_numbers
+from substrate.fusion.simplex_balls import BallKnots
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import Simplex, cell_simplices
 
@@ -54,6 +55,8 @@ RADIUS = (
 )
 
 Growing = tuple[int, ...]
+#: The bound over a simplex, or over the prism beyond it where parameters grow; one of at least the target is enough.
+SimplexBounding = Callable[[Growing, Simplex, float], float]
 
 
 @dataclass(frozen=True)
@@ -245,6 +248,23 @@ class SimplexProof(SavedProof):
 
     def bound(self) -> float:
         """Compute the bound on the sums of the folds again."""
+        return self._lower_bound(self._bound)
+
+    def bound_in_balls(self) -> float:
+        """Compute the bound on the sums of the folds again in ball arithmetic, for small programs."""
+        knots = BallKnots(self._store)
+
+        def bound(beyond: Growing, simplex: Simplex, target: float) -> float:
+            if not beyond:
+                return knots.bound(simplex)
+            return knots.bound_beyond(simplex, beyond, self.vanishing) if self._vanish(simplex, beyond) else 0.0
+
+        return self._lower_bound(bound)
+
+    def _lower_bound(self, bound: SimplexBounding) -> float:
+        """Return the smallest bound of all simplices, by a function of the growing parameters, a simplex and a
+        target.
+        """
         store, p = self._store, len(self.inner)
         box = self._searched_box()
         growing = tuple(k for k, (_, high) in enumerate(box) if np.isinf(high))
@@ -256,14 +276,14 @@ class SimplexProof(SavedProof):
             if ridge >= 0 and not (fold.ends[0] <= self.inner[ridge][0] and self.inner[ridge][1] <= fold.ends[1]):
                 raise UnprovedError("a ridge weight is outside of the range in which its squares are known")
         start = cell_simplices([levels(ends, p) for ends in self.inner])
-        lowest = min(self._lowest((), self._vertices(corners)) for corners in start)
+        lowest = min(self._lowest((), self._vertices(corners), bound) for corners in start)
         if growing:
             faces = self._faces
             if not set(growing) <= set(faces.growing):
                 raise UnprovedError("a penalty may be negative, so that nothing is known of larger weights")
             for beyond, corners in faces.pieces():
                 if set(beyond) <= set(growing):
-                    lowest = min(lowest, self._lowest(beyond, self._vertices(corners)))
+                    lowest = min(lowest, self._lowest(beyond, self._vertices(corners), bound))
         return BELOW * min(lowest, float(store.squares.min()))
 
     def _searched_box(self) -> Box:
@@ -301,14 +321,14 @@ class SimplexProof(SavedProof):
     def _parts(self) -> dict[Growing, dict[frozenset[int], list[Simplex]]]:
         return {beyond: cuts.parts(self.corners) for beyond, cuts in self.cuts.items()}
 
-    def _lowest(self, beyond: Growing, simplex: Simplex) -> float:
+    def _lowest(self, beyond: Growing, simplex: Simplex, bound_of: SimplexBounding) -> float:
         """Return the bound over a simplex, or over the prism beyond it: its own, or the smallest of its parts."""
         target = self.lower_bound * self.divisor / BELOW
         parts, lowest = self._parts.get(beyond, {}), np.inf
         waiting = [(simplex, 0.0)]
         while waiting:
             simplex, floor = waiting.pop()
-            bound = max(self._bound(beyond, simplex, target), floor)
+            bound = max(bound_of(beyond, simplex, target), floor)
             cut = parts.get(frozenset(simplex), []) if bound < target else []
             waiting += [(part, bound) for part in cut]
             lowest = lowest if cut else min(lowest, bound)
@@ -317,7 +337,9 @@ class SimplexProof(SavedProof):
     def _bound(self, beyond: Growing, simplex: Simplex, target: float) -> float:
         if not beyond:
             return simplex_bound(self._store, simplex, target).value
-        if not all((f, i, beyond) in self.vanishing for f in range(len(self.folds)) for i in simplex):
-            return 0.0
-        found = self._faces.bound(simplex, beyond, target)
+        found = self._faces.bound(simplex, beyond, target) if self._vanish(simplex, beyond) else None
         return 0.0 if found is None else found.value
+
+    def _vanish(self, simplex: Simplex, beyond: Growing) -> bool:
+        """Return whether the file has points whose penalties vanish beyond a simplex."""
+        return all((f, i, beyond) in self.vanishing for f in range(len(self.folds)) for i in simplex)

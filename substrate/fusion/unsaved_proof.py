@@ -18,6 +18,10 @@ class UnsavedProof:
     def __bool__(self) -> bool:
         return False
 
+    def in_units(self, square: float) -> "UnsavedProof":
+        """Return the same: what is not there has no units."""
+        return self
+
     def save(self, path: str | os.PathLike[str]) -> NoReturn:
         """Refuse to write a file, with the reason."""
         raise DeclarationError(f"no proof is written to {os.fspath(path)}: {self.reason}")

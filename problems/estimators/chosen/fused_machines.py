@@ -7,9 +7,10 @@ import numpy as np
 
 from problems.estimators.chosen.fused import FusedCalibration, FusedSearch, fit_and_choose, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
-from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.selection import JudgedGamma, LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.stability import stability_selection
 from problems.estimators.chosen.support_refit import FusedL1Model
+from problems.estimators.chosen.tasks import record_rows
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
@@ -359,11 +360,10 @@ def fuse_estimator(
     fused.set_params(
         **{key: value for key, value in parameters_given.items() if key in parameters and key not in ("gap", "cv")}
     )
-    choice = None
     if isinstance(fused._selector, FusedSearch):
         model, choice = fused, fit_and_choose(fused, *data, *(validation or ()))
     else:
-        model = fused.fit(*data, *(validation or ()))
+        model, choice = fused._fit_and_judge(*data, *(validation or ()))
     path = model.path_
     stop = str(path.get("stop", "the range of gamma was searched"))
     path_numbers = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
@@ -383,26 +383,31 @@ def fuse_estimator(
 
 def _collect_proof(name: str, model: Any, choice: Any, coverage: tuple[float, float], gap: float) -> Any:
     """Return the numbers behind the bound of a path, or why there are none."""
+    from substrate.fusion.gamma_proof import GammaProof
     from substrate.fusion.path_proof import PathProof
     from substrate.fusion.unsaved_proof import UnsavedProof
 
-    if choice is None:
-        return UnsavedProof(
-            "the search of gamma on a decomposed kernel costs less than a check of all its bounds would: another "
-            "person repeats it on the same rows, or fuses a Machine over box={name: (low, high)}, whose proof is saved"
-        )
+    if name == "gamma" and not isinstance(choice, JudgedGamma):
+        return choice  # of a machine with a shape
+    if np.size(model.criterion_) > 1:
+        return UnsavedProof("every output has a gamma of its own, and a proof is of one; fuse the outputs one by one")
     if not np.isfinite(model.criterion_lower_bound_):
-        return UnsavedProof("nothing is proved over the whole path, which has holes")
-    statement = {
+        return UnsavedProof("nothing is proved over the whole range: a path with holes, or a grid")
+    statement: dict[str, Any] = {
         "names": (name,),
-        "box": (coverage,),
+        "box": (tuple(float(end) for end in coverage),),
         "values": {name: float(getattr(model, f"{name}_"))},
         "validation_error": float(model.criterion_),
         "lower_bound": float(model.criterion_lower_bound_),
         "gap": float(gap),
-        "divisor": float(sum(_validation_rows(fold) for fold in choice.folds)),
     }
-    return PathProof.of(choice.folds, statement)
+    if isinstance(choice, JudgedGamma):
+        search = choice.best.search
+        least = float(np.max(search.floor)) * search.unit**2 / gap
+        rows = record_rows(choice.best.kernel, choice.task)
+        return GammaProof(**statement, divisor=1.0, least=least, rows=rows, parts=choice.best.parts)
+    divisor = float(sum(_validation_rows(fold) for fold in choice.folds))
+    return PathProof.of(choice.folds, {**statement, "divisor": divisor})
 
 
 def _validation_rows(fold: Any) -> int:

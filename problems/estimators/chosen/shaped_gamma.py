@@ -28,8 +28,12 @@ _Estimator = TypeVar("_Estimator")
 _RANGE, _USUAL_GAP = (1e-2, 1e4), 1e-2
 
 
-def choose_shaped_gamma(model: _Estimator, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> _Estimator:
-    """Choose gamma by folds or validation rows, then fit the machine with its shape at the best value."""
+def choose_shaped_gamma(
+    model: _Estimator, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any
+) -> tuple[_Estimator, Any]:
+    """Choose gamma by folds or validation rows, fit the machine with its shape at the best value, and return the proof
+    too.
+    """
     from substrate.fusion import fuse
 
     estimator: Any = model
@@ -66,7 +70,8 @@ def choose_shaped_gamma(model: _Estimator, X: Any, y: Any, X_val: Any, y_val: An
     facts.append(("validated on", how))
     numbers = kept[split.rows]
     added: tuple[tuple[Row, ...], tuple[tuple[str, str], ...]] = ((scaled,), tuple(facts))
-    return fit_with_shape(model, rows, Y, numbers, v, (estimator.gamma_,), kernel, added)
+    fitted = fit_with_shape(model, rows, Y, numbers, v, (estimator.gamma_,), kernel, added)
+    return fitted, found.proof.in_units(unit * unit)
 
 
 def _refuse(model: Any) -> None:

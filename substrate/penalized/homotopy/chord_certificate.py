@@ -28,15 +28,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 
-__all__ = ["ChordSource", "Track", "find_settled", "interval_bounds", "least", "lowest_by_chords", "merge_tracks"]
+__all__ = [
+    "ChordSource",
+    "Track",
+    "find_settled",
+    "interval_bounds",
+    "least",
+    "lowest_by_chords",
+    "merge_tracks",
+    "most_rows",
+]
 
 #: Parts into which an interval is cut before each is bounded by its worst point.
 _PIECES = 16
 #: Knots under one chord at first.
 _STRIDE = 16
 _ROUNDING = 1e-12
+#: Rounded operations between the coefficients of a track and the value of a sum of quadratics.
+_OPERATIONS = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ def lowest_by_chords(paths: Sequence[ChordSource], low: float, high: float, best
         tracks = [path.track(knots) for path, knots in zip(paths, chosen, strict=True)]
         inside = np.concatenate([track.values for track in tracks])
         values = np.unique(np.concatenate([[low], inside[(inside > low) & (inside < high)], [high]]))
-        bounds, _ = interval_bounds(*merge_tracks(tracks, values))
+        bounds, _ = interval_bounds(*merge_tracks(tracks, values), most_rows(tracks))
         midpoints = 0.5 * (values[:-1] + values[1:])[~(bounds >= best)]
         finer = [_every_knot(path.values, knots, midpoints) for path, knots in zip(paths, chosen, strict=True)]
         if all(new.size == knots.size for new, knots in zip(finer, chosen, strict=True)):
@@ -123,6 +135,11 @@ def _every_knot(values: Array, chosen: NDArray[np.int64], places: Array) -> NDAr
     every = np.arange(values.size)
     on = np.searchsorted(values[chosen], places, side="right")
     return every[np.isin(every, chosen) | np.isin(np.searchsorted(values[chosen], values, side="right"), on)]
+
+
+def most_rows(tracks: Sequence[Track]) -> int:
+    """Return the largest number of validation rows."""
+    return max(track.errors.shape[1] for track in tracks)
 
 
 def merge_tracks(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:
@@ -163,16 +180,21 @@ def _rescale(quadratic: Array, start: Array, stop: Array) -> Array:
     return np.column_stack([c + b * start + a * start**2, (b + 2.0 * a * start) * step, a * step**2])
 
 
-def interval_bounds(errors: Array, gaps: Array) -> tuple[Array, Array]:
+def interval_bounds(errors: Array, gaps: Array, rows: int = 0) -> tuple[Array, Array]:
     """Return for every interval a lower bound of the sum of squared validation errors, and where in [0, 1] it is
     attained.
+
+    ``rows`` is the largest number of validation rows of a track, whose sums are rounded.
     """
     edges = np.linspace(0.0, 1.0, _PIECES + 1)
     lowest = np.full(errors.shape[0], np.inf)
     place = np.zeros(errors.shape[0])
+    lost = relative_rounding(rows + _OPERATIONS)
+    rounding = [lost * np.abs(quadratics).sum(axis=1) for quadratics in (errors, gaps)]
     for start, stop in pairwise(edges):
         low, at = least(errors, start, stop)
-        radius = np.sqrt(np.maximum(_greatest(gaps, start, stop), 0.0))
+        low = low - rounding[0]
+        radius = np.sqrt(np.maximum(_greatest(gaps, start, stop), 0.0) + rounding[1])
         bound = np.maximum(np.sqrt(np.maximum(low, 0.0)) - radius, 0.0) ** 2
         better = bound < lowest
         lowest[better], place[better] = bound[better], at[better]

@@ -96,7 +96,7 @@ def read_off(
     if gap is not None or len(sources) < len(tracks):
         errors, radii = merge_tracks([track if isinstance(track, Track) else track.track() for track in tracks], values)
         squares, places = least(errors, 0.0, 1.0)
-        bounds, _ = interval_bounds(errors, radii)
+        bounds, _ = interval_bounds(errors, radii, int(rows))
     else:
         errors, _ = merge_tracks([_without_gaps(source) for source in sources], values)
         squares, places = least(errors, 0.0, 1.0)

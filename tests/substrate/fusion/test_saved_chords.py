@@ -6,10 +6,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from problems import L1SubstrateRegressor, LSSVMRegressor, MaximalVariationRegressor
+from problems import L1SubstrateRegressor, MaximalVariationRegressor
 from substrate import Machine, Substrate, fuse
-from substrate.errors import DataError, DeclarationError
-from substrate.fusion import check_fusion, load_proof, simplex_proof
+from substrate.certificates.balls import ball, precision
+from substrate.errors import DataError
+from substrate.fusion import check_fusion, load_proof, prove_fusion, simplex_proof
+from substrate.fusion.copositive import copositive
+from substrate.fusion.simplex_balls import is_copositive
 from substrate.kernels import RBF, Componentwise
 from tests.oracles.joint_machines import rows, sparse_ridge, two_groups
 
@@ -109,16 +112,56 @@ def test_another_person_checks_it_from_the_file(name, made, tmp_path, monkeypatc
     certificate = check_fusion(tmp_path / "proof.npz")
     assert certificate.holds, str(certificate)
     assert "no value below" in str(certificate).splitlines()[0]
-    counted = "not counted" if name.startswith("path") else "with all rounding"
-    assert counted in dict(certificate.record)["how"]
+    assert "with all rounding" in dict(certificate.record)["how"]
     proof = load_proof(tmp_path / "proof.npz")
     assert type(proof) is type(best.proof)
     assert (proof.lower_bound, proof.values) == (best.lower_bound, best.values)
     assert dict(zip(proof.names, proof.box, strict=True)) == best.proved_on
     proof.save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "proof.npz").read_bytes()
-    with pytest.raises(DataError, match="universal inequality"):
-        proof.prove()
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in SIMPLICES])
+@pytest.mark.some_cases(1)
+def test_chords_are_proved_in_balls(name, made, tmp_path):
+    """Numbers that were changed prove nothing, in balls as little as in double precision."""
+    proof = made(name).proof
+    proof.save(tmp_path / "proof.npz")
+    certificate = prove_fusion(tmp_path / "proof.npz", 128)
+    assert certificate.holds, str(certificate)
+    assert "balls of 128 bits" in dict(certificate.record)["how"]
+    with precision(128):
+        assert abs(proof.bound_in_balls() - proof.bound()) <= 0.01 * proof.gap * proof.bound()
+    assert not replace(proof, lower_bound=proof.lower_bound + 0.1 * proof.gap * proof.validation_error).prove().holds
+    for changes in (
+        {"points": lambda points: points + 0.1},
+        {"points": lambda points: 0.0 * points},
+        {"duals": lambda duals: -duals},
+        {"duals": lambda duals: 1.3 * duals},
+    ):
+        assert not changed_fold(proof, **changes).prove().holds, (name, list(changes))
+
+
+def test_paths_have_no_proof_in_balls(made):
+    with pytest.raises(DataError, match="universal inequality and by chords"):
+        made("path_of_norm").proof.prove()
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_copositive_matrices_of_balls_are_those_of_double_precision(order):
+    """Where a form has a direction in which it is negative, neither test passes; elsewhere both do."""
+    rng = np.random.default_rng(order)
+    shares = rng.dirichlet(np.full(order, 0.7), size=4000)
+    verdicts = []
+    for _ in range(60):
+        H = rng.uniform(-1.0, 1.0, (order, order))
+        H = H + H.T + rng.uniform(0.0, 3.0) * np.eye(order)
+        verdict = is_copositive([[ball(value) for value in row] for row in H])
+        lowest = float(np.einsum("ti,ij,tj->t", shares, H, shares).min())
+        assert not (verdict and lowest < 0.0)
+        assert verdict == bool(copositive(H[None])[0])
+        verdicts.append(verdict)
+    assert 5 < sum(verdicts) < 55
 
 
 @pytest.mark.parametrize("name", FUSIONS)
@@ -254,10 +297,3 @@ def test_numbers_that_do_not_fit_together_are_not_written(made, tmp_path):
         with pytest.raises(DataError, match="do not fit together"):
             replace(made(name).proof, **change).save(tmp_path / "proof.npz")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_search_of_gamma_is_repeated_instead(tmp_path):
-    train, check = data()
-    best = fuse(LSSVMRegressor(RBF(1.0)), over="gamma", data=train, validation=check)
-    with pytest.raises(DeclarationError, match="repeats it on the same rows"):
-        best.proof.save(tmp_path / "proof.npz")

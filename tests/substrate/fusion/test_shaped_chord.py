@@ -32,6 +32,8 @@ def knot(theta, X, y, rates, z, target, D=None, d=0.0):
     q = np.array([target - z @ w])
     beta = np.linalg.solve(X @ X.T + np.diag(1.0 / g), X @ (z * q[0]))
     point = SimpleNamespace(
+        w=w,
+        mu=mu,
         weights=SimpleNamespace(c=1.0, g=g),
         e=y - X @ w,
         radius=0.0,
@@ -42,7 +44,7 @@ def knot(theta, X, y, rates, z, target, D=None, d=0.0):
     pull = float(np.linalg.norm(z * q[0] - X.T @ beta))
     return ShapedKnot(
         theta=theta,
-        result=SimpleNamespace(w=w, mu=mu),
+        multipliers=(),
         point=point,
         errors=q,
         error_radius=0.0,
@@ -63,8 +65,8 @@ def bound_and_errors(numbers, rule=None):
     machine = X, y, rates, z, max(values) + beyond, D, d
     knots = [knot(float(theta), *machine) for theta in np.linspace(low, high, 101)]
     first, second = knots[0], knots[-1]
-    slacks = [0.0 if D is None else float(D @ each.result.w - d) for each in (first, second)]
-    crossed = first.result.mu * slacks[1] + second.result.mu * slacks[0]
+    slacks = [0.0 if D is None else float(D @ each.point.w - d) for each in (first, second)]
+    crossed = first.point.mu * slacks[1] + second.point.mu * slacks[0]
     return bound_chord(first, second, crossed, (0.0, 0.0))[0], [each.validation for each in knots]
 
 

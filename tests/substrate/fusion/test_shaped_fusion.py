@@ -10,7 +10,7 @@ from problems import LSSVMRegressorCV
 from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.errors import DeclarationError
 from substrate.fusion.shaped_chord import ShapedKnot, bound_chord, multiply_all
-from substrate.fusion.shaped_fusion import _ShapedFold
+from substrate.fusion.shaped_fusion import ShapedFold
 from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise
 
@@ -43,7 +43,7 @@ def test_no_machine_between_two_knots_validates_better_than_the_chord(ridge, bou
     everywhere = Everywhere()
     shape = [s.f(everywhere) >= -0.5, s.f(everywhere) <= 0.8] if bounded else [s.gradient(everywhere, 0) >= 0.0]
     machine = Machine(s, minimize=objective, subject_to=shape)
-    fold = _ShapedFold(machine, "C", check_validation(machine, Z, z))
+    fold = ShapedFold(machine, "C", check_validation(machine, Z, z))
     ends = [2.0, 2.6]
     for theta in ends:
         fold.solve(theta, 1e-8)
@@ -62,7 +62,7 @@ def test_the_chord_needs_its_terms():
     """Without the slack of the other end, or with multipliers of no machine, the bound is another one."""
     X, y = rows(14)
     machine = rising(X, y)
-    fold = _ShapedFold(machine, "C", check_validation(machine, *rows(20, seed=1)))
+    fold = ShapedFold(machine, "C", check_validation(machine, *rows(20, seed=1)))
     first, second = fold.solve(2.0, 1e-7), fold.solve(8.0, 1e-7)
     assert isinstance(first, ShapedKnot)
     own = (fold.own[2.0], fold.own[8.0])

@@ -50,7 +50,7 @@ def test_the_bound_is_tight_where_the_chord_is_exact():
     """On one segment of a path there is no gap, and the bound is the minimum of a parabola."""
     track = Track(np.array([0.0, 1.0]), np.array([[1.0, 2.0], [-1.0, 2.0]]), np.zeros(2), np.zeros(1), 5.0)
     bounds, places = interval_bounds(*track.quadratics())
-    assert_allclose(bounds, [4.0], rtol=1e-14)
+    assert_allclose(bounds, [4.0], rtol=1e-12)  # less the rounding of a few sums
     assert_allclose(places, [0.5], atol=1e-14)
 
 
