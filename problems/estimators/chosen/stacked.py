@@ -376,6 +376,7 @@ class StackChoice:
     _model_type: ClassVar[Any] = StackedModel
     #: The estimator that searches, and what else it and its rows are told.
     _search_type: ClassVar[Any]
+    _stack_type: ClassVar[Any] = None
     _rules_of_data: ClassVar[dict[str, Any]] = {}
     _takes_matrix: ClassVar[bool] = False
     _typical: ClassVar[Uses] = ({"criteria": "loo"},)
@@ -836,3 +837,7 @@ def _mean_squares(errors: Array, weights: Array) -> Array:
     """Return the weighted mean square of every column; infinite where squares overflow."""
     with np.errstate(over="ignore"):
         return np.asarray((weights / weights.sum()) @ np.square(errors))
+
+
+LSSVMRegressorCV._stack_type = StackedLSSVMRegressor._stack_type = StackedLSSVMRegressor
+LSSVMClassifierCV._stack_type = StackedLSSVMClassifier._stack_type = StackedLSSVMClassifier
