@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
+    from substrate.uncertainty.spread import Spread
     from substrate.uncertainty.studentised import (
         PredictiveDistribution,
         pair_groups,
         predictive_distribution,
         studentised_ends,
     )
+    from substrate.uncertainty.thirds import CoverageByThirds, coverage_by_thirds
     from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 
 #: The names, each with its module.
 _MODULES = {
     "ConditionalQuantiles": "conditional",
+    "CoverageByThirds": "thirds",
     "Influence": "influence",
     "KernelInfluence": "influence",
     "LeftOutMachines": "influence",
@@ -42,10 +45,12 @@ _MODULES = {
     "OwnRows": "own_rows",
     "Smoother": "bands",
     "PredictiveDistribution": "studentised",
+    "Spread": "spread",
     "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
     "conformal_region": "conformal",
+    "coverage_by_thirds": "thirds",
     "curve_length": "bands",
     "cv_plus": "jackknife",
     "exact_level": "levels",
@@ -72,6 +77,7 @@ _MODULES = {
 
 __all__ = [
     "ConditionalQuantiles",
+    "CoverageByThirds",
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
@@ -80,10 +86,12 @@ __all__ = [
     "OwnRows",
     "PredictiveDistribution",
     "Smoother",
+    "Spread",
     "VennAbers",
     "beside_decision",
     "conformal_hull",
     "conformal_region",
+    "coverage_by_thirds",
     "curve_length",
     "cv_plus",
     "exact_level",

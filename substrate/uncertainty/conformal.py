@@ -85,13 +85,15 @@ def conformal_region(
             yield center + scale * joined
 
 
-def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
+def split_ends(scores: Array, fitted: Array, coverage: Any, spreads: Any = 1.0) -> Array:
     """Return f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending
     scores.
+
+    Where these are errors over a spread, ``spreads`` are its values at the new points.
     """
     k = rank(coverage, int(scores.shape[0]))
     reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
-    return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
+    return namespace_of(fitted).stack([fitted - reach * spreads, fitted + reach * spreads], axis=-1)  # type: ignore[no-any-return]
 
 
 def _settle_sides(

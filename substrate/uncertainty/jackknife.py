@@ -52,10 +52,13 @@ def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, di
     return ends  # type: ignore[no-any-return]
 
 
-def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
+def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any, spreads: Array | None = None) -> Array:
     """Lower and upper ends, one line per new point, from what K machines predict there, one column each.
 
     ``folds`` has the number of the machine that has not seen each row, ``scores`` the absolute error of the row in it.
+    With ``spreads`` of the machines at the new points, one column each, scores are errors over the spread of their
+    machine, and are multiplied by it here: the theorem is about any score by which a machine without a fold orders
+    targets ([Gupta2022]_).
 
     :place [Barber2021]_ CV+: the interval from machines without folds
     """
@@ -64,7 +67,6 @@ def cv_plus(outputs: Array, folds: Any, scores: Array, coverage: Any) -> Array:
     ends = zeros_beside(outputs, (int(outputs.shape[0]), 2))
     for block in blocks_beside(outputs, int(outputs.shape[0]), n):
         centers = outputs[block, :][:, folds]
-        ends[block, :] = xp.stack(
-            [kth_smallest(centers - scores, n + 1 - k), kth_smallest(centers + scores, k)], axis=-1
-        )
+        reach = scores if spreads is None else scores * spreads[block, :][:, folds]
+        ends[block, :] = xp.stack([kth_smallest(centers - reach, n + 1 - k), kth_smallest(centers + reach, k)], axis=-1)
     return ends  # type: ignore[no-any-return]

@@ -116,7 +116,7 @@ def test_the_rule_keeps_the_shared_width_where_the_inputs_are_noise():
     assert not isinstance(getattr(model.kernel_, "sigma", 1.0), tuple)
     said = dict(model.certificate_.record)["widths"]
     assert said.startswith("shared; halves of the rows")
-    each = LSSVMRegressorCV(model.kernel_, widths="each", **FEW).fit(points, y)
+    each = LSSVMRegressorCV(RBF(), widths="each", **FEW).fit(points, y)
     assert each.criterion_ < model.criterion_  # what the criterion alone would have taken
 
 

@@ -8,6 +8,7 @@ from problems import (
     LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
+    SparseLSSVMRegressorCV,
     StackedLSSVMClassifier,
     StackedLSSVMRegressor,
     load,
@@ -285,3 +286,14 @@ def test_weights_by_log_loss_are_certified_kept_and_left_out(tmp_path):
     assert_array_equal(loaded.decision_function(NEW), model.decision_function(NEW))
     with pytest.raises(DeclarationError, match="loss must be 'squared' or 'log', received 'logarithm'"):
         StackedLSSVMClassifier(kernels=KERNELS, loss="logarithm").fit(X, labels)
+
+
+def test_recommended_makes_a_stack_where_there_is_one():
+    stack = LSSVMRegressorCV.recommended(stack=True, max_evaluations=8)
+    assert isinstance(stack, StackedLSSVMRegressor)
+    assert stack.get_params() == StackedLSSVMRegressor.recommended(stack=True, max_evaluations=8).get_params()
+    assert (stack.kernels, stack.search, stack.standardize) == ("families", "gradient", True)
+    assert isinstance(LSSVMClassifierCV.recommended(stack=True), StackedLSSVMClassifier)
+    assert isinstance(LSSVMRegressorCV.recommended(stack=False), LSSVMRegressorCV)
+    with pytest.raises(DeclarationError, match="SparseLSSVMRegressorCV has no stack"):
+        SparseLSSVMRegressorCV.recommended(stack=True)

@@ -15,6 +15,7 @@ from problems.estimators.chosen.kernel_search import best_of, check_slopes, desc
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
+from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
@@ -154,10 +155,10 @@ class DenseSearch(OverGamma):
             judged = best_of(kernels, task, model.n_jobs, progress, slopes)
         if by_slopes:
             setting = WidthSetting.on_all_rows(task)
-            return refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)
-        if model.search is not None:
+            judged = refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)
+        elif model.search is not None:
             judged += nelder_mead(best_to_search(judged), task, most, progress)
-        return judged
+        return prefer_simplest(judged, task) if families.is_families(model.kernels) else judged
 
     def fit_best(
         self, X: Any, Y: Array, judged: list[EvaluatedKernel], task: Task, whole: bool = True

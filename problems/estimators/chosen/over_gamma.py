@@ -1,6 +1,6 @@
 """Searches over gamma, and over kernels or the logarithms of their parameters: rules, table, rows of a certificate."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,19 @@ from substrate.search.gamma_search import gamma_ends
 __all__ = ["RECOMMENDED", "OverGamma"]
 
 
-def _recommended(cls: Any, /, **changes: Any) -> Any:
-    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
+def _recommended(cls: Any, /, *, stack: bool = False, **changes: Any) -> Any:
+    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can.
+
+    With ``stack`` it is the stack of all machines of that search, which takes about twice its time and predicts better:
+    :class:`StackedLSSVMRegressor` or :class:`StackedLSSVMClassifier`.
+    """
+    if stack:
+        if (stack_type := getattr(cls, "_stack_type", None)) is None:
+            raise DeclarationError(
+                f"{cls.__name__} has no stack: machines on all rows do, LSSVMRegressorCV.recommended(stack=True) and "
+                "LSSVMClassifierCV.recommended(stack=True)"
+            )
+        cls = stack_type
     own = {one.name for one in fields(cls) if one.init}
     return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 
@@ -76,7 +87,9 @@ class OverGamma(Search):
         search = over_candidates(judged, best)
         model.gamma_ = float(search.gamma[0]) if one else search.gamma
         model.criterion_ = float(search.criterion[0]) if one else search.criterion
-        model.criterion_lower_bound_ = float(search.lower_bound[0]) if one else search.lower_bound
+        unpriced = over_candidates([replace(candidate, price=1.0) for candidate in judged], replace(best, price=1.0))
+        bounds = np.minimum(search.lower_bound, unpriced.lower_bound)
+        model.criterion_lower_bound_ = float(bounds[0]) if one else bounds
         model.gamma_range_ = np.array(search.gamma_range)
         if best.widths is not None:
             model.sigma_range_ = np.array(best.widths.widths)
@@ -100,7 +113,7 @@ class OverGamma(Search):
             said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
             said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
             ranges = (("ranges of gamma", said),)
-        if best.price > 1.0:
+        if best.price > 1.0 and not families.is_families(self.estimator.kernels):
             kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.estimator.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"

@@ -79,6 +79,8 @@ class GammaChoice:
     reach: int | None = None
 
     recommended = RECOMMENDED
+    #: The stack of what the search fits, which is made of searches and adds itself here; None where there is none.
+    _stack_type: ClassVar[Any] = None
 
     def fit(
         self,
@@ -204,7 +206,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
-        ``search="gradient"`` each at the width where a descent from the median distance ends.
+        ``search="gradient"`` each at the width where a descent from the median distance ends. Of these, for one output
+        and ``cv="loo"``, the one of fewest effective parameters within a standard error of the best is taken.
     cv : {"loo", "blocks", "groups", "gcv", "evidence", "noise"}, int, splitter, iterable or None, default="loo"
         How a machine is judged. ``"loo"``: every row left out in turn; ``"blocks"``: every row left out with its
         ``reach`` neighbours on both sides, in the order of the rows, for errors that are correlated in time;

@@ -339,11 +339,12 @@ class StackIntervals(Intervals):
         """Return nested intervals for "auto" where they have been made, otherwise those by calibration rows."""
         return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
 
-    def ends(self, X: Any, coverage: float, method: str) -> Array:
+    def ends(self, X: Any, coverage: float, method: str, adaptive: bool) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
         self.check(coverage, method)
-        if self.resolve(method) != "nested":
-            return self.split_ends(X, coverage)
+        method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
+        if method != "nested":
+            return self.split_ends(X, coverage, adaptive)
         model = self.estimator
         points = model._new_points(X)
         if not hasattr(model, "nested_machines_"):
@@ -352,11 +353,20 @@ class StackIntervals(Intervals):
             targets = np.reshape(member._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
             targets = targets if model._outputs() else targets[:, 0]
             keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
-        return nested_ends(model, points, coverage)
+        return nested_ends(model, points, coverage, adaptive)
 
-    def guarantee(self, coverage: float, method: str) -> Guarantee:
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return errors and predictions of the rows, left out of the machines and not of their weights."""
+        model = self.estimator
+        members, u = model._model.members(), model._model.weights()
+        errors = np.einsum("ikm,mk->ik", left_out_errors(members), u)
+        alpha, ridge, _ = members[0]._model.to_columns()  # whose system gives the targets back
+        targets = np.reshape(members[0]._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
+        return errors, targets - errors
+
+    def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
         """Return what intervals guarantee."""
-        guarantee = super().guarantee(coverage, method)
+        guarantee = super().guarantee(coverage, method, adaptive)
         if guarantee.method != "nested":
             return guarantee
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
@@ -379,6 +389,7 @@ class StackChoice:
     _model_type: ClassVar[Any] = StackedModel
     #: The estimator that searches, and what else it and its rows are told.
     _search_type: ClassVar[Any]
+    _stack_type: ClassVar[Any] = None
     _rules_of_data: ClassVar[dict[str, Any]] = {}
     _takes_matrix: ClassVar[bool] = False
     _typical: ClassVar[Uses] = ({"criteria": "loo"},)
@@ -697,7 +708,7 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Array:
         """Lower and upper ends that hold a new target with probability ``coverage``.
 
         Parameters
@@ -708,13 +719,15 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
             ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"nested"``: by
             folds of the whole choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and
             ``"split"``: by the rows given to :meth:`calibrate`.
+        adaptive : bool, default=False
+            As for :meth:`LSSVMRegressor.predict_interval`.
 
         Returns
         -------
         array of shape (n, 2) or (n, n_outputs, 2)
             Infinite where there are too few rows for the coverage.
         """
-        ends: Array = self._intervals.ends(X, coverage, method)
+        ends: Array = self._intervals.ends(X, coverage, method, adaptive)
         return ends
 
     def __sklearn_tags__(self) -> Tags:
@@ -837,3 +850,7 @@ def _mean_squares(errors: Array, weights: Array) -> Array:
     """Return the weighted mean square of every column; infinite where squares overflow."""
     with np.errstate(over="ignore"):
         return np.asarray((weights / weights.sum()) @ np.square(errors))
+
+
+LSSVMRegressorCV._stack_type = StackedLSSVMRegressor._stack_type = StackedLSSVMRegressor
+LSSVMClassifierCV._stack_type = StackedLSSVMClassifier._stack_type = StackedLSSVMClassifier

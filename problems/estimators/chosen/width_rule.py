@@ -13,11 +13,13 @@ The search of w is regularised [Cawley2007]_: it minimises
 .. math:: \log F(w) + \frac{1}{N \tau^2} \sum_c \Big( \log \frac{w_c}{w_{0c}} \Big)^2, \qquad \tau = \tfrac12,
 
 which is what a normal prior of the logarithms of the widths, of deviation :math:`\tau` about those of the shared width
-:math:`w_0`, adds to the logarithm of a criterion F of N rows. Machines are compared by F alone.
+:math:`w_0`, adds to the logarithm of a criterion F of N rows. Machines are compared by F alone. The evidence is no
+minimum over the rows' errors: it weighs all functions of a width ([Rasmussen2006]_ section 5.4), loses by a
+width that is too short, and needs a prior only for widths of inputs without effect to stay finite, :math:`\tau = 5`.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -69,8 +71,8 @@ Widths = Literal["auto", "shared", "each"]
 Shared = RBF | Laplacian | Matern | PowerExponential
 #: Part of the evaluations that goes to a shared width, which is one number.
 _SHARED = 8
-#: The deviation tau of the prior, squared.
-_PRIOR = 0.25
+#: The deviation tau of the prior, squared; and where the evidence judges.
+_PRIOR, _PRIOR_OF_EVIDENCE = 0.25, 25.0
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
 _RIVAL = 6
 #: Most kernels of the short descent before gradients are taken.
@@ -181,7 +183,7 @@ def refine_widths(
         best = min(trails, key=lambda each: each.end.value)
         tried = sum(each.n_tried for each in trails)
         return _saying([*candidates, replace(best.evaluate_end(), tried=tried)], said)
-    pull, run = _pull(way.n_rows), list[EvaluatedKernel]()
+    pull, run = _pull(way.task)(way.n_rows), list[EvaluatedKernel]()
     run += [first := way.evaluate(rich, progress)]
     run += descend(first, way.task, larger_budget, n_jobs, progress, pull)
     run += best_of(_same_relevance(min(run, key=_score).kernel, by_score), way.task, n_jobs, progress, slope=True)
@@ -210,16 +212,17 @@ def search_widths(
         return []
     if start is None:
         other = gradient_scales(rich, shared, task, progress)
-        trail = begin_on_sample(rich, task, gamma, _pull, budgets[0], progress, other)
+        trail = begin_on_sample(rich, task, gamma, _pull(task), budgets[0], progress, other)
     else:
-        trail = begun(rich, task, gamma, _pull(int(task.Y.shape[0])), progress, start)
+        trail = begun(rich, task, gamma, _pull(task)(int(task.Y.shape[0])), progress, start)
     if trail is None:
         return []
     trail.descend(budgets[0]) if trail.is_near else trail.settle(budgets[0])
     trails = [trail]
     for kernel, place in _rivals(trail, _same_relevance(trail.kernel, shared), budgets[0], progress):
         left = budgets[1] - sum(each.n_tried for each in trails)
-        rival = begun(kernel, task, trail.gamma, _pull(int(task.Y.shape[0])), progress, place) if left > 0 else None
+        pull = _pull(task)(int(task.Y.shape[0]))
+        rival = begun(kernel, task, trail.gamma, pull, progress, place) if left > 0 else None
         if rival is not None:
             if place is None:
                 rival.ridge()
@@ -241,7 +244,7 @@ def gradient_scales(rich: Any, shared: Sequence[Kernel], task: Task, progress: P
     while (sample := sample_of(task)) is not None:
         task = sample
     smooth = next((kernel for kernel in shared if kernel.scales() and not kernel.not_smooth), None)
-    trail = None if smooth is None else begun(smooth, task, None, _pull(int(task.Y.shape[0])), progress)
+    trail = None if smooth is None else begun(smooth, task, None, _pull(task)(int(task.Y.shape[0])), progress)
     if trail is None or (task.pooled and (task.Y == 0.0).any()):
         return None
     trail.descend(_GRADIENT, NEARLY)
@@ -263,7 +266,7 @@ def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) 
     sample = sample_of(trail.space.task)
     if sample is None:
         return [(kernel, None) for kernel in kernels]
-    pull, starts = _pull(int(sample.Y.shape[0])), list[Start | None]()
+    pull, starts = _pull(sample)(int(sample.Y.shape[0])), list[Start | None]()
     for kernel in kernels:
         end = begun(kernel, sample, trail.gamma, pull, progress)
         if end is not None:
@@ -336,19 +339,24 @@ def _search_half(
 ) -> tuple[Kernel, Array, Start | None]:
     """Return the kernel and the gammas that a search on some of the rows leads to, and its end, if by factors."""
     progress = Progress(0, shown=False) if progress is None else progress  # a stream is not sent to other processes
-    if (trail := begin_on_sample(kernel, task_of_half, gamma, _pull, budget, progress)) is not None:
+    if (trail := begin_on_sample(kernel, task_of_half, gamma, _pull(task_of_half), budget, progress)) is not None:
         trail.descend(budget)
         return trail.kernel, np.array([trail.gamma]), trail.start
     start = evaluate(kernel, task_of_half, bool(kernel.scales()))
-    pull = _pull(task_of_half.Y.shape[0])
+    pull = _pull(task_of_half)(task_of_half.Y.shape[0])
     candidates = [start, *(descend(start, task_of_half, budget, None, progress, pull) if kernel.scales() else ())]
     best = min(candidates, key=_score)
     return best.kernel, best.search.gamma, None
 
 
-def _pull(n_rows: int) -> float:
-    """Return the factor of the penalty."""
-    return 1.0 / (n_rows * _PRIOR)
+def _pull(task: Task | JudgedBy) -> Callable[[int], float]:
+    """Return the factor of the penalty as a function of the number of rows."""
+    prior = _PRIOR_OF_EVIDENCE if isinstance(task, Task) and task.criterion == "evidence" else _PRIOR
+
+    def factor(n_rows: int) -> float:
+        return 1.0 / (n_rows * prior)
+
+    return factor
 
 
 def _score(evaluated: EvaluatedKernel) -> float:

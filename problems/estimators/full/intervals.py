@@ -44,6 +44,10 @@ class DenseIntervals(LeftOutIntervals):
         self.check(coverage, method)
         if groups is not None:
             raise DeclarationError("groups are those of method='studentised', received method='nested'")
+        return self.nested_ends(X, coverage, False)
+
+    def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:
+        """Return the ends of intervals by machines without folds, which are made at the first call."""
         model = self.estimator
         points = model._new_points(X)
         if not hasattr(model, "nested_machines_"):
@@ -53,7 +57,15 @@ class DenseIntervals(LeftOutIntervals):
             weights = 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
             weights = np.ones(alpha.shape[0]) if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else weights
             self.nest(model.support_vectors_, targets if model._outputs() else targets[:, 0], weights, N_FOLDS)
-        return nested_ends(model, points, coverage)
+        return nested_ends(model, points, coverage, adaptive)
+
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
+        model = self.estimator
+        alpha, ridge, _ = model._model.to_columns()
+        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
+        targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
+        return errors, targets - errors
 
     def resolve(self, method: str) -> str:
         """Return nested intervals for "auto" where they have been made."""
@@ -67,9 +79,9 @@ class DenseIntervals(LeftOutIntervals):
         """Make the machines without folds, and keep them."""
         keep_nested(self.estimator, X, y, weights, n_folds)
 
-    def guarantee(self, coverage: float, method: str) -> Guarantee:
+    def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
         """Return what intervals guarantee, and what breaks it; nested scores count all that was chosen."""
-        guarantee = super().guarantee(coverage, method)
+        guarantee = super().guarantee(coverage, method, adaptive)
         if guarantee.method != "nested":
             return guarantee
         return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator._model.ridge()))

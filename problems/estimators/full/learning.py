@@ -32,7 +32,14 @@ __all__ = ["exchangeability", "learn_one"]
 #: The seed of the draws of ties.
 _SEED = 20030817
 #: What a row that is learned makes outdated.
-_OUTDATED = ("calibration_scores_", "nested_machines_", "nested_folds_", "nested_scores_")
+_OUTDATED = (
+    "calibration_scores_",
+    "calibration_scaled_scores_",
+    "calibration_spreads_",
+    "nested_machines_",
+    "nested_folds_",
+    "nested_scores_",
+)
 
 
 @dataclass(frozen=True, slots=True)

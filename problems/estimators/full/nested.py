@@ -10,6 +10,10 @@ interval is that of CV+ ([Barber2021]_ section 3),
 which covers a new target with probability at least :math:`2 c - 1 - \sqrt{2/n}` in finite samples (theorem 4), for
 exchangeable rows and a fit that does not depend on their order, and about c in practice. The theorem is about folds of
 one size: the rows that are left over, fewer than K, are in all machines and have no score.
+
+Every machine without a fold has a spread of its own left-out errors (:mod:`substrate.uncertainty.spread`), which has
+not seen the fold either. With errors over it in the place of errors, and its value at x times a score in the place of
+that, intervals follow the noise, and the theorem, which holds for any score, stays.
 """
 
 import math
@@ -24,6 +28,7 @@ from sklearn.base import clone
 
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
+from problems.estimators.shared.intervals import check_spreads
 from substrate import uncertainty
 from substrate.arrays import Array, whole_number
 from substrate.errors import DataError, DeclarationError, LongFitWarning
@@ -117,7 +122,8 @@ def keep_nested(model: Any, X: Any, y: Array, weights: Array, n_folds: int) -> N
             warnings.simplefilter("ignore")  # of the fit to all rows they were, or will be, given
             machine = clone(model).fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
         scores[test] = np.abs(y[test] - machine.predict(X[test]))
-        machines.append({name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)})
+        parts = {name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)}
+        machines.append(parts | {"spreads": machine._intervals.spreads()})
         if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
             warnings.warn(
                 f"{n_folds - 1} more folds of the whole fit take about {seconds:.0f} s; fewer folds, nested=5, take "
@@ -128,14 +134,34 @@ def keep_nested(model: Any, X: Any, y: Array, weights: Array, n_folds: int) -> N
     model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
 
 
-def nested_ends(model: Any, points: Any, coverage: Any) -> Array:
-    """Return the ends of the intervals at new rows that were checked, of every output."""
-    values = np.stack([machine._evaluate(machine._scaled(points)) for machine in _machines(model)], axis=-1)
-    (scored,) = np.nonzero(model.nested_folds_ >= 0)
-    folds, scores = model.nested_folds_[scored], model.nested_scores_[scored]
-    if values.ndim == 2:
-        return uncertainty.cv_plus(values, folds, scores, coverage)
-    outputs = [uncertainty.cv_plus(values[:, k], folds, scores[:, k], coverage) for k in range(values.shape[1])]
+def nested_ends(model: Any, points: Any, coverage: Any, adaptive: bool = False) -> Array:
+    """Return the ends of the intervals at new rows that were checked, of every output.
+
+    With ``adaptive``, scores are errors over the spread of the machine without the fold, at the row.
+    """
+    if adaptive and not all("spreads" in parts for parts in model.nested_machines_):
+        raise DataError(
+            "the machines without folds of this model file have no spreads; fit the model again, with nested="
+        )
+    values, spreads = list[Array](), list[Array]()
+    folds, scores = model.nested_folds_, np.array(model.nested_scores_)
+    for fold, machine in enumerate(_machines(model)):
+        scaled = machine._scaled(points)
+        values.append(machine._evaluate(scaled))
+        if adaptive:
+            parts = model.nested_machines_[fold]["spreads"]
+            spreads.append(machine._intervals.spread_at(scaled, values[-1], parts))
+            test = machine._scaled(model.support_vectors_[folds == fold])
+            scores[folds == fold] /= machine._intervals.spread_at(test, machine._evaluate(test), parts)
+    centers, sizes = np.stack(values, axis=-1), np.stack(spreads, axis=-1) if adaptive else None
+    (scored,) = np.nonzero(folds >= 0)
+    folds, scores = folds[scored], scores[scored]
+    if centers.ndim == 2:
+        return uncertainty.cv_plus(centers, folds, scores, coverage, sizes)
+    outputs = [
+        uncertainty.cv_plus(centers[:, k], folds, scores[:, k], coverage, None if sizes is None else sizes[:, k])
+        for k in range(centers.shape[1])
+    ]
     return np.stack(outputs, axis=1)
 
 
@@ -176,6 +202,8 @@ def check_stored(model: Any) -> None:
         n = int((folds != fold).sum())
         if not {"kernel_", "support_values_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != n:
             raise DataError("a machine without a fold does not belong to the rows of the others")
+        if "spreads" in parts:
+            check_spreads(parts["spreads"], n, int(np.prod(outputs or (1,))))
     for machine in _machines(model):
         trial = machine._evaluate(machine._scaled(model.support_vectors_[:1]))
         if trial.shape != (1, *outputs) or not np.isfinite(trial).all():

@@ -14,6 +14,7 @@ from substrate.arrays import Array
 from substrate.encoding import RECORDS, Arrays, bytes_needed, check_kernels, decode, encode
 from substrate.kernels import Kernel
 from substrate.reduced import Basis
+from substrate.uncertainty.spread import Spread
 from substrate.values import Record
 
 __all__ = [
@@ -98,6 +99,7 @@ RECORDS.update(
     {
         "Basis": Basis,
         "CalibrationScores": CalibrationScores,
+        "Spread": Spread,
         "PruningStep": PruningStep,
         "ReducedReweighting": ReducedReweighting,
         "Reweighting": Reweighting,

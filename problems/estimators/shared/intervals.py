@@ -7,6 +7,7 @@ Gaussian error bars from the inverse of their system.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -19,11 +20,12 @@ from substrate import uncertainty
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 
 __all__ = [
     "Intervals",
     "LeftOutIntervals",
+    "check_spreads",
     "confidence_band",
     "diagonal_at",
     "influence_of_rows",
@@ -46,17 +48,64 @@ class Intervals:
         """Return the method that "auto" stands for, others as they are."""
         return "conformal" if method == "auto" else method
 
+    def resolve_adaptive(self, method: str) -> str:
+        """Return the method of intervals whose width follows the spread of errors; refuse others."""
+        if "nested" not in self.methods:
+            raise DeclarationError(
+                f"{type(self.estimator).__name__} has no left-out errors of its rows at hand, to which a spread could "
+                "be fitted; predict_conditional_interval(X, rows) adapts to calibration rows, for every regressor"
+            )
+        if method == "auto":
+            return "split" if hasattr(self.estimator, "calibration_spreads_") else "nested"
+        if method not in ("nested", "split"):
+            raise DeclarationError(
+                f"adaptive=True goes with method='nested' or 'split', received {method!r}; method='studentised' widens "
+                "where rows are sparse"
+            )
+        return method
+
+    def spreads(self) -> "list[uncertainty.Spread]":
+        """Return the spread of the left-out errors of every output."""
+        model = self.estimator
+        if model.kernel_.pairwise or is_device_array(model.support_values_):
+            kind = "a precomputed kernel" if model.kernel_.pairwise else "arrays on a device"
+            raise DeclarationError(f"adaptive intervals compare inputs in numpy, which {kind} does not allow")
+        errors, predictions = self.left_out_rows()
+        K = np.asarray(model.kernel_(model.support_vectors_))
+        return [uncertainty.Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
+
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
+        self.resolve_adaptive("auto")
+        raise TypeError(f"internal error: {type(self).__name__} has nested intervals, and no left-out errors")
+
+    def spread_at(self, points: Any, fitted: Array, spreads: "Sequence[uncertainty.Spread]") -> Array:
+        """Return the spreads at new points that were checked, with these predictions, in the shape of these."""
+        model = self.estimator
+        values = np.asarray(model.kernel_(points, model.support_vectors_))
+        columns = np.reshape(fitted, (values.shape[0], -1))
+        at_points = [spread.at(values, columns[:, k]) for k, spread in enumerate(spreads)]
+        return np.reshape(np.stack(at_points, axis=1), fitted.shape)
+
+    def calibrate_spread(self, points: Any, errors: Array, fitted: Array) -> None:
+        """Keep the spread of left-out errors, and the errors of calibration rows over it, in ascending order."""
+        model, spreads = self.estimator, self.spreads()
+        model.calibration_spreads_ = spreads
+        model.calibration_scaled_scores_ = np.sort(errors / self.spread_at(points, fitted, spreads), axis=0)
+
     def check(self, coverage: float, method: str) -> None:
         """Refuse an unknown method, a coverage that is none, and a model that is not fitted."""
         check_method(method, self.methods)
         uncertainty.exact_level(coverage)
         check_is_fitted(self.estimator)
 
-    def guarantee(self, coverage: float, method: str) -> Guarantee:
-        """Return what intervals guarantee, and what breaks it, if anything does."""
+    def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
+        """Return what intervals guarantee, and what breaks it, if anything does; a spread that has not seen the rows of
+        its scores changes nothing.
+        """
         check_method(method, self.methods)
         check_is_fitted(self.estimator)
-        method = self.resolve(method)
+        method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
         split = method == "split" or "jackknife+" not in self.methods
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
         return guarantee_of(method, coverage, outputs, split, self.chosen_on_rows(method))
@@ -65,9 +114,11 @@ class Intervals:
         """Return what was chosen or computed from the training rows, which breaks the guarantee of leaving them out."""
         return ()
 
-    def split_ends(self, X: Any, coverage: float) -> Array:
+    def split_ends(self, X: Any, coverage: float, adaptive: bool = False) -> Array:
         """Return the ends of split conformal intervals."""
         model = self.estimator
+        if adaptive:
+            return self._scaled_split_ends(X, coverage)
         if not hasattr(model, "calibration_scores_"):
             raise DataError(
                 f"this {type(model).__name__} has no calibration rows; call calibrate(X, y) first, with rows that it "
@@ -79,16 +130,45 @@ class Intervals:
         ends = [uncertainty.split_ends(scores[:, k], fitted[:, k], coverage) for k in range(scores.shape[1])]
         return namespace_of(fitted).stack(ends, axis=1)  # type: ignore[no-any-return]
 
+    def _scaled_split_ends(self, X: Any, coverage: float) -> Array:
+        model = self.estimator
+        if not hasattr(model, "calibration_spreads_"):
+            raise DataError(
+                f"this {type(model).__name__} was not calibrated for adaptive intervals; call calibrate(X, y, "
+                "adaptive=True) first, with rows that it was not fitted to"
+            )
+        points = model._new_points(X)
+        fitted, scores = to_numpy(model._evaluate(points)), model.calibration_scaled_scores_
+        spreads = self.spread_at(points, fitted, model.calibration_spreads_)
+        if scores.ndim == 1:
+            return uncertainty.split_ends(scores, fitted, coverage, spreads)
+        ends = [
+            uncertainty.split_ends(scores[:, k], fitted[:, k], coverage, spreads[:, k]) for k in range(scores.shape[1])
+        ]
+        return np.stack(ends, axis=1)
+
     def check_loaded(self) -> None:
         """Refuse scores that no calibration leaves."""
-        scores = getattr(self.estimator, "calibration_scores_", None)
-        if scores is not None and (
-            scores.dtype.kind != "f"
-            or scores.shape[1:] != self.estimator._outputs()
-            or not scores.shape[0]
-            or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
-        ):
-            raise DataError("calibration scores must be absolute errors in ascending order, one column per output")
+        model = self.estimator
+        for name in ("calibration_scores_", "calibration_scaled_scores_"):
+            scores = getattr(model, name, None)
+            if scores is not None and (
+                scores.dtype.kind != "f"
+                or scores.shape[1:] != model._outputs()
+                or not scores.shape[0]
+                or not (np.isfinite(scores).all() and (scores >= 0.0).all() and (np.diff(scores, axis=0) >= 0.0).all())
+            ):
+                raise DataError("calibration scores must be absolute errors in ascending order, one column per output")
+        if hasattr(model, "calibration_spreads_") or hasattr(model, "calibration_scaled_scores_"):
+            spreads, n = getattr(model, "calibration_spreads_", []), int(model.support_.size)
+            has_scores = hasattr(model, "calibration_scaled_scores_")
+            check_spreads(spreads if has_scores else [], n, int(np.prod(model._outputs() or (1,))))
+
+
+def check_spreads(spreads: "Sequence[uncertainty.Spread]", n_rows: int, n_outputs: int) -> None:
+    """Refuse spreads that do not belong to so many rows and outputs."""
+    if len(spreads) != n_outputs or not all(spread.is_valid(n_rows) for spread in spreads):
+        raise DataError("adaptive intervals need one spread per output, of the rows of its machine, and positive")
 
 
 class LeftOutIntervals(Intervals):
@@ -150,6 +230,18 @@ class LeftOutIntervals(Intervals):
         ]
         joined: Array = ends[0] if self.estimator._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)
         return joined
+
+    def adaptive_ends(self, X: Any, coverage: float, method: str, groups: Any) -> Array:
+        """Return the ends of intervals in units of a spread."""
+        self.check(coverage, method)
+        method = self.resolve_adaptive(method)
+        if groups is not None:
+            raise DeclarationError("groups are those of method='studentised', without adaptive=True")
+        return self.split_ends(X, coverage, adaptive=True) if method == "split" else self.nested_ends(X, coverage, True)
+
+    def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:
+        """Return the ends of intervals by machines without folds."""
+        raise TypeError(f"internal error: {type(self).__name__} has no machines without folds")
 
     def region(self, X: Any, coverage: float, rows: Any, diagonal: Any) -> list[Any]:
         """Return the pieces of the full conformal set of every row."""
@@ -250,6 +342,7 @@ def predict_left_out_interval(
     rows: Any = None,
     diagonal: Any = None,
     groups: Any = None,
+    adaptive: bool = False,
 ) -> Array:
     """Lower and upper ends that hold a new target with probability ``coverage``; nothing is fitted again.
 
@@ -278,12 +371,19 @@ def predict_left_out_interval(
         For ``"studentised"``: labels of the rows of the fit, in the order of ``support_`` (on a reduced basis of
         ``rows``, without those of weight zero), and of the new rows. A new row is compared with the rows of its group,
         and the coverage holds within every group.
+    adaptive : bool, default=False
+        Whether errors are counted in units of a fitted spread, so that intervals are wide where errors are
+        (:mod:`substrate.uncertainty.spread`): with ``method="nested"``, the default then, a spread of each machine
+        without a fold; with ``"split"`` one of all left-out errors, after ``calibrate(X, y, adaptive=True)``. What is
+        guaranteed stays the same. Not on a reduced basis.
 
     Returns
     -------
     array of shape (n, 2) or (n, n_outputs, 2)
         Infinite where there are too few rows for the coverage (8 or fewer for 0.9), in groups of the same group.
     """
+    if adaptive:
+        return self._intervals.adaptive_ends(X, coverage, method, groups)  # type: ignore[no-any-return]
     ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal, groups)
     return ends
 

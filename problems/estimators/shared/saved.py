@@ -43,6 +43,7 @@ from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import RULES, Basis
 from substrate.solvers import FURTHER, ORDER
+from substrate.uncertainty.spread import Spread
 
 __all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "kinds_of", "parameters_of"]
 
@@ -86,6 +87,23 @@ _LINEAR: _Kinds = {
     "linear_center_": _VECTOR,
     "linear_columns_": array("iu"),
 }
+#: The spread of left-out errors, one record per output.
+_SPREADS = many(
+    record_of(
+        Spread,
+        {
+            "levels": _VECTOR,
+            "coefficients": _VECTOR,
+            "bias": _NUMBER,
+            "floor": _NUMBER,
+            "unit": _NUMBER,
+            "center": _NUMBER,
+            "deviation": _NUMBER,
+            "sizes": array(unbounded=True),
+        },
+    ),
+    1,
+)
 #: Machines without a fold each, the folds, and the errors of rows in the machine without theirs.
 _NESTED: _Kinds = {
     "nested_folds_": array("iu"),
@@ -95,10 +113,13 @@ _NESTED: _Kinds = {
             | _PRIMAL
             | _LINEAR
             | _STACK
+            | {"spreads": _SPREADS}
         ),
         2,
     ),
     "nested_scores_": _EACH,
+    "calibration_scaled_scores_": _EACH,
+    "calibration_spreads_": _SPREADS,
 }
 #: The choice of validation, and values of the criterion; beyond 1e154 a square is infinite.
 _PROOF: _Kinds = {

@@ -1,0 +1,134 @@
+r"""The spread of a machine's errors as a function of the inputs and of the prediction, in closed form.
+
+With left-out residuals :math:`r_j` of rows, left-out predictions :math:`h_j = y_j - r_j` and u the largest
+:math:`|r_j|`, a second machine of least squares is fitted to
+
+.. math:: t_j = |r_j / u|^{2/3}, \qquad s(x) = u \, \max(g(x, f(x)), \tau \bar t)^{3/2}, \qquad \tau = 0.1 .
+
+The cube root of a squared normal number is nearly normal ([Wilson1931]_), so that least squares loses little to the
+likelihood, and one wild residual does not decide. The kernel of g is the sum of two, each over the mean of its centred
+diagonal: that of the machine, by which the spread may change from place to place, and
+:math:`\exp(-(h - h')^2 / 2)` of predictions in units of their deviation, by which it follows the level, whatever the
+number of inputs. The weight of its penalty is that of some with the smallest left-out error of the :math:`t_j`, by one
+decomposition (:mod:`substrate.least_squares.spectrum`); the largest of them is a constant spread.
+
+Errors over s(x) are scores for the intervals of :mod:`~substrate.uncertainty.jackknife` and
+:mod:`~substrate.uncertainty.conformal`, whose coverage holds for any s that has not seen the row it is divided into.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.gram import Gram
+from substrate.least_squares.spectrum import centred_spectrum
+from substrate.values import Record
+
+__all__ = ["Spread"]
+
+#: The power of absolute residuals that is nearly normal.
+_POWER = 2.0 / 3.0
+#: Weights of the penalty, per row, in units of the kernel: from all but constant on.
+_PENALTIES = (1e3, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+#: Least share of the mean of t that a spread has.
+_LEAST = 0.1
+#: Rows below which a spread is a constant.
+_FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread(Record):
+    """The machine g of one output.
+
+    Parameters
+    ----------
+    levels, coefficients
+        Left-out predictions of the rows in units of their deviation, and the coefficients of the expansion on them.
+    bias, floor, unit
+        The constant of g, the least value it is given, and u.
+    center, deviation
+        Mean and deviation of left-out predictions.
+    sizes
+        By what the kernel of the machine and that of predictions are divided; infinite for one that is constant.
+    """
+
+    levels: Array
+    coefficients: Array
+    bias: float
+    floor: float
+    unit: float
+    center: float
+    deviation: float
+    sizes: Array
+
+    @classmethod
+    def of(cls, K: Array, residuals: Array, predictions: Array) -> Self:
+        """Fit to the left-out residuals of rows with the kernel matrix K, and their left-out predictions."""
+        n, size = residuals.size, np.abs(residuals)
+        unit = float(size.max(initial=0.0))
+        center, deviation = float(predictions.mean()), float(predictions.std())
+        if not (np.isfinite(deviation) and deviation > 0.0):
+            center, deviation = 0.0, 1.0
+        levels = (predictions - center) / deviation
+        if n < _FEWEST or not (np.isfinite(unit) and unit > 0.0):
+            unit = unit if np.isfinite(unit) and unit > 0.0 else 1.0
+            return cls(
+                levels=levels,
+                coefficients=np.zeros(n),
+                bias=1.0,
+                floor=1.0,
+                unit=unit,
+                center=center,
+                deviation=deviation,
+                sizes=np.full(2, np.inf),
+            )
+        targets = (size / unit) ** _POWER
+        sizes = np.array([_centred_size(K), _centred_size(_level_kernel(levels, levels))])
+        spectrum = centred_spectrum(Gram(_joined(K, levels, levels, sizes)), coarse=True)
+        lambdas = n * np.array(_PENALTIES) + spectrum.lift
+        coordinates = spectrum.targets(targets)
+        errors = np.square(spectrum.leave_one_out(coordinates, lambdas)[:, :, 0]).mean(axis=0)
+        best = lambdas[[int(np.argmin(errors))]]  # the first, the largest, where some are equal
+        alpha = spectrum.support_values(coordinates, best)
+        return cls(
+            levels=levels,
+            coefficients=np.ascontiguousarray(alpha[:, 0, 0]),
+            bias=float(spectrum.bias(coordinates, alpha)[0, 0]),
+            floor=_LEAST * float(targets.mean()),
+            unit=unit,
+            center=center,
+            deviation=deviation,
+            sizes=sizes,
+        )
+
+    def at(self, kernel_values: Array, predictions: Array) -> Array:
+        """Return s at points with these kernel values with the rows, one line each, and these predictions."""
+        levels = (predictions - self.center) / self.deviation
+        g = _joined(kernel_values, levels, self.levels, self.sizes) @ self.coefficients + self.bias
+        return np.asarray(self.unit * np.maximum(g, self.floor) ** (1.0 / _POWER))
+
+    def is_valid(self, n_rows: int) -> bool:
+        """Return whether this can be a spread of so many rows: positive everywhere."""
+        return (
+            self.levels.shape == self.coefficients.shape == (n_rows,)
+            and self.sizes.shape == (2,)
+            and bool((self.sizes > 0.0).all())
+            and min(self.floor, self.unit, self.deviation) > 0.0
+        )
+
+
+def _level_kernel(levels: Array, others: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * np.square(levels[:, None] - others[None, :])))
+
+
+def _centred_size(K: Array) -> float:
+    """Return the mean of the diagonal of the centred matrix; infinite where it is rounding."""
+    diagonal, mean = float(np.mean(np.diagonal(K))), float(np.mean(K))
+    size = diagonal - mean
+    return size if size > 1e-9 * max(abs(diagonal), abs(mean)) else np.inf
+
+
+def _joined(kernel_values: Any, levels: Array, others: Array, sizes: Array) -> Array:
+    return np.asarray(np.asarray(kernel_values) / sizes[0] + _level_kernel(levels, others) / sizes[1])

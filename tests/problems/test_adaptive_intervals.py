@@ -1,0 +1,212 @@
+"""Adaptive intervals: errors over a fitted spread, against explicit loops, in files, units, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from problems import (
+    HuberLSSVMRegressor,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
+    PartiallyLinearLSSVMRegressor,
+    SparseLSSVMRegressor,
+    StackedLSSVMRegressor,
+    load,
+)
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Laplacian, Linear
+from substrate.uncertainty import Spread, coverage_by_thirds
+from substrate.uncertainty.levels import rank
+
+RNG = np.random.default_rng(4)
+N = 62
+X = RNG.uniform(-2.0, 2.0, size=(N, 2))
+Y = 2.0 * X[:, 0] + np.sin(X[:, 1]) + np.exp(0.8 * X[:, 0]) * RNG.normal(size=N) / 4.0
+NEW = RNG.uniform(-2.0, 2.0, size=(7, 2))
+MORE = RNG.uniform(-2.0, 2.0, size=(40, 2))
+Y_MORE = 2.0 * MORE[:, 0] + np.sin(MORE[:, 1]) + np.exp(0.8 * MORE[:, 0]) * RNG.normal(size=40) / 4.0
+MACHINES = {
+    "fixed": LSSVMRegressor(RBF(1.5), gamma=10.0),
+    "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)], standardize=True),
+    "features": LSSVMRegressor(Linear(), gamma=1.0),
+    "partially linear": PartiallyLinearLSSVMRegressor(RBF(1.0), gamma=5.0, linear_columns=[0]),
+    "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)], criteria="loo"),
+}
+
+
+def spread_by_hand(K, K_new, residuals, predictions, predicted):
+    """The spread at new points by explicit systems, a refit without every row, and a loop over penalties."""
+    n, unit = residuals.size, np.abs(residuals).max()
+    t = np.abs(residuals / unit) ** (2.0 / 3.0)
+    center, deviation = predictions.mean(), predictions.std()
+    h, h_new = (predictions - center) / deviation, (predicted - center) / deviation
+    L, L_new = (np.exp(-0.5 * (a[:, None] - h[None, :]) ** 2) for a in (h, h_new))
+    P = np.eye(n) - 1.0 / n
+    size, size_of_levels = (np.trace(P @ matrix @ P) / n for matrix in (K, L))
+    joined, joined_new = K / size + L / size_of_levels, K_new / size + L_new / size_of_levels
+
+    def solve(rows, penalty):
+        m = rows.size
+        matrix = np.block([[np.zeros((1, 1)), np.ones((1, m))], [np.ones((m, 1)), joined[np.ix_(rows, rows)]]])
+        matrix[1:, 1:] += n * penalty * np.eye(m)
+        return np.linalg.solve(matrix, np.append(0.0, t[rows]))
+
+    def error(penalty):
+        others = (np.delete(np.arange(n), i) for i in range(n))
+        values = [np.append(1.0, joined[i, rows]) @ solve(rows, penalty) for i, rows in enumerate(others)]
+        return np.mean((t - values) ** 2)
+
+    best = min((1e3, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03), key=error)
+    s = solve(np.arange(n), best)
+    return unit * np.maximum(joined_new @ s[1:] + s[0], 0.1 * t.mean()) ** 1.5
+
+
+def test_the_spread_is_that_of_explicit_systems():
+    kernel, n = RBF(1.5), 30
+    residuals = RNG.normal(size=n) * np.exp(X[:n, 0])
+    predictions, predicted = X[:n, 0] + X[:n, 1], NEW.sum(axis=1)
+    K, K_new = kernel(X[:n]), kernel(NEW, X[:n])
+    spread = Spread.of(K, residuals, predictions)
+    assert_allclose(spread.at(K_new, predicted), spread_by_hand(K, K_new, residuals, predictions, predicted), rtol=1e-8)
+    assert spread.at(K_new, predicted).min() > 0.0
+
+
+@pytest.mark.parametrize("units", [1e-9, 1e9])
+def test_units_and_offsets_of_targets_scale_the_spread(units):
+    kernel = RBF(1.5)
+    residuals, K, K_new = RNG.normal(size=N), kernel(X), kernel(NEW, X)
+    spread = Spread.of(K, residuals, X[:, 0]).at(K_new, NEW[:, 0])
+    scaled = Spread.of(K, units * residuals, units * (X[:, 0] + 1e3)).at(K_new, units * (NEW[:, 0] + 1e3))
+    assert_allclose(scaled, units * spread, rtol=1e-7)
+    assert_allclose(Spread.of(1e8 * K, residuals, X[:, 0]).at(1e8 * K_new, NEW[:, 0]), spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("residuals", "predictions"),
+    [(np.zeros(6), np.arange(6.0)), (np.ones(2), np.zeros(2)), (np.arange(6.0), np.ones(6)), (np.ones(6), np.ones(6))],
+    ids=["no errors", "two rows", "one level", "one error"],
+)
+def test_a_spread_is_positive_whatever_the_errors(residuals, predictions):
+    K = np.ones((residuals.size, residuals.size))  # a kernel that is constant
+    values = Spread.of(K, residuals, predictions).at(K[:1], predictions[:1])
+    assert np.isfinite(values).all()
+    assert (values > 0.0).all()
+
+
+def left_out(machine, X, y):
+    """Left-out errors by a refit without every row, with kernel, gamma and weights of the stack held."""
+    rows = [np.delete(np.arange(y.size), i) for i in range(y.size)]
+    return np.array([y[i] - clone(machine).fit(X[some], y[some]).predict(X[[i]])[0] for i, some in enumerate(rows)])
+
+
+def test_nested_ends_are_those_of_explicit_folds():
+    """Machines without a fold, their spreads, scores and order statistics."""
+    machine, folds, n = MACHINES["fixed"], 2, 33
+    x, y = X[:n], Y[:n]
+    model = clone(machine).fit(x, y)
+    model._intervals.nest(x, y, np.ones(n), folds)
+    centers, reach, scores = np.empty((7, n)), np.empty((7, n)), np.empty(n)
+    for fold in range(folds):
+        train, test = np.flatnonzero(model.nested_folds_ != fold), np.flatnonzero(model.nested_folds_ == fold)
+        other, errors = clone(machine).fit(x[train], y[train]), left_out(machine, x[train], y[train])
+        points = np.concatenate([x[test], NEW])
+        kernel = RBF(1.5)
+        s = spread_by_hand(kernel(x[train]), kernel(points, x[train]), errors, y[train] - errors, other.predict(points))
+        scores[test] = np.abs(y[test] - other.predict(x[test])) / s[: test.size]
+        centers[:, test], reach[:, test] = other.predict(NEW)[:, None], s[test.size :, None]
+    scored = np.flatnonzero(model.nested_folds_ >= 0)
+    n, k = scored.size, rank(0.8, scored.size)
+    low, high = (centers + side * reach * scores for side in (-1.0, 1.0))
+    wanted = np.column_stack([np.sort(low[:, scored], axis=1)[:, n - k], np.sort(high[:, scored], axis=1)[:, k - 1]])
+    assert_allclose(model.predict_interval(NEW, 0.8, "nested", adaptive=True), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_files_keep_adaptive_intervals(name, tmp_path):
+    """Both methods, the default among them, and what is guaranteed, are the same from a file."""
+    model = clone(MACHINES[name]).fit(X, Y)
+    with pytest.raises(DataError, match=r"calibrate\(X, y, adaptive=True\) first"):
+        model.predict_interval(NEW, 0.8, "split", adaptive=True)
+    nested = model.predict_interval(NEW, 0.8, adaptive=True)
+    assert_array_equal(nested, model.predict_interval(NEW, 0.8, "nested", adaptive=True))
+    model.calibrate(MORE, Y_MORE, adaptive=True)
+    split = model.predict_interval(NEW, 0.8, adaptive=True)
+    fitted, errors = model.predict(NEW), np.abs(Y_MORE - model.predict(MORE))
+    widths = np.diff(split, axis=1)[:, 0]
+    assert_allclose(split.mean(axis=1), fitted, atol=1e-9)
+    assert widths.max() > 1.2 * widths.min()
+    # the widths of all calibration rows are one multiple of their spread, which covers k of them
+    own = np.diff(model.predict_interval(MORE, 0.8, "split", adaptive=True), axis=1)[:, 0]
+    assert int((2.0 * errors <= own * (1.0 + 1e-12)).sum()) == rank(0.8, 40)
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert_array_equal(again.predict_interval(NEW, 0.8, adaptive=True), split)
+    assert_array_equal(again.predict_interval(NEW, 0.8, "nested", adaptive=True), nested)
+    guarantee = again.interval_guarantee(0.8, adaptive=True)
+    assert guarantee.holds
+    assert guarantee.level == 0.8
+    assert again.interval_guarantee(0.8, "nested", adaptive=True).level < 0.6
+    again.calibrate(MORE, Y_MORE)
+    assert not hasattr(again, "calibration_spreads_"), "other rows have other scores"
+
+
+def test_intervals_follow_noise_that_grows():
+    """Of noise that grows seven times along an input, intervals do too, and they cover new rows."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1.0, 1.0, size=(400, 1))
+    targets = points[:, 0] + 0.1 * np.exp(points[:, 0]) * rng.normal(size=400)
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(points[:200], targets[:200])
+    ends = model.predict_interval(points[200:], 0.9, adaptive=True)
+    thirds = coverage_by_thirds(targets[200:], model.predict(points[200:]), ends)
+    assert 3.0 < thirds.width_ratio < 15.0
+    assert min(thirds.shares) > 0.8
+    plain = coverage_by_thirds(targets[200:], model.predict(points[200:]), model.predict_interval(points[200:], 0.9))
+    assert plain.shares[0] > 0.97
+    assert plain.shares[2] < min(0.85, thirds.shares[2])
+    assert "covered" in str(thirds)
+
+
+def test_outputs_are_scaled_on_their_own():
+    both = np.column_stack([Y, 1e3 * X[:, 1] ** 2])
+    model = clone(MACHINES["fixed"]).fit(X, both).calibrate(MORE, np.column_stack([Y_MORE, MORE[:, 1]]), adaptive=True)
+    ends = {method: model.predict_interval(NEW, 0.7, method, adaptive=True) for method in ("nested", "split")}
+    alone = clone(MACHINES["fixed"]).fit(X, Y).calibrate(MORE, Y_MORE, adaptive=True)
+    for method, values in ends.items():
+        assert values.shape == (7, 2, 2)
+        assert_allclose(values[:, 0], alone.predict_interval(NEW, 0.7, method, adaptive=True), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("machine", "method", "message"),
+    [
+        (MACHINES["fixed"], "studentised", "goes with method='nested' or 'split', received 'studentised'"),
+        (SparseLSSVMRegressor(RBF(1.0)), "auto", "predict_conditional_interval"),
+        (HuberLSSVMRegressor(RBF(1.0)), "auto", "predict_conditional_interval"),
+    ],
+)
+def test_what_is_refused(machine, method, message):
+    model = clone(machine).fit(X, Y)
+    with pytest.raises(DeclarationError, match=message):
+        model.predict_interval(NEW, 0.8, method, adaptive=True)
+    if method == "auto":
+        with pytest.raises(DeclarationError, match=message):
+            model.calibrate(MORE, Y_MORE, adaptive=True)
+
+
+def test_changed_files_are_refused(tmp_path):
+    model = clone(MACHINES["fixed"]).fit(X, Y).calibrate(MORE, Y_MORE, adaptive=True)
+    model.calibration_spreads_ = model.calibration_spreads_ * 2
+    with pytest.raises(DataError, match="one spread per output"):
+        model._check_loaded()
+    precomputed = LSSVMRegressor("precomputed", gamma=1.0).fit(RBF(1.0)(X), Y)
+    with pytest.raises(DeclarationError, match="compare inputs in numpy, which a precomputed kernel does not allow"):
+        precomputed.calibrate(RBF(1.0)(MORE, X), Y_MORE, adaptive=True)
+
+
+def test_thirds_are_refused_where_there_are_none():
+    with pytest.raises(DataError, match="three at least"):
+        coverage_by_thirds([1.0, 2.0], [1.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
+    empty = coverage_by_thirds(np.arange(4.0), np.arange(4.0), np.column_stack([np.arange(4.0)] * 2))
+    assert empty.counts == (2, 1, 1)
+    assert np.isnan(empty.width_ratio)
