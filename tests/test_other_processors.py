@@ -26,6 +26,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(other_processors.os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     monkeypatch.setattr(other_processors, "flags_of", lambda text: frozenset({"sse4_2", "avx2", "fma"}))
     monkeypatch.setattr(other_processors, "probed", answered)
+    monkeypatch.setattr(other_processors, "compile_once", lambda: None)
     monkeypatch.setattr(other_processors, "tested", lambda *arguments: (0, "...\n12 passed in 3s\n"))
     return monkeypatch
 

@@ -1,11 +1,22 @@
-"""The ordinary run sees every model in every shared check, and every case of it on a model for each way in."""
+"""The ordinary run sees every model in every shared check, and every case of it on two ways into the package."""
 
 import inspect
 from pathlib import Path
 
 import pytest
 from every_model import COMPONENTS, ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
-from sampled_cases import EVERY_CASE, PAGES, ROUTES, SAMPLED, SOME_CASES, first, hash_sources, kind_of, sample_cases
+from sampled_cases import (
+    EVERY_CASE,
+    PAGES,
+    ROUTES,
+    SAMPLED,
+    SOME_CASES,
+    SOME_WAYS,
+    first,
+    hash_sources,
+    kind_of,
+    sample_cases,
+)
 
 import problems
 import substrate
@@ -26,12 +37,15 @@ def draw(pairs, some=SOME_CASES, version="1"):
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 29, 60])
 @pytest.mark.parametrize("some", [SOME_CASES, 2])
-def test_a_sample_has_every_model_and_all_cases_of_one_model_for_each_way_in(cases, some):
+def test_a_sample_has_every_model_and_every_case_on_two_ways(cases, some):
     pairs = [(f"test_any[{case}-{name}]", name) for case in range(cases) for name in NAMES]
     chosen = draw(pairs, some)
     for name in NAMES:
         count = sum(case.endswith(f"-{name}]") for case in chosen)
-        assert count == (cases if name in EVERY_CASE else min(some, cases))
+        assert min(some, cases) <= count <= (cases if name in EVERY_CASE else min(some, cases))
+    for case in range(cases):
+        ways = [name for name in NAMES if name in EVERY_CASE and f"test_any[{case}-{name}]" in chosen]
+        assert len(ways) >= SOME_WAYS
 
 
 def test_a_sample_is_the_same_in_every_process_and_another_for_every_check_and_version():
@@ -104,11 +118,10 @@ def test_the_first_values_are_ordinary_and_the_others_slow():
     assert [value.values for value in first(2, range(4))] == [(0,), (1,), (2,), (3,)]
 
 
-def test_every_check_of_this_run_has_a_case_of_every_model_and_all_of_some():
+def test_every_check_of_this_run_has_a_case_of_every_model():
     """Of what was collected: all files in the ordinary run, this one alone where it is asked for alone."""
     for check, (kinds, chosen) in SAMPLED.items():
         assert {kinds[place] for place in chosen} == set(kinds), check
-        assert {place for place, kind in enumerate(kinds) if kind in EVERY_CASE} <= chosen, check
 
 
 @pytest.mark.parametrize("estimator", [LSSVMRegressor, SubstrateRegressor])

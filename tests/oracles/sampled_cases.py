@@ -1,9 +1,9 @@
 """Which cases of a check that all models share, or that has many cases, belong to the ordinary run.
 
-A check such as the refusal of a bad X is one piece of code that every model goes through. Every case of it is run on
-one model for each way into that code, and one case on every other model, which shows that it goes that way. What is
-left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of a check of one model whose cases are a
-product too (seeds, kernels, options) the mark ``some_cases(n)`` draws n.
+A check such as the refusal of a bad X is one piece of code that every model goes through, by one of a few ways. Every
+case of it is run on two models that stand for such ways, and one case on every model, which shows that it goes one of
+them. What is left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of any other check whose cases
+are a product too (seeds, kernels, options), and take long, the mark ``some_cases(n)`` draws n.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
 one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
@@ -21,7 +21,18 @@ from typing import Any
 import pytest
 from sklearn.base import BaseEstimator
 
-__all__ = ["EVERY_CASE", "PAGES", "ROUTES", "SAMPLED", "SOME_CASES", "first", "hash_sources", "kind_of", "sample_cases"]
+__all__ = [
+    "EVERY_CASE",
+    "PAGES",
+    "ROUTES",
+    "SAMPLED",
+    "SOME_CASES",
+    "SOME_WAYS",
+    "first",
+    "hash_sources",
+    "kind_of",
+    "sample_cases",
+]
 
 #: One estimator for each way in.
 ROUTES = {
@@ -37,13 +48,13 @@ ROUTES = {
 }
 #: Pages of such estimators.
 PAGES = ("ls_svm_regression", "ls_svm_classification", "fused_l1_substrate")
-#: The kinds that are tried on every case.
+#: The kinds that every case is tried on some of.
 EVERY_CASE = {
     *ROUTES.values(),
     *(f"{page}{part}" for page in PAGES for part in ("", ".declare", ".closed_form")),
 }
-#: Cases of a shared check for every other model.
-SOME_CASES = 1
+#: Ways on which every case of a shared check is tried, and cases of it that every model has.
+SOME_WAYS, SOME_CASES = 2, 1
 #: The checks that this run has sampled, by name: the kind of each of their cases, and the places of the chosen ones.
 SAMPLED: dict[str, tuple[list[str], set[int]]] = {}
 #: The parameters by which a check walks the models: estimators, the functions of the pages, and the pages.
@@ -99,13 +110,11 @@ def sample_cases(
         What the draw begins with; by default the hash of the sources.
     """
     draw = hash_sources() if version is None else version
-    places = defaultdict(list)
-    for place, kind in enumerate(kinds):
-        places[kind].append(place)
-    chosen: set[int] = set()
-    for kind, cases in places.items():
-        count = len(cases) if kind in EVERY_CASE else n_cases
-        chosen.update(
-            sorted(cases, key=lambda place: hashlib.blake2b(f"{draw} {names[place]}".encode()).digest())[:count]
-        )
-    return chosen
+    by_kind, by_case = defaultdict(list), defaultdict(list)
+    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        by_kind[kind].append(place)
+        if kind in EVERY_CASE:
+            by_case[name.replace(kind, "").replace("()", "")].append(place)
+    rank = [hashlib.blake2b(f"{draw} {name}".encode()).digest() for name in names]
+    chosen = {place for places in by_kind.values() for place in sorted(places, key=rank.__getitem__)[:n_cases]}
+    return chosen.union(*(sorted(places, key=rank.__getitem__)[:SOME_WAYS] for places in by_case.values()))

@@ -96,7 +96,7 @@ everywhere = pytest.mark.parametrize("home", HOMES)
 
 @everywhere
 @pytest.mark.parametrize("name", FITS)
-@pytest.mark.some_cases(30)
+@pytest.mark.some_cases(8)
 def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path):
     send, (model, *rest) = sender(home), FITS[name]
     model.fit(X, *rest)

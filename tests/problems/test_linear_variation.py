@@ -31,7 +31,7 @@ def distance(model, X, y, rho):
 
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("seed", first(5, range(40)))
-@pytest.mark.some_cases(20)
+@pytest.mark.some_cases(6)
 def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
     X, y, n = data(seed, offset)
     with warnings.catch_warnings():

@@ -57,7 +57,7 @@ def test_the_answer_comes_first_and_is_proved(fitted):
 
 
 @pytest.mark.parametrize("name", ["support_values_", "bias_", "support_vectors_", "kernel_"])
-@pytest.mark.some_cases(18)
+@pytest.mark.some_cases(6)
 def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
     model, targets = fitted
     kept, before = getattr(model, name), model._evaluate(X)

@@ -236,6 +236,7 @@ ON_A_BASIS = [
 
 @pytest.mark.parametrize("share", [1e-6, 1e-3, 1e-1])
 @pytest.mark.parametrize("model", ON_A_BASIS, ids=["least squares", "L1", "variation", "variation of some"])
+@pytest.mark.some_cases(4)
 def test_weights_far_apart_do_not_make_the_spread_on_a_basis_a_rounding_error(model, share):
     """Rows of no weight move the mean of the targets away from those that count, whose spread then cancels."""
     rng = np.random.default_rng(0)

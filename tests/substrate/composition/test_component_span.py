@@ -79,7 +79,7 @@ CASES = [(kernel, tau, seed) for seed in range(3) for tau in (1e-2, 1.0, 1e-5) f
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the oracle, which is asked for 1e-10
 @pytest.mark.parametrize("case", first(4, CASES), ids=lambda case: "-".join(map(str, case)))
 @pytest.mark.parametrize("terms", TERMS, ids=lambda terms: terms.__name__)
-@pytest.mark.some_cases(10)
+@pytest.mark.some_cases(5)
 def test_the_optimum_is_that_over_all_w(terms, case):
     name, tau, seed = case
     X, y = sample(seed)

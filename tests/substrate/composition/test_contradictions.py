@@ -81,6 +81,7 @@ def strip_entries(text):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("unit", [1.0, 1e3])
+@pytest.mark.some_cases(5)
 def test_the_smallest_contradictory_set_is_named(case, unit):
     s = Substrate(RBF(1.0), X, Y)
     constraints, expected = case(s)

@@ -66,6 +66,7 @@ def by_cvxpy(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.some_cases(5)
 def test_an_attribute_is_certified_and_agrees_with_cvxpy(kind):
     machine, v = machine_of(kind)
     result = machine.solve()

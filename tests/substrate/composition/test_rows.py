@@ -145,6 +145,7 @@ def test_the_gap_of_a_row_is_bounded_in_sixty_digits(name):
 
 @over_losses
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.some_cases(8)
 def test_the_solution_is_that_of_a_solver_and_holds(name, bias):
     machine = machine_of(name, bias)
     result = machine.solve()

@@ -76,6 +76,7 @@ def values_of(prediction):
 
 
 @pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.some_cases(5)
 def test_it_is_the_limit_of_differences(name):
     machine = MACHINES[name]()
     C = float(machine._parameters()[0].value)

@@ -51,6 +51,7 @@ def bound_of(made, weight, validation, ends):
 
 @pytest.mark.parametrize("of_squares", [False, True], ids=["losses", "squares"])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.some_cases(4)
 def test_no_weight_is_below_the_chord(loss, of_squares):
     for seed, ends in enumerate([(0.05, 0.06), (0.3, 0.5), (1.0, 1.1), (2.0, 9.0)]):
         case = problem(loss, seed, of_squares)
@@ -78,18 +79,16 @@ plain = BiasChord.length
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_law_notices_a_broken_chord(monkeypatch, broken):
-    violated = 0
-    for loss in LOSSES:
-        for seed in range(6):
-            case = problem(loss, seed)
-            ends = (0.02, 0.3)
-            errors = [error_at(*case, value) for value in np.linspace(*ends, 12)]
-            with monkeypatch.context() as patch:
-                BROKEN[broken](patch)
-                claim = bound_of(*case, ends)
-            violated += min(errors) < claim * (1.0 - 1e-6)
-            assert bound_of(*case, ends) <= min(errors) * (1.0 + 1e-6)
-    assert violated
+    def violated(loss, seed):
+        case, ends = problem(loss, seed), (0.02, 0.3)
+        errors = [error_at(*case, value) for value in np.linspace(*ends, 12)]
+        with monkeypatch.context() as patch:
+            BROKEN[broken](patch)
+            claim = bound_of(*case, ends)
+        assert bound_of(*case, ends) <= min(errors) * (1.0 + 1e-6)
+        return min(errors) < claim * (1.0 - 1e-6)
+
+    assert any(violated(loss, seed) for seed in range(6) for loss in LOSSES)
 
 
 def test_several_biases_leave_the_one_that_validates_best(monkeypatch):

@@ -134,6 +134,7 @@ def whole(name):
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("k", first(6, [1, 2, 5, 13, 34, 55, 3, 8, 21]))
+@pytest.mark.some_cases(9)
 def test_an_interrupt_at_any_solve_keeps_the_best_so_far(name, k, whole, monkeypatch):
     count = interrupted_at(monkeypatch, k)
     try:
@@ -149,6 +150,7 @@ def test_an_interrupt_at_any_solve_keeps_the_best_so_far(name, k, whole, monkeyp
 
 
 @pytest.mark.parametrize("name", FORMS)
+@pytest.mark.some_cases(4)
 def test_a_spent_budget_or_time_is_told(name, whole):
     for limits, reason in (({"budget": 12}, "budget of 12 solves is spent"), ({"time_limit": 1e-9}, "time limit")):
         early = FORMS[name](gap=1e-6, **limits)

@@ -104,6 +104,7 @@ def without_solvers(monkeypatch):
 
 
 @pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.some_cases(5)
 def test_another_person_checks_it_from_the_file(name, made, tmp_path, monkeypatch):
     best = made(name)
     assert best.certificate.holds, str(best.certificate)

@@ -43,7 +43,7 @@ def test_polynomials_are_their_own_interpolants():
 @pytest.mark.parametrize("half", [0.5, 1.5, 3.0, 6.0])
 @pytest.mark.parametrize("centre", [-18.0, -7.0, -1.0, 3.0])
 @pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
-@pytest.mark.some_cases(24)
+@pytest.mark.some_cases(6)
 def test_the_error_of_interpolation_is_below_its_bound(half, centre, kernel):
     spectrum = centred_spectrum(Gram.of(kernel, X))
     inner = centred_spectrum(Gram.of(kernel, X[::2]))
@@ -186,6 +186,7 @@ def left_out_by_definition(B, y, blocks):
 @pytest.mark.parametrize("blocks", list(BLOCKS.values()), ids=list(BLOCKS))
 @pytest.mark.parametrize("kernel", [RBF(0.3), RBF(3.0), Linear()], ids=repr)
 @pytest.mark.parametrize("centre", [-20.0, -8.0, 2.0])
+@pytest.mark.some_cases(6)
 def test_shifts_cover_the_exact_ones_between_the_points(blocks, kernel, centre):
     """Those of left-out rows by their formula, with every column of B, at places between the points."""
     spectrum = centred_spectrum(Gram.of(kernel, X))
