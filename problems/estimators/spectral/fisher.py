@@ -92,8 +92,11 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
         """Find the directions that separate the classes y of the rows of X."""
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None: the classes")
-        check_classification_targets(y)
-        classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        labels = column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise DataError("y contains NaN or infinity; drop those rows")
+        check_classification_targets(labels)
+        classes, numbers = np.unique(labels, return_inverse=True)
         if classes.size == 1:  # without any, the rows are none
             raise DataError(f"y has {classes.size} class, {classes.tolist()}; a discriminant needs two or more")
         super().fit(X, class_codes(numbers))
