@@ -51,8 +51,8 @@ def export_model(options: argparse.Namespace, interruption: Interruption) -> lis
     model, said = loaded.estimator, []
     if options.compress is not None:
         model = compress(model, options.compress)
-        (_, vectors), (_, where), *_ = model.certificate_.record
-        said = [f"vectors: {vectors}", f"within {model.distance:.1e} of the model, {where}"]
+        record = dict(model.certificate_.record)
+        said = [f"vectors: {record['vectors']}", model.certificate_.promise]
     if loaded.preparation is not None:
         model = PreparedModel.of(model, loaded.preparation)
     interruption.check()
