@@ -75,7 +75,7 @@ def to_onnx(
     Parameters
     ----------
     model
-        A fitted regressor or classifier of :mod:`problems`, or a :class:`CompressedMachine`.
+        A fitted regressor or classifier of :mod:`problems`, or a :class:`~problems.export.CompressedMachine`.
     path
         The file, whole or absent; None returns the contents only.
     tol : float, default=None
@@ -124,7 +124,7 @@ def to_c(
 
     ``void NAME(const double *x, double *out)`` computes the outputs of one row, in double precision; macros say how
     many inputs and outputs there are and where each output begins, ``NAME_labels`` the words of the classes, whose
-    number is the output ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    number is the output ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the bound.
     """
     return _write_source(write_c, model, path, name, coverage, probabilities, box)
 
@@ -141,7 +141,7 @@ def to_javascript(
     """Return a fitted model as a script with one function, and write it to ``path``; for browsers and Node.
 
     ``NAME(x)`` takes one row as an array of numbers and returns an object with the outputs by name, the class itself as
-    ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the bound.
     """
     return _write_source(write_javascript, model, path, name, coverage, probabilities, box)
 

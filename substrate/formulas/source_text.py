@@ -1,6 +1,6 @@
 """A program as source text of C or JavaScript: double precision, no library but that of the language.
 
-Both languages share their expressions; a :class:`Dialect` holds what differs. The text is a function of one row: its
+Both languages share their expressions; a ``Dialect`` holds what differs. The text is a function of one row: its
 operations on the inputs, one loop for each set of points, and what follows, every number written so that it reads back
 as the same double.
 """

@@ -62,9 +62,9 @@ def test_fewer_vectors_of_the_order_do_not_do():
     """The number is the smallest of the greedy order whose distance is proved."""
     X, y = rows()
     model = LSSVMRegressor(RBF(1.5), gamma=10.0).fit(X, y)
-    counts = [compress(model, tol).n_vectors for tol in (1.0, 1e-1, 1e-2, 1e-3)]
+    counts = [compress(model, tol).n_vectors for tol in np.geomspace(1.0, 1e-3, 13)]
     assert counts == sorted(counts)
-    assert counts[0] < counts[2]
+    assert counts[0] < counts[8] < 120, "also where the norm is just below what is asked for, and its bound above"
     machine = compress(model, 1e-2)
     assert compress(model, 1.0001 * machine.distance).n_vectors == machine.n_vectors
     assert compress(model, 0.9999 * machine.distance).n_vectors > machine.n_vectors
