@@ -124,7 +124,8 @@ def to_c(
 
     ``void NAME(const double *x, double *out)`` computes the outputs of one row, in double precision; macros say how
     many inputs and outputs there are and where each output begins, ``NAME_labels`` the words of the classes, whose
-    number is the output ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the bound.
+    number is the output ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the
+    bound.
     """
     return _write_source(write_c, model, path, name, coverage, probabilities, box)
 
