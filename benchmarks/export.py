@@ -71,8 +71,8 @@ def run(quick: bool) -> Table:
     return Table(
         "Export: an LS-SVM in onnxruntime",
         f"`to_onnx(LSSVMRegressor(...))` on one thread against `predict`, {NEW_ROWS} new rows of ten columns; and a "
-        f"machine compressed to within {SHARE:g} of the spread of y. Median CPU seconds; proved losses in the box of the "
-        "vectors, and the largest errors at the new rows.",
+        f"machine compressed to within {SHARE:g} of the spread of y. Median CPU seconds; losses that are proved in the "
+        "box of the vectors, and the largest errors at the new rows.",
         (
             "N",
             "predict, s",
