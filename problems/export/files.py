@@ -16,7 +16,7 @@ from substrate.arrays import positive
 from substrate.errors import DataError, DeclarationError
 from substrate.formulas import DOUBLE, SINGLE, RoundingBound
 from substrate.formulas.onnx_graph import import_onnx, write_onnx
-from substrate.formulas.source_text import check_name, write_c, write_javascript
+from substrate.formulas.source_text import check_name, quote, write_c, write_javascript
 from substrate.whole_file import writable_file, written_whole
 
 __all__ = ["Export", "to_c", "to_javascript", "to_onnx"]
@@ -160,7 +160,7 @@ def _write_source(
         f"Outputs: {', '.join(output.name for output in described.outputs)}. {_promise(bound)}",
         "exp and pow are taken to be right to 4 units of the last place. Inputs, with their ends in the box:",
         *(
-            f"  x[{place}] {json.dumps(label)}: {low!r} to {high!r}"
+            f"  x[{place}] {quote(label)}: {low!r} to {high!r}"
             for place, (label, (low, high)) in enumerate(zip(described.names, bound.box.tolist(), strict=True))
         ),
     ]
