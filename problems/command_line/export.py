@@ -40,19 +40,27 @@ def add_export(export: argparse.ArgumentParser) -> None:
 
 def export_model(options: argparse.Namespace, interruption: Interruption) -> list[str]:
     """Write the file, and return what it promises."""
+    import problems
     from problems.export import compress, to_c, to_javascript, to_onnx
     from problems.export.described import PreparedModel
-    from problems.tables.tabular_model import TabularModel
+    from problems.tables.tabular_model import TabularModel, refuse_absent_model
 
     target = options.to or _ENDS.get(Path(options.out).suffix.lower())
     if target is None:
         raise DataError(f"{options.out} does not end with {', '.join(_ENDS)}; say --to onnx, c or js")
-    loaded = TabularModel.load(options.model, options.max_bytes)
+    refuse_absent_model(options.model)
+    estimator, notes = problems.load_with_notes(options.model, options.max_bytes)
+    if notes is not None and "series" in notes:
+        raise DataError(
+            f"{options.model} forecasts a series, from window to window; export its function of one window in Python: "
+            "to_onnx(problems.load(MODEL).regressor_)"
+        )
+    loaded = TabularModel.of(estimator, notes, options.model)
     model, said = loaded.estimator, []
     if options.compress is not None:
         model = compress(model, options.compress)
-        (_, vectors), (_, where), *_ = model.certificate_.record
-        said = [f"vectors: {vectors}", f"within {model.distance:.1e} of the model, {where}"]
+        record = dict(model.certificate_.record)
+        said = [f"vectors: {record['vectors']}", model.certificate_.promise]
     if loaded.preparation is not None:
         model = PreparedModel.of(model, loaded.preparation)
     interruption.check()

@@ -28,7 +28,7 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import winners
 from problems.export.described import refuse_model
 from substrate.arrays import Array, check_memory, is_sparse, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import PROVED, Certificate, Row
 from substrate.certificates.doubled_precision import exact_product
 from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
 from substrate.errors import DeclarationError
@@ -41,6 +41,8 @@ __all__ = ["CompressedMachine", "compress"]
 
 #: What is left of k(x, x) below which a vector adds nothing but rounding, as a share of it.
 _DEPENDENT = 1e-13
+#: The order goes on until the norm is so much of what is asked for, since its bound is larger than the norm.
+_BEYOND = 0.5
 #: Rows of the kernel matrix that are computed at a time.
 _ROWS = 256
 
@@ -124,7 +126,7 @@ def compress(model: Any, tol: float) -> CompressedMachine:
     reach, where = _largest_length(kernel, points)
     (used,) = np.nonzero((alpha != 0.0).any(axis=1))
     points, alpha = points[used], alpha[used]
-    order, betas = _choose(kernel, points, alpha, limit / reach)
+    order, betas = _choose(kernel, points, alpha, _BEYOND * limit / reach)
     chosen, beta, distance = np.arange(used.size), alpha, 0.0
     low, high = 0, len(order)  # the smallest number whose bound is at most tol lies above low, if there is one
     bounds: dict[int, float] = {}
@@ -150,8 +152,8 @@ def compress(model: Any, tol: float) -> CompressedMachine:
         formula="||f - f_n||_H sqrt(max k(x, x)) + rounding",
     )
     record = (
+        (PROVED, f"outputs within {distance:.1e} of those of the model, {where}"),
         ("vectors", f"{len(chosen)} of {model.support_.size}, the first of a greedy order"),
-        ("where", where),
         ("kernel", repr(kernel)),
     )
     return CompressedMachine(model, machine, Certificate(f"{type(model).__name__}, compressed", (row,), record))

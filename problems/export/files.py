@@ -16,7 +16,7 @@ from substrate.arrays import positive
 from substrate.errors import DataError, DeclarationError
 from substrate.formulas import DOUBLE, SINGLE, RoundingBound
 from substrate.formulas.onnx_graph import import_onnx, write_onnx
-from substrate.formulas.source_text import check_name, write_c, write_javascript
+from substrate.formulas.source_text import check_name, quote, write_c, write_javascript
 from substrate.whole_file import writable_file, written_whole
 
 __all__ = ["Export", "to_c", "to_javascript", "to_onnx"]
@@ -75,7 +75,7 @@ def to_onnx(
     Parameters
     ----------
     model
-        A fitted regressor or classifier of :mod:`problems`, or a :class:`CompressedMachine`.
+        A fitted regressor or classifier of :mod:`problems`, or a :class:`~problems.export.CompressedMachine`.
     path
         The file, whole or absent; None returns the contents only.
     tol : float, default=None
@@ -124,7 +124,8 @@ def to_c(
 
     ``void NAME(const double *x, double *out)`` computes the outputs of one row, in double precision; macros say how
     many inputs and outputs there are and where each output begins, ``NAME_labels`` the words of the classes, whose
-    number is the output ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    number is the output ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the
+    bound.
     """
     return _write_source(write_c, model, path, name, coverage, probabilities, box)
 
@@ -141,7 +142,7 @@ def to_javascript(
     """Return a fitted model as a script with one function, and write it to ``path``; for browsers and Node.
 
     ``NAME(x)`` takes one row as an array of numbers and returns an object with the outputs by name, the class itself as
-    ``label``. The parameters are those of :func:`to_onnx`; a comment states the bound.
+    ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the bound.
     """
     return _write_source(write_javascript, model, path, name, coverage, probabilities, box)
 
@@ -159,7 +160,7 @@ def _write_source(
         f"Outputs: {', '.join(output.name for output in described.outputs)}. {_promise(bound)}",
         "exp and pow are taken to be right to 4 units of the last place. Inputs, with their ends in the box:",
         *(
-            f"  x[{place}] {json.dumps(label)}: {low!r} to {high!r}"
+            f"  x[{place}] {quote(label)}: {low!r} to {high!r}"
             for place, (label, (low, high)) in enumerate(zip(described.names, bound.box.tolist(), strict=True))
         ),
     ]

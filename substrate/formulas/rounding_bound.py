@@ -31,7 +31,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import at_most
 from substrate.formulas.program import Instruction, Program
 
-__all__ = ["DOUBLE", "SINGLE", "Arithmetic", "Format", "RoundingBound", "bound_rounding"]
+__all__ = ["DOUBLE", "LAST_PLACES", "SINGLE", "Arithmetic", "Format", "RoundingBound", "bound_rounding"]
 
 #: Units of the last place that an exponential or a power may be off by; each is two unit roundoffs.
 LAST_PLACES = 4.0

@@ -1,6 +1,6 @@
 """A program as source text of C or JavaScript: double precision, no library but that of the language.
 
-Both languages share their expressions; a :class:`Dialect` holds what differs. The text is a function of one row: its
+Both languages share their expressions; a ``Dialect`` holds what differs. The text is a function of one row: its
 operations on the inputs, one loop for each set of points, and what follows, every number written so that it reads back
 as the same double.
 """
@@ -17,7 +17,7 @@ from substrate.errors import DeclarationError
 from substrate.formulas.nodes import Points
 from substrate.formulas.program import Program
 
-__all__ = ["check_name", "write_c", "write_javascript"]
+__all__ = ["check_name", "quote", "write_c", "write_javascript"]
 
 #: Numbers in a line of a table.
 _PER_LINE = 4
@@ -133,6 +133,11 @@ function {name}_interpolate(places, values, n, v) {{
 }
 
 
+def quote(value: Any) -> str:
+    """Return a value as JSON that ends neither a string, a comment nor the script of a page."""
+    return json.dumps(value).replace("<", "\\u003c").replace("*/", "*\\/")
+
+
 def check_name(name: Any) -> str:
     """Return the name of a function, refused unless both languages take it for one."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _RESERVED:
@@ -171,7 +176,7 @@ def write_javascript(program: Program, name: str, comments: Sequence[str]) -> st
         values = [text.value(number) for number in numbers]
         if output.labels is not None:
             values = [f"{name}_labels[{value}]" for value in values]
-            labels = json.dumps([_plain(label) for label in output.labels.tolist()])
+            labels = quote([_plain(label) for label in output.labels.tolist()])
             text.tables.append(f"const {name}_labels = {labels};")
         answers.append(f"    {output.name}: {_nested(values, output.shape)},")
     helpers = text.helpers(_JAVASCRIPT_HELPERS)

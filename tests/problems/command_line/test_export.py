@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
 
-from problems import LSSVMClassifier
+from problems import LSSVMClassifier, LSSVMRegressor, NARXRegressor
 from problems.command_line.main import main
 from problems.tables import TabularRegressor
 from substrate.kernels import RBF
@@ -95,3 +95,10 @@ def test_a_tabular_estimator_exports_in_python(fitted):
     model, X, predictions = fitted
     export = to_onnx(TabularRegressor.load(model), precision="float64")
     np.testing.assert_allclose(run_onnx(export.content, X)["prediction"], predictions, rtol=1e-9)
+
+
+def test_a_series_is_exported_in_python(tmp_path, capsys):
+    y = np.sin(np.arange(60) / 3.0)
+    NARXRegressor(LSSVMRegressor(RBF(2.0)), lags=2).fit(None, y).save(tmp_path / "series.npz")
+    assert main(["export", str(tmp_path / "series.npz"), str(tmp_path / "m.js")]) == 2
+    assert "regressor_" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def test_the_distance_holds_everywhere(kernel, tol):
     model = LSSVMRegressor(kernel, gamma=10.0).fit(X, y)
     machine = compress(model, tol)
     assert machine.certificate_.holds
-    assert machine.certificate_.record[1] == ("where", "everywhere")
+    assert machine.certificate_.promise.endswith("everywhere")
     rng = np.random.default_rng(1)
     new = np.vstack([rng.normal(size=(2000, 2)), 10.0 * rng.normal(size=(500, 2)), X, machine.support_vectors_])
     distance = np.abs(machine.predict(new) - model.predict(new)).max()
@@ -62,9 +62,9 @@ def test_fewer_vectors_of_the_order_do_not_do():
     """The number is the smallest of the greedy order whose distance is proved."""
     X, y = rows()
     model = LSSVMRegressor(RBF(1.5), gamma=10.0).fit(X, y)
-    counts = [compress(model, tol).n_vectors for tol in (1.0, 1e-1, 1e-2, 1e-3)]
+    counts = [compress(model, tol).n_vectors for tol in np.geomspace(1.0, 1e-3, 13)]
     assert counts == sorted(counts)
-    assert counts[0] < counts[2]
+    assert counts[0] < counts[8] < 120, "also where the norm is just below what is asked for, and its bound above"
     machine = compress(model, 1e-2)
     assert compress(model, 1.0001 * machine.distance).n_vectors == machine.n_vectors
     assert compress(model, 0.9999 * machine.distance).n_vectors > machine.n_vectors
@@ -112,7 +112,7 @@ def test_a_kernel_that_grows_is_bounded_in_the_box_of_the_vectors():
     X, y = rows()
     model = LSSVMRegressor(RBF(1.5) + Polynomial(2, 1.0), gamma=10.0).fit(X, y)
     machine = compress(model, 0.1)
-    assert dict(machine.certificate_.record)["where"] == "in the box of the vectors"
+    assert machine.certificate_.promise.endswith("in the box of the vectors")
     new = np.random.default_rng(2).uniform(X.min(axis=0), X.max(axis=0), size=(2000, 2))
     assert np.abs(machine.predict(new) - model.predict(new)).max() <= machine.distance + 1e-10
 

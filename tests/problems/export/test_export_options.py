@@ -179,10 +179,22 @@ def test_names_of_columns_are_kept():
     frame = pandas.DataFrame(X, columns=["mass", "ends */ here"])
     model = LSSVMRegressor(RBF(1.0)).fit(frame, y)
     assert 'x[0] "mass"' in to_javascript(model).text
-    text = to_c(model).text
-    assert text.count("*/") == 1 + text.count("Return")
+    assert to_c(model).text.count("*/") == 1, "that of the comment"
     graph = onnx.load_from_string(to_onnx(model).content)
     assert json.loads({p.key: p.value for p in graph.metadata_props}["inputs"]) == ["mass", "ends */ here"]
+
+
+@needs_node
+def test_text_of_a_table_ends_no_script(tmp_path):
+    """A label or a name cannot leave the string or the comment that it is in, also inside a page."""
+    pandas = pytest.importorskip("pandas")
+    X, y = rows()
+    labels = np.array(["</script><b>", '"];//\n\u2028'])[(y > 0.0).astype(int)]
+    frame = pandas.DataFrame(X, columns=["</script>", "a\n*/ evil()"])
+    model = LSSVMClassifier(RBF(1.0)).fit(frame, labels)
+    script = to_javascript(model).text
+    assert "</script" not in script
+    assert [answer["label"] for answer in run_javascript(script, X, tmp_path)] == model.predict(frame).tolist()
 
 
 def test_files_are_written_whole(tmp_path):

@@ -6,9 +6,21 @@ from kernel_formulas import WITH_FORMULA, expansion
 from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
 
 from substrate.errors import DeclarationError
-from substrate.formulas import DOUBLE, SINGLE, Output, Points, Program, bound_rounding, inputs, kernel_formula, total
+from substrate.formulas import (
+    DOUBLE,
+    SINGLE,
+    Output,
+    Points,
+    Program,
+    bound_rounding,
+    constant,
+    inputs,
+    kernel_formula,
+    total,
+)
 from substrate.formulas.nodes import greater, interpolate, largest, select, step
 from substrate.formulas.onnx_graph import write_onnx
+from substrate.formulas.rounding_bound import LAST_PLACES
 from substrate.formulas.source_text import check_name, write_c, write_javascript
 from substrate.kernels import RBF, Categorical, Matern, PowerExponential
 
@@ -100,6 +112,27 @@ def test_onnxruntime_is_within_the_bound(example):
         model = write_onnx(program, arithmetic, "model", {})
         loss = bound_rounding(program, box, arithmetic).loss
         assert np.abs(run_onnx(model.SerializeToString(), X)["f"] - exact).max() <= loss + doubles
+
+
+@pytest.mark.parametrize("arithmetic", [SINGLE, DOUBLE], ids=lambda a: a.name)
+def test_exponentials_and_powers_of_onnxruntime_are_as_right_as_the_bound_takes_them_to_be(arithmetic):
+    """At most four units of the last place, or a number below the smallest normal one."""
+    pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
+    kind, rng = arithmetic.inside.type, np.random.default_rng(0)
+    limit = float(np.log(arithmetic.inside.tiny))
+    t = np.concatenate([rng.uniform(1.05 * limit, 0.0, 20_000), -(10.0 ** rng.uniform(-8.0, 1.0, 20_000))]).astype(kind)
+    x, ones = inputs(1), Points(np.zeros((1, 1)))
+    (z,) = ones.coordinates()
+    for node, exact, values in (
+        ((x[0] + z).exp(), lambda v: np.exp(v), t),
+        ((abs(x[0]) + z) ** constant(0.7), lambda v: np.abs(v) ** np.longdouble(kind(0.7)), t),
+        ((abs(x[0]) + z).sqrt(), lambda v: np.sqrt(np.abs(v)), t),
+    ):
+        program = Program.of(1, [Output("f", (total(node, np.ones(1)),), ())])
+        computed = run_onnx(write_onnx(program, arithmetic, "m", {}).SerializeToString(), values[:, None])["f"]
+        right = exact(values.astype(np.longdouble))
+        off = np.abs(computed.astype(np.longdouble) - right)
+        assert (off <= LAST_PLACES * 2.0 * arithmetic.inside.unit * np.abs(right) + arithmetic.inside.tiny).all()
 
 
 def test_a_factor_of_a_kernel_or_of_a_sum_keeps_its_digits():
