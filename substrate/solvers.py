@@ -122,7 +122,7 @@ def installed_solvers() -> tuple[str, ...]:
 
 
 def further_solvers() -> tuple[str, ...]:
-    """Return the solvers of :data:`FURTHER` that cvxpy finds here; it has to be imported for that."""
+    """Return the solvers of ``FURTHER`` that cvxpy finds here; it has to be imported for that."""
     import cvxpy as cp
 
     found = set(cp.installed_solvers())

@@ -6,6 +6,7 @@ as well is for ``pytest -m slow``.
 
 import ast
 import importlib.util
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -58,6 +59,20 @@ def test_it_is_in_one_group_of_the_gallery():
     assert {path.stem: index.count(f"../examples/{path.name}") for path in EXAMPLES} == dict.fromkeys(
         (path.stem for path in EXAMPLES), 1
     )
+
+
+def test_the_sidebar_has_the_groups_of_the_gallery(gallery):
+    index = (ROOT / "examples" / "index.rst").read_text(encoding="utf-8")
+    source = [index]
+    gallery.group_sidebar(None, "auto_examples/index", source)
+    lists = source[0][len(index) :]
+    for path in EXAMPLES:
+        assert lists.count(f"   {path.stem}\n") == 1
+    captions = re.findall(r":caption: (.+)", lists)
+    assert captions == re.findall(r"^(.+)\n-{3,}$", index, flags=re.MULTILINE)
+    untouched = [index]
+    gallery.group_sidebar(None, "auto_examples/other", untouched)
+    assert untouched == [index]
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
-__all__ = ["certificate_section", "report"]
+__all__ = ["certificate_section", "describe_facts", "report"]
 
 _WORDS = {
     "lssvm": "A least-squares support vector machine",
@@ -110,10 +110,11 @@ def _moving(fit: Fit, still: list[Picture], importances: LeftOutImportance | Non
 
 
 def _summary(fit: Fit) -> str:
-    return paragraph(f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task}).") + _facts(fit)
+    return paragraph(f"{_WORDS[fit.choices.model]} was fitted ({fit.preparation.task}).") + describe_facts(fit)
 
 
-def _facts(fit: Fit) -> str:
+def describe_facts(fit: Fit) -> str:
+    """Return what was done to the table, one item each."""
     # what a fit was expected to take is no news once it is there
     facts = [fact for fact in fit.description if not fact.startswith("estimate:")]
     return "<ul>" + "".join(f"<li>{escape(fact[0].upper() + fact[1:])}.</li>" for fact in facts) + "</ul>"

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from problems.command_line.importances import importance, important
 from problems.command_line.report.answers import measures
 from problems.command_line.report.formulas import kernel_formula
 from problems.command_line.report.pictures import COVERAGES, measure_coverage, title_of
-from problems.command_line.report.report import report
+from problems.command_line.report.report import describe_facts, report
 from problems.tables.fit import Choices, bound_of, fit_table
 from problems.tables.models import Weights
 from problems.tables.table import Table, read_table
@@ -154,6 +155,15 @@ def test_coverages_are_counted_on_held_out_rows(motorcycle):
     ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "auto")
     assert shares[-1] == np.mean((ends[:, 0] <= fit.y_val) & (fit.y_val <= ends[:, 1]))
     assert title_of(shares, fit.y_val.size) in text
+
+
+def test_a_finished_report_has_no_estimate(motorcycle):
+    fit, text = motorcycle
+    estimates = ("estimate: about 8 min and 1 GB of memory", "estimate: --model lssvm for all rows takes about 3 h")
+    facts = describe_facts(replace(fit, description=(*fit.description, *estimates)))
+    assert "estimate" not in facts.lower()
+    assert facts.count("<li>") == len(fit.description)
+    assert facts in text
 
 
 def test_intervals_that_hold_less_than_they_promise_are_not_said_to_hold_it():
