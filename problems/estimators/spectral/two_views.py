@@ -35,7 +35,7 @@ from substrate.spectral.two_views import (
     view_of,
 )
 
-__all__ = ["Choice", "KernelCCA", "KernelPLS", "TwoViews", "choose_weight", "unit_of_weight"]
+__all__ = ["KernelCCA", "KernelPLS", "TwoViews", "WeighedViews"]
 
 #: Weights of the variances that are tried, in units of one over the mean of the diagonal of a centred kernel matrix
 #: and the number of rows: from hardly more than covariance to hardly regularised correlation.
@@ -214,7 +214,54 @@ class TwoViews(KernelComponents):
 
 
 @dataclass(eq=False, repr=False)
-class KernelCCA(TwoViews):
+class WeighedViews(TwoViews):
+    """Base of the estimators whose weight of the variances is given, or chosen by rows left out.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel of X.
+    n_components : int, default=2
+        Number of pairs of directions.
+    tol : float, default=1e-6
+        Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
+    kernel_y : Kernel, str or callable, default="rbf"
+        The kernel of Y.
+    nu : float or None, default=None
+        The weight; None chooses it.
+    cv : int, default=5
+        Number of folds, if ``nu`` is None.
+    random_state : int, RandomState or None, default=0
+        Which rows make a fold.
+    """
+
+    _: KW_ONLY
+    nu: float | None = None
+    cv: int = 5
+    random_state: Any = 0
+
+    def _check_weights(self) -> None:
+        if self.nu is not None:
+            non_negative(self.nu, "nu", "as a weight of variances")
+        check_count(self.cv, "cv", 2)
+
+    def _choose(self, first: View, second: View, count: int) -> Choice:
+        if self.nu is not None:
+            return Choice(self._both(float(self.nu)), np.zeros(0), np.zeros(0))
+        return choose_weight(first, second, count, self.cv, self.random_state, self._weigh)
+
+    def _both(self, nu: float) -> tuple[float, float]:
+        """Return the weights of both views for a given one."""
+        return nu, nu
+
+    def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
+        """Return the weights of both views for one without a unit."""
+        weights = self._both(nu)
+        return float(weights[0] * unit_of_weight(first)), float(weights[1] * unit_of_weight(second))
+
+
+@dataclass(eq=False, repr=False)
+class KernelCCA(WeighedViews):
     """Kernel canonical correlation analysis, regularised by a weight that left-out rows choose [Suykens2002b]_.
 
     Parameters
@@ -261,23 +308,9 @@ class KernelCCA(TwoViews):
     (True, True)
     """
 
-    _: KW_ONLY
-    nu: float | None = None
-    cv: int = 5
-    random_state: Any = 0
     _page: ClassVar[str] = "kernel_cca"
     _title: ClassVar[str] = "Kernel CCA"
     _typical: ClassVar[Uses] = ({"nu": 1.0}, {"n_components": 1})
-
-    def _check_weights(self) -> None:
-        if self.nu is not None:
-            non_negative(self.nu, "nu", "as a weight of variances")
-        check_count(self.cv, "cv", 2)
-
-    def _choose(self, first: View, second: View, count: int) -> Choice:
-        if self.nu is not None:
-            return Choice((float(self.nu), float(self.nu)), np.zeros(0), np.zeros(0))
-        return choose_weight(first, second, count, self.cv, self.random_state, _equal_weights)
 
 
 @dataclass(eq=False, repr=False)
@@ -335,10 +368,6 @@ def unit_of_weight(view: View) -> float:
     variance = view.n * view.mean_value
     # a view of equal rows has no variance to weigh
     return 1.0 / variance if variance > view.matrix_error else 0.0
-
-
-def _equal_weights(nu: float, first: View, second: View) -> tuple[float, float]:
-    return float(nu * unit_of_weight(first)), float(nu * unit_of_weight(second))
 
 
 def _left_out_correlations(first: View, second: View, count: int, folds: int, random_state: Any, weigh: Weigh) -> Array:
