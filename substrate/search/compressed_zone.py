@@ -41,8 +41,8 @@ from substrate.threads import blas_threads
 
 __all__ = ["CompressedZone", "centre_targets", "compress_zone", "leading_directions"]
 
-#: Directions that are tried first, and the share of all of them beyond which all are taken.
-_FIRST, _MOST = 128, 0.45
+#: Directions that are tried first.
+_FIRST = 128
 #: Length of what remains of a target, as a share of it, below which it is rounding.
 _NOTHING = 1e-10
 
@@ -208,15 +208,17 @@ class _Reflected:
         return np.zeros((0, 0)), np.ascontiguousarray(M[1:, 1:])
 
 
-def leading_directions(K: Any, root: Array | None, target: Array, loss: float) -> Array | None:
-    """Return directions outside of which K has at most a trace of ``loss``, and the targets; None where it takes all.
+def leading_directions(K: Any, root: Array | None, target: Array, loss: float, share: float = 0.45) -> Array | None:
+    """Return directions outside of which K has at most a trace of ``loss``, and the targets.
 
-    They are those of K times random vectors, and of these the leading ones of the compressed K.
+    None where it takes more than a ``share`` of all. They are those of K times random vectors, and of these the
+    leading ones of the compressed K.
     """
     n = int(K.shape[0])
-    trace, count = _centred_trace(K, root), min(_FIRST, n - 1)
+    most = int(share * n)
+    trace, count = _centred_trace(K, root), min(_FIRST, most)
     generator = np.random.default_rng(n)
-    while count <= _MOST * n:
+    while count:
         draw = _centre(generator.standard_normal((n, count)), root)
         span = np.linalg.qr(_Columns(draw, root, 0.0).compress(K)[0])[0]
         span = _centre(span, root)
@@ -228,9 +230,9 @@ def leading_directions(K: Any, root: Array | None, target: Array, loss: float) -
             return _with_targets(span @ turn[:, ::-1][:, :kept], target, root)
         # where the tail would not fall far enough at this rate, no more are tried
         rate = math.log(tails[-1] / tails[count // 2]) / (count - count // 2)
-        if math.log(tails[-1] / loss) + rate * (_MOST * n - count) > 0.0:
+        if count == most or math.log(tails[-1] / loss) + rate * (most - count) > 0.0:
             return None
-        count *= 2
+        count = min(2 * count, most)
     return None
 
 
