@@ -121,11 +121,16 @@ def compress_zone(
     norm = float(np.linalg.norm(compressed))
     skew = float(np.linalg.norm(basis.T @ basis - np.eye(r))) + relative_rounding(n + 2.0) * math.sqrt(r)
     rest = float(np.linalg.norm(compressed @ turn - turn * values))
-    # vectors of the span that are not quite zero-sum, products with it, and kernel values
-    unit = relative_rounding(n + r + 60.0) + 2.0 * span.off + family.rounding
-    error = 4.0 * unit * n + 2.0 * rest + (2.0 * skew + relative_rounding(2.0 * r + 16.0)) * norm
+    # products with r vectors, whose errors add up by their squares, vectors that are not quite zero-sum, kernel values
+    products = (relative_rounding(n + r + 60.0) + 2.0 * span.off) * (1.0 + math.sqrt(r))
+    error = 4.0 * (products + family.rounding) * n + 2.0 * rest
+    error += (2.0 * skew + relative_rounding(2.0 * r + 16.0) * math.sqrt(r)) * norm
     lift = max(-float(values[0]), 0.0)  # compressed kernel matrices are positive semi-definite: below zero is rounding
-    errors = (unit * 4.0 * (sizes[0] + n), unit * 4.0 * (sizes[1] + sizes[2]) + family.rounding * terms)
+    turns = products + relative_rounding(4.0 * r + 32.0) * (1.0 + math.sqrt(r)) + 2.0 * skew
+    errors = (
+        4.0 * (turns + family.rounding) * (sizes[0] + n),
+        4.0 * turns * (sizes[1] + sizes[2]) + family.rounding * terms,
+    )
     spectrum = Spectrum(
         basis=basis,
         values=np.maximum(values, 0.0),
@@ -149,7 +154,7 @@ def compress_zone(
         errors=errors,
         outside=outside,
         target=target,
-        remainder=max(trace - float(values.sum()), 0.0) + (r + 4.0) * error,
+        remainder=max(trace - float(values.sum()), 0.0) + (r + 4.0) * error + skew * trace,
         images=None if outside == 0 else images @ turn,
     )
 
