@@ -18,16 +18,14 @@ regularisation, is what the leading directions maximise; c classes have c - 1 of
 relaxation are those of :mod:`problems.kernel_cca`. [Mika1999b]_.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from problems import kernel_cca
 from problems.demonstration import EigenCase, EigenDemonstration
+from problems.kernel_cca import conditions, declare
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.declarations import Declared
 from substrate.kernels import RBF, Kernel, Linear
 from substrate.spectral.two_views import class_codes
 
@@ -55,21 +53,9 @@ EIGENPROBLEM = EigenDemonstration(
 )
 
 
-def declare(X: Any, Y: Any, kernels: Any, n_components: int, nu: Any, K: Any = None) -> Declared:
-    """Declare the relaxation of Ky Fan for the sum of the leading singular values."""
-    return kernel_cca.declare(X, Y, kernels, n_components, nu)
-
-
 def closed_form(X: Any, Y: Any, kernels: Any, n_components: int, nu: Any, K: Any = None) -> dict[str, Array]:
     """Return singular values, support values and biases of rows and codes, and the value of the relaxation.
 
     :place [Mika1999b]_ Fisher criterion: the variance of class means against that of all scores, regularised
     """
     return kernel_cca.closed_form(X, Y, kernels, n_components, nu)
-
-
-def conditions(
-    solution: Mapping[str, Array], X: Any, Y: Any, kernels: Any, n_components: int, nu: Any, K: Any = None
-) -> tuple[Row, ...]:
-    """Return the conditions of optimality, from plain numbers, and the bound on the singular values."""
-    return kernel_cca.conditions(solution, X, Y, kernels, n_components, nu)

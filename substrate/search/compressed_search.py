@@ -26,8 +26,11 @@ __all__ = ["CompressedZones"]
 
 #: The share of log F, over the square of the half-length of a zone, that may be lost to directions left out.
 _LOSS = 0.5
-#: Half-length of a zone from which on all directions are taken where few do not suffice.
-_SHORT = 0.03
+#: The share of the gap that may be lost in any case.
+_SHARE = 0.05
+#: Half-length up to which a zone is short; the shares of all directions that are few for a long and a short one: a long
+#: one on many of them is bounded by its widest kernel for less, a short one on all directions for more.
+_SHORT, _FEW_OF_LONG, _FEW_OF_SHORT = 0.031, 0.25, 0.45
 
 
 @dataclass(slots=True)
@@ -42,9 +45,10 @@ class CompressedZones(WidthZones):
             self.target_columns = centre_targets(self.Y, None if self.weights is None else np.sqrt(self.weights))[0]
         target, root = self.target_columns, None if self.weights is None else np.sqrt(self.weights)
         free = self.family.distances.shape[0] - 1
-        loss = _LOSS * half**2 * free * float(np.exp(cells[:, 0].min()))
-        directions = leading_directions(self.family.derivatives(t - half)[0], root, target, loss)
-        if directions is None and half > _SHORT:
+        loss = max(_LOSS * half**2, _SHARE * self.gap) * free * float(np.exp(cells[:, 0].min()))
+        narrowest, is_long = self.family.derivatives(t - half)[0], half > _SHORT
+        directions = leading_directions(narrowest, root, target, loss, _FEW_OF_LONG if is_long else _FEW_OF_SHORT)
+        if directions is None and is_long:
             long = MonotoneZone(self.family, t, half, target, self.weights)
             return lambda now: _of_bounds(long.lower_bounds(now))
         zone = compress_zone(self.family, t, half, target, directions, self.weights)

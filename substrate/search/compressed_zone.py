@@ -41,8 +41,8 @@ from substrate.threads import blas_threads
 
 __all__ = ["CompressedZone", "centre_targets", "compress_zone", "leading_directions"]
 
-#: Directions that are tried first, and the share of all of them beyond which all are taken.
-_FIRST, _MOST = 128, 0.45
+#: Directions that are tried first.
+_FIRST = 128
 #: Length of what remains of a target, as a share of it, below which it is rounding.
 _NOTHING = 1e-10
 
@@ -121,11 +121,16 @@ def compress_zone(
     norm = float(np.linalg.norm(compressed))
     skew = float(np.linalg.norm(basis.T @ basis - np.eye(r))) + relative_rounding(n + 2.0) * math.sqrt(r)
     rest = float(np.linalg.norm(compressed @ turn - turn * values))
-    # vectors of the span that are not quite zero-sum, products with it, and kernel values
-    unit = relative_rounding(n + r + 60.0) + 2.0 * span.off + family.rounding
-    error = 4.0 * unit * n + 2.0 * rest + (2.0 * skew + relative_rounding(2.0 * r + 16.0)) * norm
+    # products with r vectors, whose errors add up by their squares, vectors that are not quite zero-sum, kernel values
+    products = (relative_rounding(n + r + 60.0) + 2.0 * span.off) * (1.0 + math.sqrt(r))
+    error = 4.0 * (products + family.rounding) * n + 2.0 * rest
+    error += (2.0 * skew + relative_rounding(2.0 * r + 16.0) * math.sqrt(r)) * norm
     lift = max(-float(values[0]), 0.0)  # compressed kernel matrices are positive semi-definite: below zero is rounding
-    errors = (unit * 4.0 * (sizes[0] + n), unit * 4.0 * (sizes[1] + sizes[2]) + family.rounding * terms)
+    turns = products + relative_rounding(4.0 * r + 32.0) * (1.0 + math.sqrt(r)) + 2.0 * skew
+    errors = (
+        4.0 * (turns + family.rounding) * (sizes[0] + n),
+        4.0 * turns * (sizes[1] + sizes[2]) + family.rounding * terms,
+    )
     spectrum = Spectrum(
         basis=basis,
         values=np.maximum(values, 0.0),
@@ -149,7 +154,7 @@ def compress_zone(
         errors=errors,
         outside=outside,
         target=target,
-        remainder=max(trace - float(values.sum()), 0.0) + (r + 4.0) * error,
+        remainder=max(trace - float(values.sum()), 0.0) + (r + 4.0) * error + skew * trace,
         images=None if outside == 0 else images @ turn,
     )
 
@@ -208,15 +213,17 @@ class _Reflected:
         return np.zeros((0, 0)), np.ascontiguousarray(M[1:, 1:])
 
 
-def leading_directions(K: Any, root: Array | None, target: Array, loss: float) -> Array | None:
-    """Return directions outside of which K has at most a trace of ``loss``, and the targets; None where it takes all.
+def leading_directions(K: Any, root: Array | None, target: Array, loss: float, share: float = 0.45) -> Array | None:
+    """Return directions outside of which K has at most a trace of ``loss``, and the targets.
 
-    They are those of K times random vectors, and of these the leading ones of the compressed K.
+    None where it takes more than a ``share`` of all. They are those of K times random vectors, and of these the
+    leading ones of the compressed K.
     """
     n = int(K.shape[0])
-    trace, count = _centred_trace(K, root), min(_FIRST, n - 1)
+    most = int(share * n)
+    trace, count = _centred_trace(K, root), min(_FIRST, most)
     generator = np.random.default_rng(n)
-    while count <= _MOST * n:
+    while count:
         draw = _centre(generator.standard_normal((n, count)), root)
         span = np.linalg.qr(_Columns(draw, root, 0.0).compress(K)[0])[0]
         span = _centre(span, root)
@@ -228,9 +235,9 @@ def leading_directions(K: Any, root: Array | None, target: Array, loss: float) -
             return _with_targets(span @ turn[:, ::-1][:, :kept], target, root)
         # where the tail would not fall far enough at this rate, no more are tried
         rate = math.log(tails[-1] / tails[count // 2]) / (count - count // 2)
-        if math.log(tails[-1] / loss) + rate * (_MOST * n - count) > 0.0:
+        if count == most or math.log(tails[-1] / loss) + rate * (most - count) > 0.0:
             return None
-        count *= 2
+        count = min(2 * count, most)
     return None
 
 

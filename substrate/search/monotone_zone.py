@@ -63,7 +63,7 @@ class MonotoneZone:
         with blas_threads(n):
             u = basis @ (z[:, None, :] / (values[:, None, None] + lambdas[None, :, None])).reshape(free, -1)
             forms = [self._forms(matrix, u) for matrix in (self.middle, self.slope, self.bend)]
-        squares = np.square(u).sum(axis=0)
+        squares = np.square(u).sum(axis=0) * (1.0 + relative_rounding(2.0 * n + 16.0))
         h, unit = self.half, relative_rounding(4.0 * n + 60.0) + self.family.rounding
         # entries of K and of its derivative are at most one, those of the remainder sums of terms of known size
         rounding = 8.0 * unit * (n * (1.0 + h) + 0.5 * h**2 * self.terms) * squares

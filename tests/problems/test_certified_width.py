@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from array_homes import sender
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV, load
-from problems.estimators.chosen.certified_search import MOST_ROWS
+from problems.estimators.chosen.certified_search import MOST_ROWS, MOST_ROWS_OF_EVIDENCE
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 
@@ -124,7 +125,32 @@ def test_data_that_cannot_be_searched_are_refused():
     with pytest.raises(DeclarationError, match="one output, received 2"):
         LSSVMRegressorCV(**RECTANGLE).fit(X, np.column_stack([Y, Y]))
     many = np.linspace(0.0, 1.0, MOST_ROWS + 1)[:, None]
-    with pytest.raises(DeclarationError, match="at most 500 rows"):
-        LSSVMRegressorCV(**RECTANGLE).fit(many, many[:, 0])
+    with pytest.raises(DeclarationError, match=r"at most 500 rows, received 501; use cv='evidence', for at most 5000"):
+        LSSVMRegressorCV(**{**RECTANGLE, "cv": "loo"}).fit(many, many[:, 0])
+    more = np.linspace(0.0, 1.0, MOST_ROWS_OF_EVIDENCE + 1)[:, None]
+    with pytest.raises(DeclarationError, match="at most 5000 rows"):
+        LSSVMRegressorCV(**RECTANGLE).fit(more, more[:, 0])
     with pytest.raises(DeclarationError, match="one_vs_one"):
         LSSVMClassifierCV(**{**RECTANGLE, "cv": "loo"}, coding="one_vs_one").fit(X, np.digitize(Y, [-0.4, 0.4]))
+
+
+def test_many_rows_by_evidence(monkeypatch, model):
+    """On few directions, as from 501 rows on, the same rectangle has the same answer."""
+    monkeypatch.setattr("problems.estimators.chosen.certified_search.MOST_ROWS", 5)
+    other = LSSVMRegressorCV(**RECTANGLE, width_gap=0.1).fit(X, Y)
+    assert other.certificate_.holds
+    assert other.certificate_["gap of width and gamma"].passes
+    assert 0.9 * other.criterion_ <= other.criterion_lower_bound_ <= min(best_criteria(map(RBF, WIDTHS)))
+    assert_allclose(other.criterion_, model.criterion_, rtol=0.02)
+
+
+def test_rows_on_a_device_by_evidence_alone():
+    send = sender("torch")
+    rectangle = {**RECTANGLE, "sigma_range": (0.5, 2.0), "gamma_range": (0.1, 10.0)}
+    moved = LSSVMRegressorCV(**rectangle, width_gap=0.1).fit(send(X), send(Y))
+    assert moved.certificate_.holds
+    here = LSSVMRegressorCV(**rectangle, width_gap=0.1).fit(X, Y)
+    assert_allclose(float(moved.criterion_), here.criterion_, rtol=0.02)
+    assert float(moved.criterion_lower_bound_) <= here.criterion_
+    with pytest.raises(DeclarationError, match="but for cv='evidence'"):
+        LSSVMRegressorCV(**{**rectangle, "cv": "gcv"}).fit(send(X), send(Y))

@@ -307,6 +307,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "correlations_": _VECTOR,
         "criterion_": _NUMBER,
         "nus_": _VECTOR,
+        "pair_criteria_": _VECTOR,
         "singular_values_": _VECTOR,
         "y_bias_": _VECTOR,
         "y_kernel_": kernel(),
@@ -456,6 +457,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "TwoViews": {"kernel_y": kernel(named=True)},
     "KernelCCA": {"random_state": _MOST},
     "KernelFisherDiscriminant": {"n_components": _MOST, "random_state": _MOST},
+    "KernelPLS": {"n_components": _MOST, "random_state": _MOST},
     "KernelSpectralClustering": {
         "kernels": either(nothing(), many(kernel(named=True), 1)),
         "n_clusters": either(_WHOLE, many(_WHOLE, 1), array("iu")),

@@ -6,7 +6,7 @@ r"""The kernel Fisher discriminant: directions that separate classes, and the cl
 :mod:`problems.estimators.spectral.two_views` for the two views, rows and codes of classes.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,17 +17,17 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from problems.estimators.shared.base import Uses
 from problems.estimators.spectral.components import check_count
-from problems.estimators.spectral.two_views import Choice, TwoViews, choose_weight, unit_of_weight
-from substrate.arrays import Array, non_negative
+from problems.estimators.spectral.two_views import WeighedViews
+from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import DataError
-from substrate.spectral.two_views import View, class_codes
+from substrate.spectral.two_views import class_codes
 
 __all__ = ["KernelFisherDiscriminant"]
 
 
 @dataclass(eq=False, repr=False)
-class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
+class KernelFisherDiscriminant(ClassifierMixin, WeighedViews):
     """The kernel Fisher discriminant of two or more classes, regularised by a weight that left-out rows choose.
 
     Rows are classified by the nearest class mean of the scores, in units of their deviation within classes
@@ -75,10 +75,6 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
 
     n_components: Any = None
     kernel_y: Any = field(default="linear", init=False)
-    _: KW_ONLY
-    nu: float | None = None
-    cv: int = 5
-    random_state: Any = 0
     _page: ClassVar[str] = "kernel_fisher_discriminant"
     _title: ClassVar[str] = "Kernel Fisher discriminant"
     _typical: ClassVar[Uses] = ({"nu": 1.0},)
@@ -154,16 +150,6 @@ class KernelFisherDiscriminant(ClassifierMixin, TwoViews):
             "within_": (count,),
         }
 
-    def _check_weights(self) -> None:
-        if self.nu is not None:
-            non_negative(self.nu, "nu", "as a weight of the variance")
-        check_count(self.cv, "cv", 2)
-
-    def _choose(self, first: View, second: View, count: int) -> Choice:
-        if self.nu is not None:
-            return Choice((float(self.nu), 0.0), np.zeros(0), np.zeros(0))
-        return choose_weight(first, second, count, self.cv, self.random_state, _first_weight)
-
-
-def _first_weight(nu: float, first: View, second: View) -> tuple[float, float]:
-    return float(nu * unit_of_weight(first)), 0.0
+    def _both(self, nu: float) -> tuple[float, float]:
+        """Return the weight of the scores; codes of classes have none."""
+        return nu, 0.0

@@ -35,23 +35,25 @@ from substrate.spectral.two_views import (
     view_of,
 )
 
-__all__ = ["Choice", "KernelCCA", "KernelPLS", "TwoViews", "choose_weight", "unit_of_weight"]
+__all__ = ["KernelCCA", "KernelPLS", "TwoViews", "WeighedViews"]
 
 #: Weights of the variances that are tried, in units of one over the mean of the diagonal of a centred kernel matrix
 #: and the number of rows: from hardly more than covariance to hardly regularised correlation.
 _NUS = np.geomspace(1e-2, 1e5, 8)
-
+#: Pairs that are tried where their number is chosen.
+_MOST_PAIRS = 10
 
 #: From a weight without a unit to those of both views.
 Weigh = Callable[[float, View, View], tuple[float, float]]
 
 
 class Choice(NamedTuple):
-    """The weights of the variances, and where they were chosen, all that were tried with their criteria."""
+    """The weights of the variances, all that were tried with their criteria where they were chosen, and the pairs."""
 
     nus: tuple[float, float]
     tried: Array
     criteria: Array
+    pairs: int
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +105,7 @@ class TwoViews(KernelComponents):
             raise DeclarationError(f"{type(self).__name__} needs points of both views, not precomputed matrices")
         first, second = view_of(kernel, rows.X), view_of(kernel_y, Y)
         choice = self._choose(first, second, count)
-        solved = find_pairs(first, second, choice.nus, count)
+        solved = find_pairs(first, second, choice.nus, choice.pairs)
         pairs = solved.pairs
         self.singular_values_ = pairs.values
         e, r = first.matrix @ pairs.alpha, second.matrix @ pairs.beta
@@ -187,6 +189,9 @@ class TwoViews(KernelComponents):
         if hasattr(self, "criterion_"):
             text = f"{self.criterion_:.4f}, the largest of {self.candidate_criteria_.size} weights"
             facts.append(("left-out correlation", text))
+        if hasattr(self, "pair_criteria_"):
+            words = ", ".join(f"{value:.2f}" for value in self.pair_criteria_)
+            facts.append(("left-out correlations of pairs", words))
         return pairs_certificate(self._title, first, second, self._nus(), solved, self._tolerance(), tuple(facts))
 
     def _nus(self) -> tuple[float, float]:
@@ -214,7 +219,54 @@ class TwoViews(KernelComponents):
 
 
 @dataclass(eq=False, repr=False)
-class KernelCCA(TwoViews):
+class WeighedViews(TwoViews):
+    """Base of the estimators whose weight of the variances is given, or chosen by rows left out.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel of X.
+    n_components : int, default=2
+        Number of pairs of directions.
+    tol : float, default=1e-6
+        Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
+    kernel_y : Kernel, str or callable, default="rbf"
+        The kernel of Y.
+    nu : float or None, default=None
+        The weight; None chooses it.
+    cv : int, default=5
+        Number of folds, if ``nu`` is None.
+    random_state : int, RandomState or None, default=0
+        Which rows make a fold.
+    """
+
+    _: KW_ONLY
+    nu: float | None = None
+    cv: int = 5
+    random_state: Any = 0
+
+    def _check_weights(self) -> None:
+        if self.nu is not None:
+            non_negative(self.nu, "nu", "as a weight of variances")
+        check_count(self.cv, "cv", 2)
+
+    def _choose(self, first: View, second: View, count: int) -> Choice:
+        if self.nu is not None:
+            return Choice(self._both(float(self.nu)), np.zeros(0), np.zeros(0), count)
+        return choose_weight(first, second, count, self.cv, self.random_state, self._weigh)
+
+    def _both(self, nu: float) -> tuple[float, float]:
+        """Return the weights of both views for a given one."""
+        return nu, nu
+
+    def _weigh(self, nu: float, first: View, second: View) -> tuple[float, float]:
+        """Return the weights of both views for one without a unit."""
+        weights = self._both(nu)
+        return float(weights[0] * unit_of_weight(first)), float(weights[1] * unit_of_weight(second))
+
+
+@dataclass(eq=False, repr=False)
+class KernelCCA(WeighedViews):
     """Kernel canonical correlation analysis, regularised by a weight that left-out rows choose [Suykens2002b]_.
 
     Parameters
@@ -261,23 +313,9 @@ class KernelCCA(TwoViews):
     (True, True)
     """
 
-    _: KW_ONLY
-    nu: float | None = None
-    cv: int = 5
-    random_state: Any = 0
     _page: ClassVar[str] = "kernel_cca"
     _title: ClassVar[str] = "Kernel CCA"
     _typical: ClassVar[Uses] = ({"nu": 1.0}, {"n_components": 1})
-
-    def _check_weights(self) -> None:
-        if self.nu is not None:
-            non_negative(self.nu, "nu", "as a weight of variances")
-        check_count(self.cv, "cv", 2)
-
-    def _choose(self, first: View, second: View, count: int) -> Choice:
-        if self.nu is not None:
-            return Choice((float(self.nu), float(self.nu)), np.zeros(0), np.zeros(0))
-        return choose_weight(first, second, count, self.cv, self.random_state, _equal_weights)
 
 
 @dataclass(eq=False, repr=False)
@@ -288,12 +326,17 @@ class KernelPLS(TwoViews):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         The kernel of X.
-    n_components : int, default=2
-        Number of pairs of directions.
+    n_components : int or None, default=2
+        Number of pairs of directions, which is what regularises here. None: as many leading ones, ten at most, as have
+        a correlation of rows left out above 2 / N^(1/2), what chance would make of unrelated views; one at least.
     tol : float, default=1e-6
         Distance of the singular values from exact ones, as a share of the largest, up to which the certificate holds.
     kernel_y : Kernel, str or callable, default="rbf"
         The kernel of Y, the second view.
+    cv : int, default=5
+        Number of folds in which rows are left out, if ``n_components`` is None.
+    random_state : int, RandomState or None, default=0
+        Which rows make a fold.
 
     Attributes
     ----------
@@ -301,6 +344,8 @@ class KernelPLS(TwoViews):
         Covariances of the scores, times the number of rows.
     correlations_ : array of shape (n_components,)
         Correlations of the training scores.
+    pair_criteria_ : array
+        Correlations of rows left out of every pair that was tried, where ``n_components`` is None.
     support_values_, bias_, y_support_values_, y_bias_ : arrays
         The expansions of both views.
     certificate_ : Certificate
@@ -315,19 +360,37 @@ class KernelPLS(TwoViews):
     True
     """
 
+    n_components: Any = 2
+    _: KW_ONLY
+    cv: int = 5
+    random_state: Any = 0
     _page: ClassVar[str] = "kernel_pls"
     _title: ClassVar[str] = "Kernel PLS"
-    _typical: ClassVar[Uses] = ({"n_components": 1},)
+    _typical: ClassVar[Uses] = ({"n_components": 1}, {"n_components": None})
+
+    def _check_weights(self) -> None:
+        check_count(self.cv, "cv", 2)
+
+    def _directions(self, second_columns: int) -> int:
+        return 1 if self.n_components is None else super()._directions(second_columns)
 
     def _choose(self, first: View, second: View, count: int) -> Choice:
-        return Choice((0.0, 0.0), np.zeros(0), np.zeros(0))
+        if self.n_components is not None:
+            return Choice((0.0, 0.0), np.zeros(0), np.zeros(0), count)
+        most = min(_MOST_PAIRS, first.n - first.n // self.cv - 1)
+        self.pair_criteria_ = _left_out_correlations(
+            first, second, max(most, 1), self.cv, self.random_state, np.zeros(1), _no_weights
+        )[0]
+        (at_chance,) = np.nonzero(self.pair_criteria_ <= 2.0 / np.sqrt(first.n))
+        kept = int(at_chance[0]) if at_chance.size else self.pair_criteria_.size
+        return Choice((0.0, 0.0), np.zeros(0), np.zeros(0), max(kept, 1))
 
 
 def choose_weight(first: View, second: View, count: int, folds: int, random_state: Any, weigh: Weigh) -> Choice:
     """Return the weights with the largest correlation of rows left out; of equal ones the more regularised."""
-    criteria = _left_out_correlations(first, second, count, folds, random_state, weigh)
+    criteria = _left_out_correlations(first, second, count, folds, random_state, _NUS, weigh).mean(axis=1)
     best = int(np.argmax(criteria))
-    return Choice(weigh(float(_NUS[best]), first, second), _NUS.copy(), criteria)
+    return Choice(weigh(float(_NUS[best]), first, second), _NUS.copy(), criteria, count)
 
 
 def unit_of_weight(view: View) -> float:
@@ -337,24 +400,29 @@ def unit_of_weight(view: View) -> float:
     return 1.0 / variance if variance > view.matrix_error else 0.0
 
 
-def _equal_weights(nu: float, first: View, second: View) -> tuple[float, float]:
-    return float(nu * unit_of_weight(first)), float(nu * unit_of_weight(second))
+def _no_weights(nu: float, first: View, second: View) -> tuple[float, float]:
+    return 0.0, 0.0
 
 
-def _left_out_correlations(first: View, second: View, count: int, folds: int, random_state: Any, weigh: Weigh) -> Array:
-    """Return the correlation of rows left out, averaged over pairs and folds, for every weight."""
+def _left_out_correlations(
+    first: View, second: View, count: int, folds: int, random_state: Any, nus: Array, weigh: Weigh
+) -> Array:
+    """Return the correlation of rows left out, averaged over folds: a line per weight, a column per pair."""
     n = first.n
     if folds > n // 2:
-        raise DataError(f"cv={folds} folds of {n} rows leave out fewer than two; use at most {n // 2}, or give nu")
-    criteria = np.zeros(_NUS.size)
-    for train, test in KFold(folds, shuffle=True, random_state=random_state).split(np.empty((n, 0))):
+        raise DataError(
+            f"cv={folds} folds of {n} rows leave out fewer than two; use at most {n // 2}, or give what they choose"
+        )
+    splits = list(KFold(folds, shuffle=True, random_state=random_state).split(np.empty((n, 0))))
+    kept = min(count, *(train.size - 1 for train, _ in splits))
+    criteria = np.zeros((nus.size, kept))
+    for train, test in splits:
         left, right = view_of(first.kernel, first.points[train]), view_of(second.kernel, second.points[train])
-        kept = min(count, train.size - 1)
-        for k, nu in enumerate(_NUS):
-            pairs = find_pairs(left, right, weigh(nu, left, right), kept, bounded=False).pairs
+        for k, nu in enumerate(nus):
+            pairs = find_pairs(left, right, weigh(float(nu), left, right), kept, bounded=False).pairs
             e = left.scores(first.points[test], pairs.alpha, pairs.alpha_bias)
             r = right.scores(second.points[test], pairs.beta, pairs.beta_bias)
-            criteria[k] += float(correlations(e, r).mean()) / folds
+            criteria[k] += correlations(e, r) / folds
     return criteria
 
 

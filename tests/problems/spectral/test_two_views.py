@@ -203,3 +203,23 @@ def test_verify_notices_a_wrong_pair(monkeypatch):
     (line,) = verify("kernel_cca", "CLARABEL")
     assert not line.passes
     assert any("view" in complaint for complaint in line.complaints)
+
+
+def test_the_number_of_pairs_is_chosen_by_rows_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(120, 2))
+    X = np.column_stack([hidden, rng.normal(size=(120, 2))])
+    Y = np.column_stack([hidden @ [[1.0, 1.0], [-1.0, 1.0]], rng.normal(size=120)]) + 0.1 * rng.normal(size=(120, 3))
+    model = KernelPLS(Linear(), None, kernel_y=Linear()).fit(X, Y)
+    assert model.singular_values_.size == 2
+    assert (model.pair_criteria_[:2] > 0.5).all()
+    assert model.pair_criteria_[2] <= 2.0 / np.sqrt(120)
+    assert "left-out correlations of pairs" in dict(model.certificate_.record)
+    assert model.certificate_.holds
+    assert model.certify(X, Y).holds
+    model.save(tmp_path / "model.npz")
+    assert_allclose(load(tmp_path / "model.npz").pair_criteria_, model.pair_criteria_)
+    unrelated = KernelPLS(Linear(), None, kernel_y=Linear()).fit(X, rng.normal(size=120))
+    assert unrelated.singular_values_.size == 1
+    with pytest.raises(DataError, match="leave out fewer than two"):
+        KernelPLS(Linear(), None, cv=4).fit(X[:6], Y[:6])
