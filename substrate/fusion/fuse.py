@@ -29,6 +29,7 @@ from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.result import Fusion
 from substrate.fusion.shaped_fusion import fuse_shaped
+from substrate.fusion.simplex_search import COLLAPSED
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, check_loss
 from substrate.search.best_first import Limits, Progress, late_progress
@@ -180,10 +181,20 @@ def fuse(
         terms = _chord_terms(machines, parameters) if by_chords else DeclarationError("")
         inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
         if not isinstance(terms, DeclarationError):
-            range_of_chords = box if top is None else {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
-            result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, target, limits, shown, n_jobs)
-            if result is not None:
+            range_of_chords = box
+            if top is not None and terms[0].ridge >= 0:
+                range_of_chords = {names[0]: _range_up_to(top, False)}
+            elif top is not None:
+                range_of_chords = {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
+            # a weight of squares may leave less than rounding at the ends of a wide range, and cells reach zero
+            single = len(names) == 1 and terms[0].ridge >= 0
+            result = None
+            if not (single and ends[0] is not None and ends[0][0] == 0.0):
+                options_of_search = (target, limits, shown, n_jobs)
+                result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, *options_of_search)
+            if result is not None and not (single and result.stop == COLLAPSED):
                 return result
+            limits.spent += 0 if result is None else result.path.solves
         if top is not None:
             ends = [_range_up_to(top, inverse)]
         if isinstance(families, DeclarationError):
@@ -194,16 +205,11 @@ def fuse(
 
 
 def _chord_terms(machines: list[Machine], parameters: list[list[Any]]) -> list[AffineTerms] | DeclarationError:
-    """Return the quadratic programs whose chords bound the weights, or why there are none.
-
-    One weight of squares beside others bends its path so much that cells are bounded better
-    (:mod:`substrate.fusion.machine_fusion`).
-    """
+    """Return the quadratic programs whose chords bound the weights, or why there are none."""
     try:
-        terms = [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
+        return [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
     except DeclarationError as refusal:
         return refusal
-    return DeclarationError("") if len(parameters[0]) == 1 and terms[0].ridge >= 0 else terms
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
