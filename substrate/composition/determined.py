@@ -165,13 +165,20 @@ def by_conditions(program: ConeProgram, columns: IntegerArray, F: Array, radius:
     return OutputBound(_ROOM * float(np.sqrt(max(largest, 0.0))), remainder, np.ones(F.shape[0]))
 
 
-def represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array] | None:
-    """Return X, and the sizes of E with their rounding; None where there is no such X."""
-    solved = _represent(program, columns, F)
+def represent(
+    program: ConeProgram, columns: IntegerArray, F: Array, conditions: Conditions | None = None
+) -> tuple[Array, Array] | None:
+    """Return X, and the sizes of E with their rounding; None where there is no such X.
+
+    ``conditions`` are those of the program where they are factored already.
+    """
+    solved = _represent(program, columns, F, conditions)
     return None if solved is None else (solved[0], solved[2])
 
 
-def _represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[Array, Array, Array] | None:
+def _represent(
+    program: ConeProgram, columns: IntegerArray, F: Array, conditions: Conditions | None = None
+) -> tuple[Array, Array, Array] | None:
     """Return X, Y, and the sizes of E."""
     n, rows = program.q.size, program.equalities
     if not program.P.nnz:
@@ -179,7 +186,7 @@ def _represent(program: ConeProgram, columns: IntegerArray, F: Array) -> tuple[A
     right = np.zeros((n + rows.shape[0], F.shape[0]))
     right[columns] = F.T
     try:
-        solved = Conditions(program.P, rows).solve(right, refinements=6)
+        solved = (conditions or Conditions(program.P, rows)).solve(right, refinements=6)
     except RuntimeError:  # singular all the same
         return None
     if not np.isfinite(solved).all():

@@ -496,7 +496,8 @@ class ConicFamily:
         alone = self._single & (diagonal > 0.0)
         radius = np.abs(r) + error
         room = 2.0 * (1.0 - kept) * np.where(alone, diagonal, 1.0)
-        lost = np.where(alone, radius**2 / room, radius * self.radius())
+        with np.errstate(over="ignore"):  # infinite where nothing is known
+            lost = np.where(alone, radius**2 / room, radius * self.radius())
         d = float(weights @ self.d)
         value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ slack) + d
         size = float(np.abs(w) @ (0.5 * sizes + linear)) + float(np.abs(z) @ spread)

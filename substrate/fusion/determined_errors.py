@@ -8,6 +8,8 @@ Between two of them, for :math:`\tau = (1 - s) \tau_0 + s \tau_1`,
 
 since :math:`c^T d = (1-s) c^T d + s\, c^T d \le (1-s) \sigma_0 \|d\|_0 + s\, \sigma_1 \|d\|_1` and
 :math:`\|d\|^2_{P(\tau)} = (1-s) \|d\|_0^2 + s \|d\|_1^2` (Cauchy-Schwarz). The same holds for :math:`c = P_1 z`.
+A search over one weight has so few intervals that one linear system for each direction, at the weight itself, costs
+less than those of all directions at a few weights.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
-from substrate.composition.cone_program import IntegerArray
+from substrate.certificates.rounding import relative_rounding
+from substrate.composition.cone_program import ConeProgram, IntegerArray
+from substrate.composition.feasible_point import Conditions
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.error_gram import ErrorGram
 
@@ -25,6 +29,8 @@ __all__ = ["DeterminedErrors"]
 #: Ratio of neighbouring ridge weights at which S is computed.
 _RATIO = 1.25
 _ROOM = 1.0 + 1e-9
+#: Ridge weights whose factors are kept.
+_KEPT = 64
 #: Further error of predictions, in units in which solutions are of the order of one.
 _UNTIED = 1e-3
 
@@ -38,6 +44,8 @@ class DeterminedErrors:
     taus: Array
     rows: IntegerArray
     grams: dict[int, ErrorGram | None] = field(default_factory=dict)
+    #: Programs at a ridge weight with their conditions, where directions are looked at one by one.
+    factored: dict[float, tuple[ConeProgram, Conditions]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: AffineProgram, M: Array, highest: float) -> "DeterminedErrors":
@@ -59,10 +67,17 @@ class DeterminedErrors:
 
     def along(self, u: Array, tau: float) -> tuple[float, Array]:
         """sigma_u at a ridge weight, and the sizes of E."""
+        if self._is_single:
+            rounding = relative_rounding(u.size + 4.0) * (np.abs(self.M).T @ np.abs(u))
+            return self._direction(self.M.T @ u, rounding, tau)
         return self._bound(np.append(u, np.zeros(self.rows.size)), tau)
 
     def covariance(self, z: Array, tau: float) -> tuple[float, Array]:
         """Return the bound and the remainder in the direction P1 z."""
+        if self._is_single:
+            P1 = sp.csr_array(self.program.P1)
+            rounding = relative_rounding(np.diff(P1.indptr).max(initial=0) + 4.0) * (abs(P1) @ np.abs(z))
+            return self._direction(P1 @ z, rounding, tau)
         return self._bound(np.append(np.zeros(self.M.shape[0]), z[self.rows]), tau)
 
     def largest(self, tau: float) -> float:
@@ -70,6 +85,28 @@ class DeterminedErrors:
         k = max(int(np.searchsorted(self.taus, tau, side="right")) - 1, 0)
         gram, m = self._at(k), self.M.shape[0]
         return np.inf if gram is None else float(np.sqrt(np.linalg.norm(gram.gram[:m, :m], 2)))
+
+    @property
+    def _is_single(self) -> bool:
+        """Return whether one weight of squares is all that is searched."""
+        return self.program.ridge >= 0 and self.program.q.shape[0] == 1
+
+    def _direction(self, c: Array, rounding: Array, tau: float) -> tuple[float, Array]:
+        """Return the bound and the remainder of one linear function of the optimum, at a ridge weight."""
+        if tau not in self.factored:
+            cone_program = replace(self.program.program, P=self.program.quadratic(tau))
+            try:
+                self.factored[tau] = cone_program, Conditions(cone_program.P, cone_program.equalities)
+            except RuntimeError:  # singular
+                return np.inf, np.zeros(c.size)
+            if len(self.factored) > _KEPT:
+                self.factored.pop(next(iter(self.factored)))
+        cone_program, conditions = self.factored[tau]
+        gram = ErrorGram.of(cone_program, c[None, :], conditions)
+        if gram is None:
+            return np.inf, np.zeros(c.size)
+        sigma, remainder = gram.along(np.ones(1))
+        return sigma, remainder + rounding
 
     def _bound(self, c: Array, tau: float) -> tuple[float, Array]:
         k = min(int(np.searchsorted(self.taus, tau, side="right")) - 1, max(self.taus.size - 2, 0))
@@ -94,6 +131,8 @@ class DeterminedErrors:
                 if given_program.ridge < 0
                 else replace(given_program.program, P=given_program.quadratic(tau))
             )
-            F = np.vstack([self.M, sp.csr_array(given_program.P1)[self.rows].toarray()])
+            F = self.M
+            if not self._is_single:
+                F = np.vstack([F, sp.csr_array(given_program.P1)[self.rows].toarray()])
             self.grams[k] = ErrorGram.of(program, F)
         return self.grams[k]

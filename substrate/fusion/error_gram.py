@@ -16,6 +16,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import represent
+from substrate.composition.feasible_point import Conditions
 
 __all__ = ["ErrorGram"]
 
@@ -31,9 +32,9 @@ class ErrorGram:
     remainder: Array
 
     @classmethod
-    def of(cls, program: ConeProgram, F: Array) -> "ErrorGram | None":
+    def of(cls, program: ConeProgram, F: Array, conditions: Conditions | None = None) -> "ErrorGram | None":
         """Return S for the rows F; None where P does not determine them."""
-        representation = represent(program, np.arange(program.q.size), F)
+        representation = represent(program, np.arange(program.q.size), F, conditions)
         if representation is None:
             return None
         X, remainder = representation

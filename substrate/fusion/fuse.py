@@ -29,6 +29,7 @@ from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.result import Fusion
 from substrate.fusion.shaped_fusion import fuse_shaped
+from substrate.fusion.simplex_search import COLLAPSED
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, check_loss
 from substrate.search.best_first import Limits, Progress, late_progress
@@ -172,34 +173,43 @@ def fuse(
             range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
             return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
         parameters = [parameters_of(each, names) for each in machines]
-        families = _bias_families(machines, parameters, sets, ends)
-        by_chords = judged == SQUARED and families is None
+        finite = len(ends) == 1 and ends[0] is not None and np.isfinite(ends[0]).all()
+        families = _families(machines, parameters, sets) if finite else DeclarationError("")
+        # a norm beside losses without squares has chords that bound a bias too, and cells have them
+        biased = not isinstance(families, DeclarationError) and all(family.chord is not None for family in families)
+        by_chords = judged == SQUARED and not biased
         terms = _chord_terms(machines, parameters) if by_chords else DeclarationError("")
         inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
         if not isinstance(terms, DeclarationError):
-            range_of_chords = box if top is None else {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
-            result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, target, limits, shown, n_jobs)
-            if result is not None:
+            range_of_chords = box
+            if top is not None and terms[0].ridge >= 0:
+                range_of_chords = {names[0]: _range_up_to(top, False)}
+            elif top is not None:
+                range_of_chords = {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
+            # a weight of squares may leave less than rounding at the ends of a wide range, and cells reach zero
+            single = len(names) == 1 and terms[0].ridge >= 0
+            result = None
+            if not (single and ends[0] is not None and ends[0][0] == 0.0):
+                options_of_search = (target, limits, shown, n_jobs)
+                result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, *options_of_search)
+            if result is not None and not (single and result.stop == COLLAPSED):
                 return result
+            limits.spent += 0 if result is None else result.path.solves
         if top is not None:
             ends = [_range_up_to(top, inverse)]
-        if families is None:
-            refusal = terms if isinstance(terms, DeclarationError) else DeclarationError("")
-            families = _families(machines, parameters, sets, refusal)
+        if isinstance(families, DeclarationError):
+            families = _families(machines, parameters, sets)
+        if isinstance(families, DeclarationError):  # neither bound applies
+            raise terms if len(names) > 1 and isinstance(terms, DeclarationError) and str(terms) else families
         return fuse_over_box(families, machines, sets, final, names, ends, target, limits, shown)
 
 
 def _chord_terms(machines: list[Machine], parameters: list[list[Any]]) -> list[AffineTerms] | DeclarationError:
-    """Return the quadratic programs whose chords bound the weights, or why there are none.
-
-    One weight of squares beside others bends its path so much that cells are bounded better
-    (:mod:`substrate.fusion.machine_fusion`).
-    """
+    """Return the quadratic programs whose chords bound the weights, or why there are none."""
     try:
-        terms = [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
+        return [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
     except DeclarationError as refusal:
         return refusal
-    return DeclarationError("") if len(parameters[0]) == 1 and terms[0].ridge >= 0 else terms
 
 
 def _names(machine: Machine, over: Any) -> list[str]:
@@ -210,33 +220,14 @@ def _names(machine: Machine, over: Any) -> list[str]:
     return [_parameter(machine, over).name()]
 
 
-def _bias_families(
-    machines: list[Machine],
-    parameters: list[list[Any]],
-    sets: list[ValidationSet],
-    ends: list[tuple[float, float] | None],
-) -> list[MachineFamily] | None:
-    """Return the folds where a finite range of one weight has chords that bound a bias too, if there is one.
-
-    They are those of a norm beside losses without squares (:mod:`substrate.fusion.bias_chord`), and cells have them.
-    """
-    if len(ends) > 1 or ends[0] is None or not np.isfinite(ends[0]).all():
-        return None
-    try:
-        families = [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
-    except DeclarationError:
-        return None
-    return families if all(family.chord is not None for family in families) else None
-
-
 def _families(
-    machines: list[Machine], parameters: list[list[Any]], sets: list[ValidationSet], chords: DeclarationError
-) -> list[MachineFamily]:
-    """Return what the universal bound needs of the folds; raise where it does not apply either, with the reason."""
+    machines: list[Machine], parameters: list[list[Any]], sets: list[ValidationSet]
+) -> list[MachineFamily] | DeclarationError:
+    """Return what the universal bound needs of the folds, or why it does not apply."""
     try:
         return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
     except DeclarationError as refusal:
-        raise (chords if len(parameters[0]) > 1 and str(chords) else refusal) from refusal
+        return refusal
 
 
 def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:

@@ -2,7 +2,7 @@ r"""Fusion of a machine over a box of its parameters by the universal bound: whe
 
 The chord between two knots needs a quadratic program whose squares determine the predictions, and squared validation
 errors (:mod:`substrate.fusion.joint`). Losses with a bias and no squares (tube, hinge, pinball), 1-norms of the
-support values, Huber and logistic losses, a ridge beside squared errors and constraints, widths of tubes and bounds of
+support values, Huber and logistic losses, a ridge weight from zero on, widths of tubes and bounds of
 constraints, and validation by another loss have no such chord. They are proved by
 :mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up. Where only a bias is not
 determined, the chord of :mod:`substrate.fusion.bias_chord` is used beside it.

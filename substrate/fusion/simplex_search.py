@@ -22,6 +22,7 @@ from substrate.fusion.validated_machine import MARGIN
 from substrate.search.best_first import BestFirst, Limits, Progress
 
 __all__ = [
+    "COLLAPSED",
     "NOT_COVERED",
     "Progress",
     "Searched",
@@ -35,6 +36,8 @@ __all__ = [
 
 Simplex = tuple[int, ...]
 
+#: Why a search ends where rounding keeps a bound below its target.
+COLLAPSED = "the simplices have collapsed to rounding"
 #: Why nothing is proved where a search ended too early.
 NOT_COVERED = "the search ended before all of the box was covered"
 #: Ratio of the ends of an edge from which on it is cut at the geometric mean, and the share that replaces zero.
@@ -100,7 +103,7 @@ class SimplexSpace:
     gap: float
     limits: Limits
     least: float = 0.0
-    collapsed: str = "the simplices have collapsed to rounding"
+    collapsed: str = COLLAPSED
     goes_on: bool = True
     usual: float = 4.0
     #: The parts of every simplex that was cut.

@@ -32,7 +32,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from substrate.arrays import Array
-from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus
+from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiply
 from substrate.certificates.rounding import OF_PAIRS, at_most, relative_rounding
 from substrate.penalized.homotopy.chord_certificate import Track
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
@@ -261,14 +261,14 @@ def _centred_errors(Phi: Array, y: Array, a: Any) -> tuple[Pair, Array]:
     product, radius = SlicedMatrix(Phi).times(a.toarray().T)
     zero = np.zeros_like(product[0])
     e = add((np.broadcast_to(y[:, None], zero.shape), zero), minus(product))
-    mean = add((e[0].mean(axis=0)[None, :] + zero, zero), (zero, zero))
-    e = add(e, minus(mean))
-    # the rounded mean leaves another one, which is taken away in turn
-    left = e[0].mean(axis=0) + e[1].mean(axis=0)
-    e = add(e, minus((left[None, :] + zero, zero)))
-    lengths, n = np.linalg.norm(e[0], axis=0), y.size
-    off = relative_rounding(n + 4.0) * np.abs(left) * math.sqrt(n) + relative_rounding(n + 4.0) ** 2 * lengths
-    off = off + OF_PAIRS * (np.linalg.norm(product[0], axis=0) + float(np.linalg.norm(y)))
+    n, total = y.size, (np.zeros(zero.shape[1]), np.zeros(zero.shape[1]))
+    for high, low in zip(*e, strict=True):
+        total = add(total, (high, low))
+    mean = total[0] / n
+    rest = add(total, minus(multiply(mean, np.full_like(mean, float(n)))))[0] / n
+    e = add(e, minus((mean + zero, rest + zero)))
+    sizes = np.linalg.norm(product[0], axis=0) + float(np.linalg.norm(y))
+    off = at_most(2.0 * n * OF_PAIRS * sizes)
     return (e[0].T, e[1].T), at_most(off + np.linalg.norm(radius, axis=0))
 
 

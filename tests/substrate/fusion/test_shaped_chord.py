@@ -5,6 +5,7 @@ inequality can be searched: no weight between the ends validates better than the
 which it is nearly reached, so that a bound without one of its terms, or with half of one, claims too much.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -107,3 +108,90 @@ def test_the_bound_is_true_of_machines_at_random(seed):
     for rule in (None, (*rng.normal(size=2), 0.3 * rng.normal())):
         bound, errors = bound_and_errors(numbers, rule)
         assert bound <= min(errors) * (1.0 + 1e-9)
+
+
+def moved_knot(theta, rates, y, targets, change):
+    """Return a knot beside the optimum of w'w/2 and weighted squares of y - w, whose gap is known exactly.
+
+    J is quadratic, so that the gap of w + D is half of the squared length of D: the distance that the bound takes from
+    it is all there is.
+    """
+    g = theta * rates
+    w = g * y / (1.0 + g) + change
+    q = targets - w
+    beta = g * q / (1.0 + g)
+    left = float(np.sqrt(0.5 * ((1.0 + g) * change**2).sum()))
+    point = SimpleNamespace(
+        weights=SimpleNamespace(c=1.0, g=g),
+        e=y - w,
+        radius=0.0,
+        unbalanced=0.0,
+        reach_of_bias=lambda c, g: 0.0,
+        root_left=lambda c, g: left,
+    )
+    return ShapedKnot(
+        theta=theta,
+        multipliers=(),
+        point=point,
+        errors=q,
+        error_radius=0.0,
+        beta=beta,
+        pull=float(np.linalg.norm(q - beta)),
+        sum_left=0.0,
+        q_radius=0.0,
+        q_length=0.0,
+    )
+
+
+@pytest.mark.parametrize("size", [0.24, 0.08, 0.01])
+def test_knots_beside_their_optimum_are_as_far_from_it_as_their_gap_says(size):
+    """All of the distance is towards a smaller error, which no bound may leave out."""
+    rates, y = np.array([0.1295, 0.1164]), np.array([-2.0791, -1.1954])
+    targets, change, ends = np.array([-0.5894, -0.0920]), np.array([size, 0.0]), (0.7138, 0.7158)
+    knots = [moved_knot(theta, rates, y, targets, change) for theta in ends]
+    bound = bound_chord(*knots, 0.0, (0.0, 0.0))[0]
+    errors = []
+    for theta in np.linspace(*ends, 21):
+        g = theta * rates
+        errors.append(float(np.square(targets - g * y / (1.0 + g)).sum()))
+    assert 0.0 < bound <= min(errors) * (1.0 + 1e-12)
+    # to the first order the error falls as steeply as the bound
+    fall = float(knots[0].errors @ knots[0].errors) - bound
+    assert fall <= (1.0 + 2.0 * size) * (float(knots[0].errors @ knots[0].errors) - min(errors)) + 2.0 * size**2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_part_of_a_chord_is_bounded_by_its_worst_point(seed):
+    """The inequality at single places of the chord, by its formula, is nowhere below the bound of the whole."""
+    rng = np.random.default_rng(seed)
+    rates, y = np.exp(rng.uniform(-1.0, 1.0, 2)), rng.normal(size=2)
+    low = float(np.exp(rng.uniform(-1.0, 1.0)))
+    ends = (low, low * (1.0 + float(np.exp(rng.uniform(-4.0, -1.0)))))
+    first, second = (moved_knot(theta, rates, y, rng.normal(size=2), 0.05 * rng.normal(size=2)) for theta in ends)
+    own, crossed = tuple(0.01 * rng.uniform(size=2)), 0.02 * float(rng.uniform())
+    bound = bound_chord(first, second, crossed, own)[0]
+    c, g = 1.0, np.minimum(first.point.weights.g, second.point.weights.g)
+    left = max(first.point.root_left(c, g), second.point.root_left(c, g))
+    rise, step = second.point.weights.g - first.point.weights.g, second.point.e - first.point.e
+    bend = float(np.sqrt(0.5 * (np.square(rise * step) / g).sum()))
+    pointwise = []
+    for t in np.linspace(0.0, 1.0, 401):
+        gap = (left + t * (1.0 - t) * bend) ** 2 + (1.0 - t) ** 2 * own[0] + t**2 * own[1] + t * (1.0 - t) * crossed
+        steep = (1.0 - t) * first.dual_norm(c, g, 0.0) + t * second.dual_norm(c, g, 0.0)
+        error = float(np.square((1.0 - t) * first.errors + t * second.errors).sum())
+        pointwise.append(error - 2.0 * steep * np.sqrt(2.0 * gap))
+    assert bound <= max(min(pointwise), 0.0) * (1.0 + 1e-12)
+    # no worse than the parts of the chord make it
+    assert bound >= min(pointwise) - 0.5 * (max(first.validation, second.validation) - min(pointwise))
+
+
+def test_the_error_may_fall_most_where_it_is_smallest():
+    """Rows that no function moves keep the error up at one end, and those that are moved bring it down at the other."""
+    knots = [moved_knot(1.0, np.ones(2), np.ones(2), np.zeros(2), np.array([0.05, 0.0])) for _ in range(2)]
+    first = replace(knots[0], errors=np.array([0.2, 2.0]), beta=np.zeros(2), pull=0.1)
+    second = replace(knots[1], errors=np.array([1.0, 1.0]), beta=np.zeros(2), pull=1.0)
+    bound = bound_chord(first, second, 0.0, (0.0, 0.0))[0]
+    c, g = 1.0, np.ones(2)
+    at_end = 2.0 - 2.0 * second.dual_norm(c, g, 0.0) * np.sqrt(2.0) * first.point.root_left(c, g)
+    assert bound <= at_end
+    assert bound >= at_end - 0.02

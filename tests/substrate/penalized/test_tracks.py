@@ -1,6 +1,7 @@
 """Tracks: gaps, crosses and errors are those of primal and dual points; radii hold against independent solves."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.homotopy.chord_certificate import Track, interval_bounds
-from substrate.penalized.homotopy.homotopies import l1_path
+from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import read_off
 from substrate.penalized.homotopy.signed_rows import run_interpreted
@@ -445,3 +446,54 @@ def test_quadratics_add_the_floors_and_square_sigma():
     low, _ = interval_bounds(squares, radii)
     # the errors are nearest to zero at theta = 0.36, 2.4 away, and the radius is at most that at theta = 0.5
     assert (2.4 - np.sqrt(0.5)) ** 2 <= low[0] <= (2.4 - np.sqrt(0.25 * 4.0 * 0.36 * 0.64 + 0.25)) ** 2
+
+
+def exact(values):
+    """Doubles as fractions."""
+    return [Fraction(float(value)) for value in values]
+
+
+def inner(first, second):
+    return sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_gap_of_a_variation_path_is_below_the_exact_one(seed, scale):
+    """In fractions: multipliers are inside their balls, and primal less dual value is at most what is computed."""
+    rng = np.random.default_rng(seed)
+    B, target = rng.normal(size=(2, 5, 4)), scale * rng.normal(size=4)
+    path = variation_path(list(B), target)
+    knots = VariationKnots.of(B, target, path, rng.normal(size=(3, 4)), scale * rng.normal(size=3))
+    track, y = knots.track(), exact(target)
+    for k, rho in enumerate(exact(knots.values)):
+        u, xi = exact(knots.u[k]), [exact(row) for row in knots.multipliers[[k]].toarray().reshape(2, 5)]
+        assert all(sum(map(abs, row)) <= rho for row in xi)
+        levels = sum(max(abs(inner(exact(row), u)) for row in part) for part in B)
+        dual = [
+            y[j] - sum(xi[part][i] * Fraction(float(B[part, i, j])) for part in range(2) for i in range(5))
+            for j in range(4)
+        ]
+        step = [a - b for a, b in zip(u, y, strict=True)]
+        gap = inner(step, step) / 2 + rho * levels - inner(y, y) / 2 + inner(dual, dual) / 2
+        assert gap <= Fraction(float(track.gaps[k]))
+
+
+@pytest.mark.parametrize("width", [0.5, 4.0])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_no_gap_of_a_norm_path_is_below_the_exact_one(width, offset):
+    """In fractions, with support values that are large beside what they add up to."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1))
+    Phi, y = np.exp(-((X - X.T) ** 2) / width**2), rng.normal(size=8) + offset
+    fold = L1Fold.of(Phi, y, Phi[:3], y[:3])
+    matrix, targets = [exact(row) for row in Phi], exact(y)
+    for k in range(len(fold.path)):
+        zeta, nu = Fraction(float(fold.path.values[k])), Fraction(float(fold.path.dual[k][0]))
+        a = exact(np.asarray(fold.path.primal[k]))
+        e = [target - inner(row, a) for target, row in zip(targets, matrix, strict=True)]
+        e = [value - sum(e) / len(e) for value in e]
+        c = [inner([row[j] for row in matrix], e) - nu for j in range(8)]
+        excess = max(max(map(abs, c)) - zeta, Fraction(0))
+        gap = (zeta + excess) * sum(map(abs, a)) - inner(c, a)
+        assert gap <= Fraction(float(fold.track.gaps[k]))
