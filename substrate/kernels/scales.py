@@ -32,7 +32,7 @@ from substrate.namespaces import is_device_array
 __all__ = ["Scales", "distances_by_column", "squares_by_column"]
 
 #: Parameters that select a formula rather than a scale.
-_FIXED = ("degree", "mixing", "nu", "p", "q")
+_FIXED = ("center", "degree", "matrix", "mixing", "nu", "p", "q")
 #: Rows of a block: small enough for its entries to stay in a core's cache.
 _ROWS = 128
 #: Accepted error of a sum over pairs, relative to the sum of its absolute terms.

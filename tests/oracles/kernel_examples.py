@@ -20,6 +20,7 @@ from substrate.kernels import (
     Kernel,
     Laplacian,
     Linear,
+    Mapped,
     Matern,
     Polynomial,
     PowerExponential,
@@ -83,6 +84,8 @@ _PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
 _ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
 _EACH = (1.3, 0.4, 2.0)
 _MIXING = ((2.0, -0.5), (-0.5, 1.0))
+_MAP = ((0.6, 0.8, 0.0), (-0.8, 0.6, 0.1), (0.0, -0.3, 2.0))
+_SMOOTH_TWICE = naive.matern((0.6, 1.7), 2.5)
 _ROUGH_OR_LINEAR = naive.total(naive.matern(1.1, 1.5), _L)
 
 EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
@@ -146,6 +149,11 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example((RBF(1.3) + Linear()).on(2, 0), naive.on(naive.total(_R, _L), 2, 0)),
         Example(RBF(_EACH[:2]).on(2, 0), naive.on(naive.rbf(_EACH[:2]), 2, 0)),
         Example(Polynomial(2, 0.5).on(1).on(2, 0), naive.on(_P, 0)),  # column 1 of the columns (2, 0)
+    ),
+    Mapped: (
+        Example(Mapped(RBF(1.3), _MAP), naive.mapped(_R, _MAP)),
+        Example(Mapped(Matern((0.6, 1.7), 2.5), _MAP[:2], (0.3, -2.0, 1.0)), naive.mapped(_SMOOTH_TWICE, _MAP[:2])),
+        Example(Mapped(Laplacian(0.7), _MAP[1:]), naive.mapped(naive.laplacian(0.7), _MAP[1:])),
     ),
     Symmetric: (
         Example(Symmetric(RBF(1.3)), naive.symmetric(_R, 1)),

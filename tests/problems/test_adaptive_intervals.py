@@ -194,11 +194,18 @@ def test_what_is_refused(machine, method, message):
             model.calibrate(MORE, Y_MORE, adaptive=True)
 
 
-def test_changed_files_are_refused(tmp_path):
+def test_changed_files_are_refused():
     model = clone(MACHINES["fixed"]).fit(X, Y).calibrate(MORE, Y_MORE, adaptive=True)
     model.calibration_spreads_ = model.calibration_spreads_ * 2
     with pytest.raises(DataError, match="one spread per output"):
         model._check_loaded()
+    older = clone(MACHINES["fixed"]).fit(X, Y)
+    older._intervals.nest(X, Y, np.ones(N), 2)
+    for parts in older.nested_machines_:
+        del parts["spreads"]  # as in files that were made before there were any
+    older._check_loaded()
+    with pytest.raises(DataError, match="have no spreads; fit the model again"):
+        older.predict_interval(NEW, 0.8, adaptive=True)
     precomputed = LSSVMRegressor("precomputed", gamma=1.0).fit(RBF(1.0)(X), Y)
     with pytest.raises(DeclarationError, match="compare inputs in numpy, which a precomputed kernel does not allow"):
         precomputed.calibrate(RBF(1.0)(MORE, X), Y_MORE, adaptive=True)

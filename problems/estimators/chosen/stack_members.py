@@ -7,15 +7,18 @@ their exact left-out errors, whatever gamma they have, so that the ends of desce
 - every family at its best shared width,
 - the best of them, and its rivals within reach, with one width per input,
 
-and what has no width, at its best gamma. Of classes, one width per input is among them only where the rule between both
-takes it (:mod:`~problems.estimators.chosen.width_rule`): left-out squares of codes, which weigh the machines, fall with
-many widths also where the number of wrong rows grows (:mod:`~problems.estimators.chosen.width_verdict`).
+and what has no width, at its best gamma; of numbers, one machine also with one width per direction
+(:mod:`~problems.estimators.chosen.rotated_machines`). Of classes, one width per input is among them only where the rule
+between both takes it (:mod:`~problems.estimators.chosen.width_rule`): left-out squares of codes, which weigh the
+machines, fall with many widths also where the number of wrong rows grows
+(:mod:`~problems.estimators.chosen.width_verdict`).
 """
 
 from typing import Any
 
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.kernel_search import family_trails
+from problems.estimators.chosen.rotated_machines import search_directions
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import compare_searches, search_widths, widen_to_inputs
 from substrate.kernels import Kernel
@@ -31,10 +34,10 @@ _SHARED, _EACH = 1, 3
 
 
 def search_machines(
-    kernels: list[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+    kernels: list[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress, *, rotates: bool = False
 ) -> list[Machine] | None:
     """Return the machines of one criterion, ``most`` kernels on all rows for each way of widths; None where there is no
-    descent by factors. ``kernels`` has one of each family.
+    descent by factors. ``kernels`` has one of each family. ``rotates`` adds one with a width per direction.
     """
     few = max(5, most * _SHARED // 8)
     with blas_threads(int(task.Y.shape[0])):
@@ -57,4 +60,5 @@ def search_machines(
             if comparison is None or not comparison.takes_each:
                 return machines
         each = search_widths(rich, [trail.kernel for trail in ordered], task, best.gamma, start, budgets, progress)
-        return machines + [(trail.kernel, trail.gamma) for trail in each]
+        machines += [(trail.kernel, trail.gamma) for trail in each]
+        return machines + (search_directions([*each, *ordered], task, budgets, progress) if rotates else [])

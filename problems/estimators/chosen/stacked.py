@@ -528,7 +528,8 @@ class StackChoice:
         check_slopes(kernels, X, criterion)
         progress = Progress(len(kernels) + most, shown=bool(self.verbose))
         try:
-            return search_machines(kernels, task, most, self.n_jobs, progress)
+            rotates = not model._labels and criterion == ("loo" if self.criteria == "loo" else "evidence")
+            return search_machines(kernels, task, most, self.n_jobs, progress, rotates=rotates)
         finally:
             progress.close()
 

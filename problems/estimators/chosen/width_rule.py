@@ -61,6 +61,7 @@ __all__ = [
     "best_to_search",
     "check_widths",
     "compare_searches",
+    "gradient_product",
     "refine_widths",
     "search_widths",
     "widen_to_inputs",
@@ -248,15 +249,19 @@ def gradient_scales(rich: Any, shared: Sequence[Kernel], task: Task, progress: P
     if trail is None or (task.pooled and (task.Y == 0.0).any()):
         return None
     trail.descend(_GRADIENT, NEARLY)
+    widths = widths_by_gradients(gradient_product(trail.kernel, trail.gamma, task), np.array(rich.sigma))
+    return np.log(widths) if np.isfinite(widths).all() and (widths > 0.0).all() else None
+
+
+def gradient_product(kernel: Kernel, gamma: float, task: Task) -> Array:
+    """Return the average gradient outer product of the machine of a kernel and a gamma, targets in their unit."""
     unit, weights = target_unit(task.Y), np.ones(task.Y.shape[0]) if task.weights is None else task.weights
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = Gram.of(trail.kernel, task.X)
-    ridge = Regularization(trail.gamma).ridge(weights)
+        gram = Gram.of(kernel, task.X)
+    ridge = Regularization(gamma).ridge(weights)
     alpha = np.column_stack([solve_saddle_system(gram, y, ridge).support_values for y in (task.Y / unit).T])
-    product = average_gradient_product(trail.kernel, task.X, task.X, alpha, weights)
-    widths = widths_by_gradients(product, np.array(rich.sigma))
-    return np.log(widths) if np.isfinite(widths).all() and (widths > 0.0).all() else None
+    return average_gradient_product(kernel, task.X, task.X, alpha, weights)
 
 
 def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) -> list[tuple[Kernel, Start | None]]:
