@@ -322,11 +322,12 @@ def fit_prepared(ready: PreparedFit) -> Fit:
 def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
     together = {"groups": "whole groups", "blocks": "neighbours in time"}
     rule = rule_of(choices.group is not None, choices.split == "time")
-    left_out = f"; {together[rule]} are left out together" if rule in together else ""
+    kind, is_given = MODELS[choices.model], choices.weights.of(choices.model) is not None
+    leaves_out = rule in together and kind.least_squares and (not n_held or not (kind.validated or is_given))
+    left_out = f"; {together[rule]} are left out together" if leaves_out else ""
     if not n_held:
         return f"rows: all {n_train} train, none are held out{left_out}"
-    kind = MODELS[choices.model]
-    chosen = kind.validated and choices.weights.of(choices.model) is None
+    chosen = kind.validated and not is_given
     use = f"choose {kind.weight} and judge the model" if chosen else "judge the model"
     if choices.split == "time":
         by = f"by {choices.dates[0]}" if choices.dates else "in the order of the table"

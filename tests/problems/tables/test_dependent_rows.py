@@ -60,8 +60,12 @@ def test_the_last_rows_in_time_are_held_out():
     assert fit.model.estimator.cv == "blocks"
     assert bound_of(fit).by == "blocks"
     assert fit.preparation.split.kind == "time"
+    assert any(
+        "the last in time, by day); neighbours in time are left out together" in line for line in ready.description
+    )
     ordered = prepare(table_of(columns, "site", "day"), Choices("y", split="time", weights=Weights(gamma=1.0)))
     np.testing.assert_array_equal(ordered.train, np.arange(45))
+    assert not any("left out together" in line for line in ordered.description), "nothing is chosen"
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5])
