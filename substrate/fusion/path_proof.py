@@ -130,7 +130,7 @@ class PathProof(SavedProof):
         for path, machine in zip(self.paths, self.machines, strict=True):
             fold = _KINDS[path.parameter][0].recall(path, machine)
             if isinstance(fold, VariationFold):
-                length = float(np.linalg.norm(fold.knots.u[-1])) + float(fold.knots.distances[-1])
+                length = float(np.linalg.norm(np.abs(fold.knots.u[-1]) + fold.knots.moves[-1]))
                 errors, radius = machine["offsets"], at_most(fold.knots.sigma * length)
             else:
                 if np.asarray(path.primal[len(path) - 1]).any():

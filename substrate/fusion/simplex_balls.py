@@ -90,7 +90,7 @@ class _FoldInBalls:
         self.M, self.MT = _Rows(fold.M), _Rows(sp.csr_array(fold.M).T)
         self.b, self.h = balls(program.b), balls(program.h)
         self.targets = balls(fold.targets)
-        self._pivots, self._square = self._choose_pivots()
+        self.pivots, self._square = self._choose_pivots()
         self._conditions: dict[float, Conditions] = {}
         self._ties: dict[int, tuple[Any, Vector]] = {}
 
@@ -120,7 +120,7 @@ class _FoldInBalls:
                 change = self._square.solve(flint().arb_mat(len(missing), 1, missing))
             except ZeroDivisionError as error:
                 raise UnprovedError("the equalities depend on each other") from error
-            for k, j in enumerate(self._pivots):
+            for k, j in enumerate(self.pivots):
                 point[j] = point[j] + change[k, 0]
         slack = [h - gx for h, gx in zip(self.h, self.G @ point, strict=True)]
         if not all(s >= 0 for s in slack):
@@ -147,10 +147,10 @@ class _FoldInBalls:
             r[number] = r[number] + pulled + pressed + ball(program.q0[number])
         for value, q in zip(theta, program.q, strict=True):
             weight = ball(value) / ball(program.unit)
-            for number in np.flatnonzero(q):
-                r[number] = r[number] + weight * ball(q[number])
+            for place in np.flatnonzero(q).tolist():
+                r[place] = r[place] + weight * ball(q[place])
         # corners that were cut are rounded: the residual covers parameters next to those of the knot
-        room = at_most(relative_rounding(PLACES) * program.weight_sizes(tuple(theta), x, dual))
+        room = at_most(relative_rounding(PLACES)) * program.weight_sizes(tuple(theta), x, dual)
         sizes = [abs(value) + ball(more) for value, more in zip(r, room.tolist(), strict=True)]
         allowance = self._allowance(sizes, program.radius(x))
         errors = [
@@ -242,8 +242,8 @@ class BallKnots:
         key = f, i, beyond
         if key not in self._vanishing:
             fold = self.folds[f]
-            weighed = fold.program.q[list(beyond)].any(axis=0)
-            if x[weighed].any() or weighed[fold._pivots].any():
+            weighed = np.flatnonzero(fold.program.q[list(beyond)].any(axis=0))
+            if x[weighed].any() or np.isin(fold.pivots, weighed).any():
                 raise UnprovedError("a penalty does not vanish exactly, so that nothing is known of larger weights")
             self._vanishing[key] = fold.knot(self.store.corners[i], x, self.store.knots[f][i].dual)
         return self._vanishing[key]

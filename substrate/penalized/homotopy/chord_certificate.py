@@ -139,7 +139,7 @@ def _every_knot(values: Array, chosen: NDArray[np.int64], places: Array) -> NDAr
 
 def most_rows(tracks: Sequence[Track]) -> int:
     """Return the largest number of validation rows."""
-    return max(track.errors.shape[1] for track in tracks)
+    return max(int(track.errors.shape[1]) for track in tracks)
 
 
 def merge_tracks(tracks: Sequence[Track], values: Array) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ from scipy.sparse import csr_array
 
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiply
-from substrate.certificates.rounding import OF_PAIRS, at_most, relative_rounding
+from substrate.certificates.rounding import OF_PAIRS, UNIT, at_most, relative_rounding
 from substrate.penalized.homotopy.chord_certificate import Track
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path, SparseRows
@@ -94,9 +94,9 @@ class VariationKnots:
     values: Array
     u: Array
     errors: Array
-    #: The rounding of the errors, as a length, and how far u may be from that of the multipliers, for every knot.
+    #: The rounding of the errors, as a length, and how far u may be from that of the multipliers, entry by entry.
     error_radii: Array
-    distances: Array
+    moves: Array
     B: Array
     target: Array
     sigma: float
@@ -117,26 +117,27 @@ class VariationKnots:
         # into the balls, by a factor that is one but for rounding; both signs of a row count, as they do on a path
         knot, component = np.repeat(np.arange(rho.size), np.diff(xi.indptr)), xi.indices // n
         terms = float(np.diff(xi.indptr).max(initial=0))
-        sizes = np.bincount(knot * d + component, np.abs(xi.data), rho.size * d).reshape(-1, d)
-        sizes = sizes * (1.0 + relative_rounding(terms + 4.0))
+        sums = np.bincount(knot * d + component, np.abs(xi.data), rho.size * d).reshape(-1, d)
+        sizes = sums * (1.0 + relative_rounding(terms + 4.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(sizes > rho[:, None], rho[:, None] / sizes, 1.0)
         xi = csr_array((xi.data * shares[knot, component], xi.indices, xi.indptr), shape=xi.shape)
         flat = B.reshape(d * n, r)
         u = target - xi @ flat
         magnitudes = csr_array((np.abs(xi.data), xi.indices, xi.indptr), shape=xi.shape)
-        added = np.linalg.norm(magnitudes @ np.abs(flat), axis=1) + float(np.linalg.norm(target))
+        counts = np.diff(xi.indptr)[:, None] + 4.0
+        moves = at_most(UNIT) * counts * (magnitudes @ np.abs(flat) + np.abs(target))
         sigma = (1.0 + relative_rounding(16.0 * sum(M.shape))) * float(np.linalg.norm(M, 2)) if M.size else 0.0
         moved = relative_rounding(r + 4.0) * np.linalg.norm(u, axis=1) * float(np.linalg.norm(M))
         return cls(
             values=rho,
             u=u,
             errors=offsets - u @ M.T,
-            error_radii=at_most(moved + relative_rounding(2.0) * float(np.linalg.norm(offsets))),
+            error_radii=at_most(1.0) * (moved + relative_rounding(2.0) * float(np.linalg.norm(offsets))),
             B=B,
             target=target,
             sigma=sigma,
-            distances=at_most(relative_rounding(terms + 4.0) * added),
+            moves=moves,
             multipliers=xi,
         )
 
@@ -156,25 +157,32 @@ class VariationKnots:
         knots = np.arange(self.values.size) if chosen is None else chosen
         rho, u, total = self.values[knots], self.u[knots], self.variations(knots).sum(axis=1)
         along, inner = u @ self.target, np.einsum("kr,kr->k", u, u)
-        lost = self._rounding(knots)
-        gaps = np.maximum(rho * total - along + inner, 0.0) + lost
+        own, between = self._rounding(knots)
+        gaps = np.maximum(rho * total - along + inner, 0.0) + own
         products = np.einsum("kr,kr->k", u[:-1], u[1:])
         crosses = rho[:-1] * total[1:] + rho[1:] * total[:-1] - along[:-1] - along[1:] + 2.0 * products
-        crosses = np.maximum(crosses, 0.0) + 2.0 * np.maximum(lost[:-1], lost[1:])
+        crosses = np.maximum(crosses, 0.0) + between
         sigma, floors = with_error_radii(self.sigma, None, self.error_radii[knots])
         return Track(values=rho, errors=self.errors[knots], gaps=gaps, crosses=crosses, sigma=sigma, floors=floors)
 
-    def _rounding(self, knots: NDArray[np.int64]) -> Array:
-        """Bound what rounding changes in the gap of each knot, and half of what it changes in a cross term.
+    def _rounding(self, knots: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Bound what rounding changes in the gaps of knots, and in the cross terms of neighbours.
 
-        A chord mixes both of its ends, so that lengths are the largest of all.
+        Both are the same sums of products of two knots, of one with itself and of one with the other.
         """
         d, _, r = self.B.shape
-        length = float(np.linalg.norm(self.u[knots], axis=1).max(initial=0.0))
-        distance = float(self.distances[knots].max(initial=0.0))
-        steepest = float(np.linalg.norm(self.B, axis=2).max(axis=1).sum())
-        sizes = self.values[knots] * steepest * length + float(np.linalg.norm(self.target)) * length + length**2
-        return np.asarray(at_most(relative_rounding(r + d + 8.0) * sizes + (length + distance) * distance))
+        u, moves, rho = np.abs(self.u[knots]), self.moves[knots], self.values[knots]
+        lengths, steepest = np.linalg.norm(u, axis=1), float(np.linalg.norm(self.B, axis=2).max(axis=1).sum())
+        along, lost = u @ np.abs(self.target), at_most(UNIT) * (r + d + 8.0)
+
+        def changes(first: slice, second: slice) -> Array:
+            dots = np.einsum("kr,kr->k", u[first], u[second])
+            sums = lost * (rho[first] * steepest * lengths[second] + along[second] + dots)
+            moved = np.einsum("kr,kr->k", u[first] + 0.5 * moves[first], moves[second])
+            return np.asarray(at_most(1.0) * (sums + moved))
+
+        every, low, high = slice(None), slice(None, -1), slice(1, None)
+        return changes(every, every), changes(low, high) + changes(high, low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +217,10 @@ def l1_path_of(Phi: Array, y: Array, zeta_min: float | None = None) -> Path:
 def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> Track:
     a = _rows(path.primal, Phi.shape[1])
     zeta, nu = path.values, np.asarray([path.dual[k][0] for k in range(len(path))])
-    e, residual_radius = _centred_errors(Phi, y, a)
-    c, radius = _correlations(Phi, e)
-    moved = at_most(radius + float(np.linalg.norm(Phi, axis=0).max(initial=0.0)) * residual_radius)
-    e = e[0]
+    pairs, residual_radius = _centred_errors(Phi, y, a)
+    c, radius = _correlations(Phi, pairs)
+    moved = at_most(1.0) * (radius + float(np.linalg.norm(Phi, axis=0).max(initial=0.0)) * residual_radius)
+    e = pairs[0]
     magnitudes = csr_array((np.abs(a.data), a.indices, a.indptr), shape=a.shape)
     sizes = np.asarray(magnitudes.sum(axis=1)).ravel()
     aligned = _pair_products(a, c) - nu * np.asarray(a.sum(axis=1)).ravel()
@@ -226,16 +234,16 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     excess = excess + moved + relative_rounding(4.0) * (largest + np.abs(nu) + zeta)
     sums = np.array([abs(math.fsum(a.data[start:stop])) for start, stop in pairwise(a.indptr.tolist())])
     spread = float(np.linalg.norm(y - y.mean()))
-    unbalanced = sums * at_most(np.abs(nu) + zeta + steepest * spread)
+    unbalanced = sums * at_most(1.0) * (np.abs(nu) + zeta + steepest * spread)
     each = moved + relative_rounding(count + 8.0) * (largest + np.abs(nu) + zeta)
-    gaps = np.maximum(zeta * sizes - aligned, 0.0) + excess * sizes + at_most(each * sizes) + unbalanced
+    gaps = np.maximum(zeta * sizes - aligned, 0.0) + excess * sizes + at_most(1.0) * (each * sizes) + unbalanced
     crosses = (
         zeta[:-1] * sizes[1:]
         + zeta[1:] * sizes[:-1]
         - (_pair_products(a[:-1], c[1:]) + _pair_products(a[1:], c[:-1]))
         + (nu[1:] * np.asarray(a[:-1].sum(axis=1)).ravel() + nu[:-1] * np.asarray(a[1:].sum(axis=1)).ravel())
         + (excess[:-1] * sizes[1:] + excess[1:] * sizes[:-1])
-        + at_most(each[:-1] * sizes[1:] + each[1:] * sizes[:-1])
+        + at_most(1.0) * (each[:-1] * sizes[1:] + each[1:] * sizes[:-1])
         + 2.0 * np.maximum(unbalanced[:-1], unbalanced[1:])
     )
     gaps, crosses = _with_excess(zeta, gaps, crosses, excess, lengths)
@@ -243,7 +251,7 @@ def _l1_track(Phi: Array, y: Array, path: Path, below: Array, y_val: Array) -> T
     errors = y_val - y.mean() - a @ centred.T
     added = np.linalg.norm(magnitudes @ (np.abs(below) + np.abs(Phi).mean(axis=0)).T, axis=1)
     added = added + float(np.linalg.norm(np.abs(y_val) + np.abs(y).mean()))
-    error_radii = at_most(relative_rounding(count + n + 8.0) * added)
+    error_radii = at_most(1.0) * (relative_rounding(count + n + 8.0) * added)
     worst = np.sqrt(np.maximum(gaps[:-1], gaps[1:]) + 0.25 * np.maximum(crosses, 0.0))
     beyond = np.maximum(lengths[:-1], lengths[1:]) * worst
     distances = 2.0 * np.maximum(sizes[:-1], sizes[1:])
@@ -268,8 +276,8 @@ def _centred_errors(Phi: Array, y: Array, a: Any) -> tuple[Pair, Array]:
     rest = add(total, minus(multiply(mean, np.full_like(mean, float(n)))))[0] / n
     e = add(e, minus((mean + zero, rest + zero)))
     sizes = np.linalg.norm(product[0], axis=0) + float(np.linalg.norm(y))
-    off = at_most(2.0 * n * OF_PAIRS * sizes)
-    return (e[0].T, e[1].T), at_most(off + np.linalg.norm(radius, axis=0))
+    off = 2.0 * n * OF_PAIRS * sizes
+    return (e[0].T, e[1].T), at_most(1.0) * (off + np.linalg.norm(radius, axis=0))
 
 
 def _correlations(Phi: Array, e: Pair) -> tuple[Array, Array]:
@@ -280,7 +288,7 @@ def _correlations(Phi: Array, e: Pair) -> tuple[Array, Array]:
     steepest = float(np.linalg.norm(Phi, axis=0).max(initial=0.0))
     lost = relative_rounding(Phi.shape[0] + 4.0) * steepest * np.linalg.norm(e[1], axis=1)
     rounded = relative_rounding(4.0) * np.abs(c).max(axis=1, initial=0.0)
-    return np.asarray(c), at_most(lost + rounded + radius.max(axis=0, initial=0.0))
+    return np.asarray(c), at_most(1.0) * (lost + rounded + radius.max(axis=0, initial=0.0))
 
 
 def with_error_radii(sigma: Any, floors: Array | None, radii: Array) -> tuple[Any, Array]:
@@ -329,7 +337,7 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array
     skew = float(np.linalg.norm(U.T @ U - np.eye(s.size))) + relative_rounding(n + 8.0) * s.size
     left = float(np.linalg.norm(centre - (U * s) @ Vt)) + relative_rounding(n + 8.0) * float(np.linalg.norm(Phi))
     left = at_most(left + relative_rounding(n + 8.0) * float(s.sum()) + skew * float(s[0]))
-    rounded = at_most(relative_rounding(n + 8.0) * np.linalg.norm(np.abs(below).max(axis=1, initial=0.0)))
+    rounded = at_most(relative_rounding(n + 8.0) * float(np.linalg.norm(np.abs(below).max(axis=1, initial=0.0))))
     best, sigma, floors = np.full(radii.size, np.inf), np.zeros(radii.size), np.full(radii.size, np.inf)
     along = below @ Vt.T
     for ridge in _RIDGES * float(s[0]):
@@ -339,7 +347,7 @@ def _way_to_predictions(Phi: Array, below: Array, radii: Array, distances: Array
         E = E - 0.5 * (E.max(axis=1) + E.min(axis=1))[:, None]
         size = (1.0 + 1e-9) * (1.0 + skew) * float(np.linalg.norm(W, 2))
         products = relative_rounding(n + 8.0) * float(np.linalg.norm(W * s))
-        remainder = float(np.linalg.norm(E, axis=0).max()) + size * left + at_most(products) + 2.0 * float(rounded)
+        remainder = float(np.linalg.norm(E, axis=0).max()) + size * left + at_most(products) + 2.0 * rounded
         better = size * radii + remainder * distances < best
         best[better] = (size * radii + remainder * distances)[better]
         # (x + y)^2 <= 2 x^2 + 2 y^2
