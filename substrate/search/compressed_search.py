@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.search.compressed_zone import centre_targets, compress_zone, leading_directions
+from substrate.search.compressed_zone import centre_targets, compress_zone, leading_directions, narrowest
 from substrate.search.monotone_zone import MonotoneZone
 from substrate.search.width_criteria import CellBounds, bounded_cells
 from substrate.search.width_search import WidthZones
@@ -46,12 +46,12 @@ class CompressedZones(WidthZones):
         target, root = self.target_columns, None if self.weights is None else np.sqrt(self.weights)
         free = self.family.distances.shape[0] - 1
         loss = max(_LOSS * half**2, _SHARE * self.gap) * free * float(np.exp(cells[:, 0].min()))
-        narrowest, is_long = self.family.derivatives(t - half)[0], half > _SHORT
-        directions = leading_directions(narrowest, root, target, loss, _FEW_OF_LONG if is_long else _FEW_OF_SHORT)
+        end, is_long = narrowest(self.family, t, half), half > _SHORT
+        directions = leading_directions(end[1], root, target, loss, _FEW_OF_LONG if is_long else _FEW_OF_SHORT)
         if directions is None and is_long:
             long = MonotoneZone(self.family, t, half, target, self.weights)
             return lambda now: _of_bounds(long.lower_bounds(now))
-        zone = compress_zone(self.family, t, half, target, directions, self.weights)
+        zone = compress_zone(self.family, t, end, target, directions, self.weights)
         targets = zone.targets
         self._set_floor(zone, targets)
 

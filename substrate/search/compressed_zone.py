@@ -39,7 +39,7 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.search.width_bounds import WidthFamily, Zone, remainder_bounds
 from substrate.threads import blas_threads
 
-__all__ = ["CompressedZone", "centre_targets", "compress_zone", "leading_directions"]
+__all__ = ["CompressedZone", "centre_targets", "compress_zone", "leading_directions", "narrowest"]
 
 #: Directions that are tried first.
 _FIRST = 128
@@ -96,24 +96,36 @@ class CompressedZone(Zone):
         return above * math.exp(logs / free + min(rounding, 50.0))
 
 
+def narrowest(family: WidthFamily, t: float, half: float) -> tuple[float, Any, Any, Any]:
+    """Return the half-length of a zone with its rounding, and the kernel and two derivatives at its narrowest end."""
+    h = half * (1.0 + 1e-9) + 1e-13 * (1.0 + abs(t))  # the ends of neighbours meet whatever their rounding
+    return (h, *family.derivatives(t - h))
+
+
 def compress_zone(
-    family: WidthFamily, t: float, half: float, target: Array, directions: Array | None, weights: Array | None = None
+    family: WidthFamily,
+    t: float,
+    end: tuple[float, Any, Any, Any],
+    target: Array,
+    directions: Array | None,
+    weights: Array | None = None,
 ) -> CompressedZone:
-    """Decompose the middle of a zone on some directions, on all where they are None.
+    """Decompose the middle of a zone, whose ``end`` is that of :func:`narrowest`, on some directions, or on all (None).
 
     ``weights`` are those of the rows, of mean one; ``target`` is that of :func:`centre_targets`.
     """
-    h = half * (1.0 + 1e-9) + 1e-13 * (1.0 + abs(t))  # the ends of neighbours meet whatever their rounding
     n = int(family.distances.shape[0])
     root = None if weights is None else np.sqrt(weights)
+    h, *narrow = end
     with blas_threads(n):
-        low, whole, terms = remainder_bounds(family.dimension, h, *family.derivatives(t - h))
-        K, slope, _ = family.derivatives(t)
         span = _Reflected.of(root, n) if directions is None else _Columns.of(root, directions)
+        # of compressed matrices, which is the same and less work
+        low, whole, terms = remainder_bounds(family.dimension, h, *(span.compress(matrix)[1] for matrix in narrow))
+        terms *= n / low.shape[0]
+        K, slope, _ = family.derivatives(t)
         images, compressed = span.compress(K)
-        trace = _centred_trace(K, root)
-        sizes = [_scaled_size(matrix, root) for matrix in (slope, low, whole)]
-        (_, slope), (_, low), (_, whole) = (span.compress(matrix) for matrix in (slope, low, whole))
+        trace, size = _centred_trace(K, root), _scaled_size(slope, root)
+        slope = span.compress(slope)[1]
         values, turn = np.linalg.eigh(compressed)
         turned = [turn.T @ matrix @ turn for matrix in (slope, low, whole)]
         basis = span.columns @ turn
@@ -128,8 +140,8 @@ def compress_zone(
     lift = max(-float(values[0]), 0.0)  # compressed kernel matrices are positive semi-definite: below zero is rounding
     turns = products + relative_rounding(4.0 * r + 32.0) * (1.0 + math.sqrt(r)) + 2.0 * skew
     errors = (
-        4.0 * (turns + family.rounding) * (sizes[0] + n),
-        4.0 * turns * (sizes[1] + sizes[2]) + family.rounding * terms,
+        4.0 * (turns + family.rounding) * (size + n),
+        (4.0 * turns + family.rounding) * terms,
     )
     spectrum = Spectrum(
         basis=basis,

@@ -13,7 +13,7 @@ from wild_widths import criterion_of, wild
 from substrate.arrays import EPS
 from substrate.kernels import RBF
 from substrate.search.compressed_search import CompressedZones
-from substrate.search.compressed_zone import centre_targets, compress_zone, leading_directions
+from substrate.search.compressed_zone import centre_targets, compress_zone, leading_directions, narrowest
 from substrate.search.monotone_zone import MonotoneZone
 from substrate.search.width_bounds import WidthFamily
 from substrate.search.width_criteria import bounded_cells
@@ -43,7 +43,7 @@ def excess_of_zones(seed):
     u, du = rng.uniform(np.log(1e-6 * n), np.log(10.0 * n), size=3), 10.0 ** rng.uniform(-4.0, -0.3, size=3)
     cells = np.column_stack([u - du, u + du])
     directions = some_directions(target, root, int(rng.integers(0, n)), rng) if seed % 3 else None
-    zone = compress_zone(family, t, half, target, directions, weights)
+    zone = compress_zone(family, t, narrowest(family, t, half), target, directions, weights)
     lower = [
         bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower,
         MonotoneZone(family, t, half, target, weights).lower_bounds(cells),
@@ -91,7 +91,7 @@ def test_the_brackets_hold_the_exact_evidence(n):
     widths = []
     for count in (n // 10, n // 3, n):
         directions = some_directions(target, None, count, rng)
-        zone = compress_zone(family, 0.0, 0.0, target, directions)
+        zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.0), target, directions)
         lower = bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower
         upper = np.array([zone.bound_evidence(float(lam)) for lam in lambdas])
         assert (lower <= exact).all()
@@ -100,7 +100,7 @@ def test_the_brackets_hold_the_exact_evidence(n):
     assert (np.diff(widths, axis=0) <= 1e-9).all()
     assert widths[-1].max() < 1e-6  # of all directions nothing is left but rounding
     chosen = leading_directions(family.derivatives(0.0)[0], None, target, 1e-3 * n)
-    zone = compress_zone(family, 0.0, 0.0, target, chosen)
+    zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.0), target, chosen)
     assert chosen is None or chosen.shape[1] < n // 2
     assert zone.bound_evidence(3.0) / bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower[2] < 1.01
 
@@ -135,7 +135,7 @@ def test_distances_may_be_on_a_device():
     for points in (X, send(X)):
         family = WidthFamily.of(RBF(1.0), points)
         directions = leading_directions(family.derivatives(-0.01)[0], None, target, 0.5)
-        zone = compress_zone(family, 0.0, 0.01, target, directions)
+        zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.01), target, directions)
         bounds.append(bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower)
         assert MonotoneZone(family, 0.0, 0.01, target).lower_bounds(cells).min() > 0.0
     assert_allclose(bounds[0], bounds[1], rtol=1e-9)
