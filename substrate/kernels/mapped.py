@@ -85,19 +85,15 @@ class Mapped(Nested):
         d = len(self.matrix[0])
         if points.shape[1] != d:
             raise DataError(f"the map of this kernel is of {d} inputs, the points have {points.shape[1]} columns")
-        zero = np.zeros(points.shape[0])
-        columns = [
-            (points[:, c], zero) if not self.center else add((points[:, c], zero), (zero - self.center[c], zero))
-            for c in range(d)
-        ]
-        mapped = np.empty((points.shape[0], len(self.matrix)))
-        for j, row in enumerate(self.matrix):
-            total = (zero, zero)
-            for entry, (high, low) in zip(row, columns, strict=True):
-                product, error = multiply(high, np.asarray(entry))
-                total = add(total, (product, error + entry * low))
-            mapped[:, j] = total[0] + total[1]
-        return mapped
+        none = np.zeros(points.shape[0])
+        zero = np.zeros((points.shape[0], len(self.matrix)))
+        total = (zero, zero)
+        for c, entries in enumerate(np.array(self.matrix).T):
+            center = self.center[c] if self.center else 0.0
+            high, low = add((points[:, c], none), (none - center, none))
+            product, error = multiply(high[:, None], entries[None, :])
+            total = add(total, (product, error + low[:, None] * entries))
+        return np.asarray(total[0] + total[1])
 
     def _map_rounding(self, X: Any, mapped: Array) -> float:
         """Bound what the rounding of mapped coordinates changes of a value."""

@@ -26,6 +26,8 @@ __all__ = ["search_directions"]
 
 #: Most inputs that are rotated: a kernel of directions has a number for every two of them.
 _MOST_INPUTS = 50
+#: Part of the kernels of a search of widths, which here starts from those that gradients give.
+_PART = 2
 #: A direction with so large a share in one input is that input.
 _ALONG_INPUT = 0.98
 
@@ -53,7 +55,8 @@ def search_directions(
     rich = widen_to_inputs(first.kernel, rotated.X)
     if rich is None:
         return []
-    found = search_widths(rich, [first.kernel], rotated, first.gamma, None, budgets, progress)
+    few = (max(1, budgets[0] // _PART), max(1, budgets[1] // _PART))
+    found = search_widths(rich, [first.kernel], rotated, first.gamma, None, few, progress)
     matrix, middle = tuple(map(tuple, directions.tolist())), tuple(center.tolist())
     return [(Mapped(trail.kernel, matrix, middle), trail.gamma) for trail in found]
 
