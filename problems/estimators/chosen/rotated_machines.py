@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.estimators.chosen.joint_descent import Trail
+from problems.estimators.chosen.row_halves import sample_of
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import gradient_product, search_widths, widen_to_inputs
 from substrate.kernels import RBF, Kernel, Mapped, Matern
@@ -26,8 +27,9 @@ __all__ = ["search_directions"]
 
 #: Most inputs that are rotated: a kernel of directions has a number for every two of them.
 _MOST_INPUTS = 50
-#: Part of the kernels of a search of widths, which here starts from those that gradients give.
-_PART = 2
+#: Part of the kernels of a search of widths, which here starts from those that gradients give; and of many rows, where
+#: it goes on from a descent on half of them.
+_PART, _PART_OF_MANY = 2, 6
 #: A direction with so large a share in one input is that input.
 _ALONG_INPUT = 0.98
 
@@ -55,7 +57,8 @@ def search_directions(
     rich = widen_to_inputs(first.kernel, rotated.X)
     if rich is None:
         return []
-    few = (max(1, budgets[0] // _PART), max(1, budgets[1] // _PART))
+    part = _PART if sample_of(task) is None else _PART_OF_MANY
+    few = (max(1, budgets[0] // part), max(1, budgets[1] // part))
     found = search_widths(rich, [first.kernel], rotated, first.gamma, None, few, progress)
     matrix, middle = tuple(map(tuple, directions.tolist())), tuple(center.tolist())
     return [(Mapped(trail.kernel, matrix, middle), trail.gamma) for trail in found]
