@@ -78,8 +78,9 @@ With --proba classes have columns probability_CLASS. With --coverage they have
 columns set_CLASS, 1 for the labels that belong to a set with that coverage and 0
 for the others; numbers have columns lower and upper: by leaving every training
 row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by
-the errors of the rows that it held out where these only judged the model. What
-they guarantee is printed on standard error.
+the errors of the rows that it held out where these only judged the model. With
+--adaptive they are wide where errors are large. What they guarantee is printed on
+standard error.
 
 The rows given to a model of substrate fit --series follow those of its training
 table in time: where they have the target, each is predicted one step ahead from
@@ -294,6 +295,11 @@ def add_predict(predict: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SHARE",
         help="add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9",
+    )
+    predict.add_argument(
+        "--adaptive",
+        action="store_true",
+        help="intervals that are wide where errors are large, by a spread that is fitted to errors of rows left out",
     )
     predict.add_argument(
         "--unknown",

@@ -297,18 +297,23 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
         return _predict_series(options, loaded, notes)
     model = TabularModel.of(loaded, notes, options.model)
     coverage = options.coverage
+    if options.adaptive and coverage is None:
+        raise DataError("--adaptive is about intervals: give --coverage too, for instance --coverage 0.9")
     plain = coverage is None and not options.proba and not options.id
     if options.out is not None and plain and predicts_in_a_pass(model, options.data):
         predict_stream(model, options.data, options.out, options.drop)
         return 0
     table = read_options(options.data, options, decided=True).drop_columns(options.drop)
-    text = predictions_csv(model, table, coverage, options.proba, options.id, options.unknown)
+    text = predictions_csv(
+        model, table, coverage, options.proba, options.id, options.unknown, adaptive=options.adaptive
+    )
     interruption.check()
     write(options.out, text)
     for line in model.remarks(table):
         print(f"substrate: {line}", file=sys.stderr)
     if coverage is not None:
-        print(f"substrate: {interval_statement(model.estimator, model.preparation, coverage)}", file=sys.stderr)
+        said = interval_statement(model.estimator, model.preparation, coverage, adaptive=options.adaptive)
+        print(f"substrate: {said}", file=sys.stderr)
     return 0
 
 
@@ -317,8 +322,11 @@ def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[
     from problems.command_line.series import predict_series
     from problems.estimators.series.narx import NARXRegressor
 
-    if options.proba or options.id:
-        raise DataError("forecasts of a series have no --proba and no --id; leave them out")
+    if options.proba or options.id or options.adaptive:
+        raise DataError(
+            "forecasts of a series have no --proba and no --id, and their intervals are adaptive as they are; leave "
+            "--proba, --id and --adaptive out"
+        )
     model = NARXRegressor.restore(regressor, notes, options.model)
     target = notes["series"].get("target")
     table = read_options(options.data, options, decided=True).drop_columns(options.drop)

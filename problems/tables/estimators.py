@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -350,18 +351,21 @@ class TabularRegressor(RegressorMixin, _Tabular):
         X = self._matrix(X)
         return np.asarray(self.estimator_.predict(X))
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Array:
         """Return lower and upper ends that hold a new target with probability ``coverage``, as the machine does."""
         X = self._matrix(X)
         with _in_python():
-            return interval_ends(self.estimator_, X, coverage, method)
+            return interval_ends(self.estimator_, X, coverage, method, adaptive=adaptive)
 
-    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Guarantee:
         """Return what :meth:`predict_interval` guarantees, with what the preparation of the table breaks of it."""
         check_is_fitted(self)
         with _in_python():
-            chosen = interval_method(self.estimator_, method)
-        guarantee: Guarantee = self.estimator_.interval_guarantee(coverage, chosen)
+            rule = (
+                self.estimator_._intervals.resolve_adaptive if adaptive else partial(interval_method, self.estimator_)
+            )
+            chosen = rule(method)
+        guarantee: Guarantee = self.estimator_.interval_guarantee(coverage, chosen, adaptive=adaptive)
         return with_breaks(guarantee, self.model_.preparation, chosen == "split")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

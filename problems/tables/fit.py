@@ -286,7 +286,8 @@ def fit_prepared(ready: PreparedFit) -> Fit:
             calibrate_classifier(estimator)  # by its own rows, left out; those that were held out judge it
         chosen_by_them = MODELS[choices.model].validated and choices.weights.of(choices.model) is None
         if task == "regression" and y_val.size and not chosen_by_them:
-            estimator.calibrate(X_val, y_val)  # rows that neither fitted nor chose: intervals can rest on them
+            # rows that neither fitted nor chose: intervals can rest on them
+            estimator.calibrate(X_val, y_val, adaptive=not is_refitted and "nested" in estimator._intervals.methods)
         quality = quality_of(estimator, choices, task, X, y, X_val, y_val, ready.dependence)
         first = len(caught)
         model = saved = TabularModel(estimator, preparation)

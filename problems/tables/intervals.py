@@ -30,29 +30,41 @@ def interval_method(estimator: Any, method: str = "auto") -> str:
     return resolved if hasattr(estimator, "ridge_") else "gaussian"
 
 
-def interval_ends(estimator: Any, X: Array, coverage: float, method: str = "auto") -> Array:
-    """Return the ends of intervals at prepared rows."""
+def interval_ends(estimator: Any, X: Array, coverage: float, method: str = "auto", *, adaptive: bool = False) -> Array:
+    """Return the ends of intervals at prepared rows; with ``adaptive``, wide where errors are large."""
+    if adaptive:
+        return np.asarray(estimator.predict_interval(X, coverage, method, adaptive=True))
     return np.asarray(estimator.predict_interval(X, coverage, interval_method(estimator, method)))
 
 
-def interval_columns(estimator: Any, X: Array, coverage: float) -> dict[str, Array]:
+def interval_columns(estimator: Any, X: Array, coverage: float, *, adaptive: bool = False) -> dict[str, Array]:
     """Return columns ``lower`` and ``upper``; of several outputs, numbered as the predictions are; for classes their
     sets.
     """
     exact_level(coverage, "--coverage")
     if estimator._labels:
+        if adaptive:
+            raise DataError("--adaptive is for intervals of numbers, and this model predicts classes; leave it out")
         return set_columns(estimator, X, coverage)
-    ends = interval_ends(estimator, X, coverage)
+    ends = interval_ends(estimator, X, coverage, adaptive=adaptive)
     if ends.ndim == 2:
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
     names = ("lower", "upper")
     return {f"{name}_{k}": ends[:, k, side] for k in range(ends.shape[1]) for side, name in enumerate(names)}
 
 
-def interval_statement(estimator: Any, preparation: Preparation | None, coverage: float) -> str:
+def interval_statement(
+    estimator: Any, preparation: Preparation | None, coverage: float, *, adaptive: bool = False
+) -> str:
     """Return what the columns guarantee."""
     if estimator._labels:
         return set_statement(estimator, preparation, coverage)
+    if adaptive:
+        method = estimator._intervals.resolve_adaptive("auto")
+        guarantee = with_breaks(
+            estimator.interval_guarantee(coverage, method, adaptive=True), preparation, method == "split"
+        )
+        return f"adaptive intervals by method {method}: {guarantee}"
     method = interval_method(estimator)
     guarantee = with_breaks(estimator.interval_guarantee(coverage, method), preparation, method == "split")
     exact = "; substrate fit --no-refit keeps intervals by the rows held out, which are exact"

@@ -117,13 +117,15 @@ def predictions_csv(
     probabilities: bool = False,
     ids: Sequence[str] | None = None,
     unknown: str = "refuse",
+    adaptive: bool = False,
 ) -> str:
     """Return the text of a CSV: a column ``prediction``, and for classes the outputs of the machine beside it.
 
     Before them come the columns ``ids`` of the table, by default those of the model, which name its rows.
 
-    With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``, and classes a
-    column ``set_CLASS`` each; with ``probabilities`` classes have a column ``probability_CLASS`` each.
+    With a ``coverage``, numbers have the ends of their intervals beside them, ``lower`` and ``upper``, which are wide
+    where errors are large if ``adaptive``, and classes a column ``set_CLASS`` each; with ``probabilities`` classes have
+    a column ``probability_CLASS`` each.
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
     A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
     """
@@ -143,7 +145,7 @@ def predictions_csv(
     if probabilities:
         columns |= probability_columns(model.estimator, X)
     if coverage is not None:
-        columns |= interval_columns(model.estimator, X, coverage)
+        columns |= interval_columns(model.estimator, X, coverage, adaptive=adaptive)
     if twice := [name for name in named if name in columns]:
         raise DataError(f"the id column {twice[0]!r} has the name of a column of predictions; rename it in the table")
     columns = {**named, **columns}

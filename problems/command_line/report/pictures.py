@@ -32,12 +32,24 @@ from problems.tables.fit import Fit
 from problems.tables.preparation import Input
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
+from substrate.uncertainty.thirds import coverage_by_thirds
 
-__all__ = ["COVERAGES", "Canvas", "PicturePlan", "draw_plans", "measure_coverage", "pictures", "title_of"]
+__all__ = [
+    "COVERAGES",
+    "Canvas",
+    "PicturePlan",
+    "describe_thirds",
+    "draw_plans",
+    "measure_coverage",
+    "pictures",
+    "title_of",
+]
 
 _GRID = 400
 #: Coverages at which held-out rows are counted.
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+#: The coverage that is counted by thirds of the predictions too.
+_SHOWN = 0.9
 #: Standard errors that chance explains, at any of the coverages.
 _CHANCE = 2.5
 #: Most components drawn.
@@ -101,7 +113,8 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
             shares = measure_coverage(fit)
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
-                "for. Intervals are made by leaving training rows out; held-out rows did not make them."
+                "for. Intervals are made by leaving training rows out; held-out rows did not make them. At "
+                f"{_SHOWN:.0%}: {describe_thirds(fit)}"
             )
             yield PicturePlan(title_of(shares, fit.y_val.size), caption, lambda: _coverages(fit, shares))
     if importances is not None:
@@ -258,6 +271,19 @@ def measure_coverage(fit: Fit) -> list[float]:
         low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "auto")).T
         shares.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
     return shares
+
+
+def describe_thirds(fit: Fit) -> str:
+    """Return how many held-out rows the intervals cover where predictions are low, in the middle, and high."""
+    model = fit.model.estimator
+    if fit.y_val.size < 3:
+        return "too few rows for thirds."
+    ends = model.predict_interval(fit.X_val, _SHOWN, "auto")
+    thirds = coverage_by_thirds(fit.y_val, model.predict(fit.X_val), ends)
+    # where one third has far fewer than the others, one width does not fit all
+    errors = (_SHOWN - np.array(thirds.shares)) / np.sqrt(_SHOWN * (1.0 - _SHOWN) / np.array(thirds.counts))
+    advice = "; substrate predict --coverage 0.9 --adaptive has widths that follow the errors"
+    return f"{thirds}{advice if errors.max() > _CHANCE else ''}."
 
 
 def _plane(fit: Fit) -> Any:

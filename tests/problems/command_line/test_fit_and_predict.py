@@ -483,8 +483,8 @@ def test_twenty_thousand_columns_go_through_fit_and_predict(tmp_path):
     np.testing.assert_allclose(TabularModel.load(out).predict(path), expected, rtol=1e-9)
 
 
-def _intervals(tmp_path, capsys, model, table, coverage="0.9"):
-    assert main(["predict", str(model), str(table), "--coverage", coverage]) == 0
+def _intervals(tmp_path, capsys, model, table, *more, coverage="0.9"):
+    assert main(["predict", str(model), str(table), "--coverage", coverage, *more]) == 0
     out, err = capsys.readouterr()
     lines = list(csv.DictReader(io.StringIO(out)))
     return np.array([[float(line["lower"]), float(line["upper"])] for line in lines]), " ".join(err.split())
@@ -502,6 +502,11 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     np.testing.assert_allclose(ends, wanted)
     assert model.estimator.calibration_scores_.size == 12
     assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
+    ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
+    X_table = model.matrix(read_table(path))
+    np.testing.assert_allclose(ends, model.estimator.predict_interval(X_table, 0.9, "split", adaptive=True))
+    assert "adaptive intervals by method split: covers at least 0.9 of new rows in finite samples" in err
+    assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])
         == 0
@@ -512,6 +517,17 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     assert "intervals by method studentised: approximate: gamma was chosen on these rows" in err
     assert "the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
+
+
+def test_adaptive_is_refused_where_it_has_no_meaning(tmp_path, regression, classes, capsys):
+    path, kept = regression[0], tmp_path / "model.npz"
+    assert main(["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
+    assert main(["predict", str(kept), str(path), "--adaptive"]) == 2
+    assert "give --coverage too, for instance --coverage 0.9" in " ".join(capsys.readouterr().err.split())
+    path = classes[0]
+    assert main(["fit", str(path), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
+    assert main(["predict", str(kept), str(path), "--coverage", "0.9", "--adaptive"]) == 2
+    assert "this model predicts classes; leave it out" in " ".join(capsys.readouterr().err.split())
 
 
 def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, regression, classes, capsys):
