@@ -168,8 +168,9 @@ class Zone:
             roots = np.sqrt(weights)
             slope, low, whole = (roots[:, None] * matrix * roots for matrix in (slope, low, whole))
         basis, unit = spectrum.basis, relative_rounding(n + 30.0) + family.rounding
-        # products with the basis, and entries that are sums of terms
-        errors = (unit * 4.0 * (_size(slope) + n), unit * 4.0 * (_size(low) + _size(whole)) + family.rounding * terms)
+        # products with the basis, whose entries have a norm of sqrt(n) together, and entries that are sums of terms
+        share = 4.0 * math.sqrt(n) * unit
+        errors = (share * (_size(slope) + n), share * (_size(low) + _size(whole)) + family.rounding * terms)
         with blas_threads(n):
             slope, low, whole = (basis.T @ matrix @ basis for matrix in (slope, low, whole))
         slope, low, whole = (0.5 * (matrix + matrix.T) for matrix in (slope, low, whole))
