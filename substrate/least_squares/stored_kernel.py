@@ -2,7 +2,7 @@ r"""Kernel matrices that an iteration multiplies: one triangle in memory, or blo
 
 One triangle of K suffices for products with K. Of an N x N array whose other triangle is never written, the operating
 system provides the pages that are: as much memory as all of K takes in single precision. Without any, K is computed
-tile by tile for every product (:mod:`~substrate.kernels.tiled_product`): half of K is evaluated and none of it stored.
+tile by tile for every product (``substrate.kernels.tiled_product``): half of K is evaluated and none of it stored.
 """
 
 import contextlib
