@@ -86,7 +86,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from sampled_cases import SAMPLED, kind_of, sample_cases  # noqa: E402  by the path above, and numpy after the number of threads
+from sampled_cases import SAMPLED, is_its_turn, kind_of, sample_cases  # noqa: E402  by the path above, and numpy after the number of threads
 
 
 @pytest.hookimpl(trylast=True)  # of all cases of the test
@@ -122,10 +122,11 @@ def _is_slow(case):
 
 
 def pytest_itemcollected(item):
-    """Mark the tests that are listed above."""
+    """Mark the tests that are listed above, and the cases of long tests whose turn is another time."""
     if _is_numerical(item.path):
         item.add_marker(pytest.mark.numerical)
-    if item.nodeid.removeprefix("tests/").startswith(REPEATED):
+    waits = not (item.config.getoption("every_turn") or is_its_turn(item.nodeid) or item.get_closest_marker("smoke"))
+    if waits or item.nodeid.removeprefix("tests/").startswith(REPEATED):
         item.add_marker(pytest.mark.slow)
 
 
@@ -136,8 +137,11 @@ def pytest_collection_finish():
 
 
 def pytest_addoption(parser):
-    """Let several runs, each with the BLAS kernel of another processor, share the cases of every test."""
+    """Let several runs, each with the BLAS kernel of another processor, share the cases of every test, and a run that
+    measures times have the long tests whole.
+    """
     parser.addoption("--share", default="1/1", metavar="I/N", help="the I-th of N shares of the cases of every test")
+    parser.addoption("--every-turn", action="store_true", help="all cases of long tests, which take turns otherwise")
 
 
 @pytest.hookimpl(trylast=True)  # of what the marks leave

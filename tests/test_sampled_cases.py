@@ -12,9 +12,12 @@ from sampled_cases import (
     SAMPLED,
     SOME_CASES,
     SOME_WAYS,
+    TURNS,
     first,
     hash_sources,
+    is_its_turn,
     kind_of,
+    read_long_tests,
     sample_cases,
 )
 
@@ -78,6 +81,24 @@ def test_a_new_model_and_a_new_case_leave_the_other_samples_alone():
 def test_versions_see_every_case_in_time():
     seen = set().union(*(draw(PAIRS, version=str(version)) for version in range(400)))
     assert seen == {name for name, _ in PAIRS}
+
+
+def test_long_tests_take_turns_and_others_do_not():
+    cases = [f"{test}[{case}]" for test in read_long_tests() for case in range(3)]
+    turns = [[is_its_turn(case, str(version)) for case in cases] for version in range(30)]
+    assert all(any(of_case) for of_case in zip(*turns, strict=True)), "every case has its turn in time"
+    shares = [sum(of_version) / len(cases) for of_version in turns]
+    assert max(abs(share - 1 / TURNS) for share in shares) < 0.1
+    assert all(is_its_turn("tests/test_any.py::test_any[0]", str(version)) for version in range(30))
+
+
+def test_what_waits_for_its_turn_is_slow(request):
+    named = read_long_tests()
+    found = [item for item in request.session.items if item.nodeid.partition("[")[0] in named]
+    smoke = [item for item in found if item.get_closest_marker("smoke")]
+    for item in found:
+        waits = not is_its_turn(item.nodeid) and item not in smoke and not request.config.getoption("every_turn")
+        assert item.get_closest_marker("slow") is not None or not waits
 
 
 def test_there_is_a_model_for_each_way_in():

@@ -3,8 +3,9 @@
 ``python tests/times.py`` runs the tests of every folder in one process each, one after the other, and prints a map of
 the folders: what they check, how many cases they have and what they take. ``--write`` writes it to ``tests/README.md``;
 with the names of folders (``python tests/times.py tests/bad_input --write``) only these are run, and the rows of the
-others stay. CPU time, with that of the processes that a test starts, is the same on a machine that does other work too;
-on two cores the whole run takes about half of it.
+others stay. Tests of which a case takes long are listed in ``tests/long_tests.txt`` and take turns in the ordinary run;
+here they are run whole. CPU time, with that of the processes that a test starts, is the same on a machine that does
+other work too; on two cores the whole run takes about half of it.
 """
 
 import argparse
@@ -15,14 +16,18 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "oracles"))
+
+from sampled_cases import LONG_TESTS, TURNS, read_long_tests  # noqa: E402  by the path above
+
 PAGE = ROOT / "tests" / "README.md"
 #: The folders with tests, and what they check.
 FOLDERS = {
@@ -54,8 +59,10 @@ FOLDERS = {
     "tests/substrate/streaming": "rows in passes: sources, executors, checkpoints, the same bits",
     "tests/substrate/uncertainty": "calibration, conformal sets, jackknife, label sets",
 }
-#: How many files are listed by themselves.
-SLOWEST = 12
+#: How many files are listed by themselves, and the seconds from which on the cases of a test take turns.
+SLOWEST, LONG = 12, 0.2
+#: Folders and files of which every version runs all: what a submission may not break even once.
+ALWAYS = ("tests/test_import_direction.py", "tests/test_readme.py", "tests/test_sampled_cases.py")
 HEADING = "| folder | checks | cases | CPU seconds |"
 FILES = "| file | cases | CPU seconds |"
 
@@ -67,18 +74,18 @@ def cpu_seconds() -> float:
 
 
 class Clock:
-    """A plugin that adds up the CPU time of every test with its fixtures, by file."""
+    """A plugin that adds up the CPU time of the cases of every test, with their fixtures."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Measure one test."""
         before = cpu_seconds()
         result = yield
-        name = item.nodeid.partition("::")[0]
+        name = item.nodeid.partition("[")[0]
         self.cases[name] += 1
         self.seconds[name] += cpu_seconds() - before
         return result
@@ -90,13 +97,32 @@ def files_of(folder: str) -> list[str]:
 
 
 def measure_here(folder: str, target: str) -> int:
-    """Run a folder in this process, write what its files took, and return the exit status."""
+    """Run a folder in this process, write what its tests took, and return the exit status."""
     clock = Clock()
-    status = pytest.main(["-n0", "-q", "-p", "no:cacheprovider", *files_of(folder)], plugins=[clock])
+    options = ["-n0", "-q", "-p", "no:cacheprovider", "--every-turn"]
+    status = pytest.main([*options, *files_of(folder)], plugins=[clock])
     shared = cpu_seconds() - sum(clock.seconds.values())  # imports and collection
-    files = {name: (clock.cases[name], seconds) for name, seconds in clock.seconds.items()}
-    Path(target).write_text(json.dumps({"shared": shared, "files": files}), encoding="utf-8")
+    tests = {name: (clock.cases[name], seconds) for name, seconds in clock.seconds.items()}
+    Path(target).write_text(json.dumps({"shared": shared, "tests": tests}), encoding="utf-8")
     return int(status)
+
+
+def find_long_tests(times: dict[str, dict[str, Any]], old: Iterable[str] = ()) -> list[str]:
+    """Return the tests that take turns: the long ones of what was run, and those of the other folders as they were."""
+    found = {name: seconds / cases for one in times.values() for name, (cases, seconds) in one["tests"].items()}
+    kept = [name for name in old if str(Path(name.partition("::")[0]).parent) not in times]
+    return sorted([*kept, *(name for name, mean in found.items() if mean >= LONG and not name.startswith(ALWAYS))])
+
+
+def sum_by_file(tests: dict[str, tuple[int, float]], long: Collection[str]) -> dict[str, tuple[int, float]]:
+    """Return the cases and seconds of files in the ordinary run, to which the long tests come in turns."""
+    cases: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
+    for name, (number, taken) in tests.items():
+        turns = TURNS if name in long else 1
+        cases[name.partition("::")[0]] += number / turns
+        seconds[name.partition("::")[0]] += taken / turns
+    return {name: (round(number), seconds[name]) for name, number in cases.items()}
 
 
 def measure(folder: str) -> dict[str, Any]:
@@ -118,17 +144,17 @@ def read_rows(text: str, heading: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): row for row in cells[:ends]}
 
 
-def make_page(times: dict[str, dict[str, Any]], old: str = "") -> str:
+def make_page(times: dict[str, dict[str, Any]], old: str = "", long: Collection[str] = ()) -> str:
     """Return the page, with the times of the folders that were run and those that it had of the others."""
     known, listed = read_rows(old, HEADING), read_rows(old, FILES)
     folders: dict[str, tuple[str, str]] = {}
     files = {name: (row[1], row[2]) for name, row in listed.items() if str(Path(name).parent) not in times}
     for folder in FOLDERS:
         if folder in times:
-            found = times[folder]["files"].values()
-            seconds = times[folder]["shared"] + sum(seconds for _, seconds in found)
-            folders[folder] = f"{sum(cases for cases, _ in found)}", f"{seconds:.0f}"
-            files |= {name: (f"{cases}", f"{taken:.1f}") for name, (cases, taken) in times[folder]["files"].items()}
+            found = sum_by_file(times[folder]["tests"], long)
+            seconds = times[folder]["shared"] + sum(seconds for _, seconds in found.values())
+            folders[folder] = f"{sum(cases for cases, _ in found.values())}", f"{seconds:.0f}"
+            files |= {name: (f"{cases}", f"{taken:.1f}") for name, (cases, taken) in found.items()}
         elif folder in known:
             folders[folder] = known[folder][2], known[folder][3]
         else:
@@ -159,7 +185,9 @@ def make_page(times: dict[str, dict[str, Any]], old: str = "") -> str:
             "",
             "`tests/oracles` holds slow and obvious programs that the fast ones are compared with, the walk over",
             "all models (`every_model.py`), and the draw of the cases that the ordinary run has of a check",
-            'which all models share (`sampled_cases.py`); `pytest -m ""` runs all cases.',
+            f"which all models share (`sampled_cases.py`). Tests of which a case takes {LONG} s or more take turns:",
+            f"`long_tests.txt` names them, and each version of the sources runs one of {TURNS} of their cases.",
+            '`pytest -m ""` runs all cases.',
             "",
         ]
     )
@@ -182,10 +210,12 @@ def main(arguments: Sequence[str]) -> int:
     times: dict[str, dict[str, Any]] = {}
     for folder in chosen:
         times[folder] = measure(folder)
+        long = find_long_tests(times, read_long_tests())
         if given.write:  # after every folder, so that an interrupted run leaves what it has measured
-            PAGE.write_text(make_page(times, old), encoding="utf-8")
+            PAGE.write_text(make_page(times, old, long), encoding="utf-8")
+            LONG_TESTS.write_text("\n".join([*long, ""]), encoding="utf-8")
     if not given.write:
-        print(make_page(times, old))
+        print(make_page(times, old, long))
     return 0
 
 

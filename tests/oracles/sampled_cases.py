@@ -5,6 +5,10 @@ case of it is run on two models that stand for such ways, and one case on every 
 them. What is left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of any other check whose cases
 are a product too (seeds, kernels, options), and take long, the mark ``some_cases(n)`` draws n.
 
+Long tests take turns: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
+(``tests/times.py`` measures it), have one half of their cases in the ordinary run of a version, and the other half in
+that of another. They are one of forty cases and took half of the time.
+
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
 one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
 was; and every version of the numerical code draws anew, so that in time every case is seen.
@@ -23,14 +27,18 @@ from sklearn.base import BaseEstimator
 
 __all__ = [
     "EVERY_CASE",
+    "LONG_TESTS",
     "PAGES",
     "ROUTES",
     "SAMPLED",
     "SOME_CASES",
     "SOME_WAYS",
+    "TURNS",
     "first",
     "hash_sources",
+    "is_its_turn",
     "kind_of",
+    "read_long_tests",
     "sample_cases",
 ]
 
@@ -55,6 +63,8 @@ EVERY_CASE = {
 }
 #: Ways on which every case of a shared check is tried, and cases of it that every model has.
 SOME_WAYS, SOME_CASES = 2, 1
+#: The tests whose cases take turns, and how many versions it takes until a case has its turn, on average.
+LONG_TESTS, TURNS = Path(__file__).parents[1] / "long_tests.txt", 2
 #: The checks that this run has sampled, by name: the kind of each of their cases, and the places of the chosen ones.
 SAMPLED: dict[str, tuple[list[str], set[int]]] = {}
 #: The parameters by which a check walks the models: estimators, the functions of the pages, and the pages.
@@ -64,6 +74,28 @@ WALKS = ("estimator", "function", "module")
 def first(count: int, values: Iterable[Any]) -> list[Any]:
     """Return values to parametrize a check with, such as seeds: a few for the ordinary run, the others slow."""
     return [pytest.param(v, marks=() if place < count else pytest.mark.slow) for place, v in enumerate(values)]
+
+
+@cache
+def read_long_tests() -> frozenset[str]:
+    """Return the tests whose cases take turns: names of functions with their files, without parameters."""
+    return frozenset(LONG_TESTS.read_text(encoding="utf-8").split())
+
+
+def is_its_turn(case: str, version: str | None = None) -> bool:
+    """Return whether a case belongs to the ordinary run of this version: always, unless its test is a long one.
+
+    Parameters
+    ----------
+    case : str
+        The name of the case, as pytest tells it.
+    version : str, optional
+        What the draw begins with; by default the hash of the sources.
+    """
+    if case.partition("[")[0] not in read_long_tests():
+        return True
+    draw = hash_sources() if version is None else version
+    return int.from_bytes(hashlib.blake2b(f"{draw} {case}".encode()).digest()) % TURNS == 0
 
 
 def kind_of(parameters: Mapping[str, Any]) -> str | None:
@@ -104,7 +136,7 @@ def sample_cases(
         For every case, its name, which says the check, the model and what is tried.
     kinds : sequence
         For every case, the kind that it belongs to.
-    some : int
+    n_cases : int
         How many cases of each kind are chosen.
     version : str, optional
         What the draw begins with; by default the hash of the sources.
