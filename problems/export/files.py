@@ -158,7 +158,7 @@ def _write_source(
     comments = [
         f"{described.title}, exported by lssvm-substrate {__version__}.",
         f"Outputs: {', '.join(output.name for output in described.outputs)}. {_promise(bound)}",
-        "exp and pow are taken to be right to 4 units of the last place. Inputs, with their ends in the box:",
+        "Inputs, with their ends in the box:",
         *(
             f"  x[{place}] {quote(label)}: {low!r} to {high!r}"
             for place, (label, (low, high)) in enumerate(zip(described.names, bound.box.tolist(), strict=True))
@@ -171,7 +171,7 @@ def _write_source(
 def _promise(bound: RoundingBound) -> str:
     return (
         f"For all inputs of the box the outputs of the machine are within {bound.loss:.2e} of the exact formula, "
-        "all rounding counted."
+        "all rounding counted, with exp and pow right to 4 units of the last place."
     )
 
 
