@@ -1,7 +1,7 @@
 """Configuration of the documentation: built offline, from this clone, with every warning an error.
 
 ``python -m sphinx -W -b html docs docs/build/html`` runs the examples for the gallery; ``-D plot_gallery=0`` leaves
-their output out.
+their output out, and with ``-t check`` a version of the package runs half of them.
 """
 
 import gc
@@ -117,3 +117,12 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 html_sidebars = {"index": [], "changelog": [], "references": []}
+
+# -- A check of the pages: the examples take turns as long tests do, and no page repeats the tree of all pages
+if tags.has("check"):  # noqa: F821, Sphinx gives it
+    sys.path.append(str(HERE.parent / "tests" / "oracles"))
+    from sampled_cases import take_turns
+
+    names = [path.stem for path in sorted((HERE.parent / "examples").glob("*.py")) if take_turns(path.name)]
+    sphinx_gallery_conf["filename_pattern"] = rf"/({'|'.join(names)})\.py$"
+    html_sidebars = {"**": []}

@@ -40,6 +40,7 @@ __all__ = [
     "kind_of",
     "read_long_tests",
     "sample_cases",
+    "take_turns",
 ]
 
 #: One estimator for each way in.
@@ -92,10 +93,13 @@ def is_its_turn(case: str, version: str | None = None) -> bool:
     version : str, optional
         What the draw begins with; by default the hash of the sources.
     """
-    if case.partition("[")[0] not in read_long_tests():
-        return True
+    return case.partition("[")[0] not in read_long_tests() or take_turns(case, version)
+
+
+def take_turns(name: str, version: str | None = None) -> bool:
+    """Return whether this version has a name among the one of ``TURNS`` that it draws."""
     draw = hash_sources() if version is None else version
-    return int.from_bytes(hashlib.blake2b(f"{draw} {case}".encode()).digest()) % TURNS == 0
+    return int.from_bytes(hashlib.blake2b(f"{draw} {name}".encode()).digest()) % TURNS == 0
 
 
 def kind_of(parameters: Mapping[str, Any]) -> str | None:
