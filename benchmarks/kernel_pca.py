@@ -18,6 +18,10 @@ __all__ = ["run"]
 
 ROWS, QUICK_ROWS, COMPONENTS = 5000, 1500, 10
 FASTER = 3.0
+#: Tolerances of ARPACK, loosest first: the first that reaches an equal residual is measured; zero is the default.
+TOLERANCES = (1e-6, 1e-8, 1e-10, 1e-12, 0.0)
+#: What is an equal residual, in units of ours.
+EQUAL = 2.0
 _SETS: dict[str, Callable[[int], Array]] = {
     "normal, 10 columns": lambda n: np.random.default_rng(0).normal(size=(n, 10)),
     "12 blobs, 20 columns": lambda n: make_blobs(n, 20, centers=12, random_state=0)[0],
@@ -38,8 +42,20 @@ def _ours(X: Array, width: float) -> LSSVMKernelPCA:
     return LSSVMKernelPCA(RBF(width), COMPONENTS).fit(X)
 
 
-def _theirs(X: Array, width: float, solver: str) -> KernelPCA:
-    return KernelPCA(COMPONENTS, kernel="rbf", gamma=width**-2, eigen_solver=solver, random_state=0).fit(X)
+def _theirs(X: Array, width: float, solver: str, tolerance: float = 0.0) -> KernelPCA:
+    return KernelPCA(COMPONENTS, kernel="rbf", gamma=width**-2, eigen_solver=solver, tol=tolerance, random_state=0).fit(
+        X
+    )
+
+
+def _loosest(X: Array, width: float, K: Array, enough: float) -> tuple[float, float]:
+    """Return the loosest tolerance of ARPACK with a residual of at most ``enough``, and the residual; else the last."""
+    for tolerance in TOLERANCES:
+        peer = _theirs(X, width, "arpack", tolerance)
+        reached = residual(K, peer.eigenvectors_, peer.eigenvalues_)
+        if reached <= enough:
+            break
+    return tolerance, reached
 
 
 def _measure(n: int, repeats: int, name: str, shortfalls: list[str], summary: list[Headline]) -> tuple[str, ...]:
@@ -49,13 +65,19 @@ def _measure(n: int, repeats: int, name: str, shortfalls: list[str], summary: li
     model = _ours(X, width)
     assert model.certificate_.holds
     own = residual(K, model.support_values_ * np.sqrt(model.eigenvalues_), model.eigenvalues_)
-    # "auto" is the dense solver at ten components, which takes many times as long as either of these
-    peers = {solver: _theirs(X, width, solver) for solver in ("arpack", "randomized")}
-    reached = {solver: residual(K, p.eigenvectors_, p.eigenvalues_) for solver, p in peers.items()}
-    contenders: dict[str, Callable[[], object]] = {"ours": partial(_ours, X, width)}
-    contenders |= {solver: partial(_theirs, X, width, solver) for solver in peers}
+    # "auto" is the dense solver at ten components, which takes many times as long as either of these. The randomized
+    # one has its own number of power iterations; more of them would take longer still.
+    tolerance, of_arpack = _loosest(X, width, K, EQUAL * own)
+    sketched = _theirs(X, width, "randomized")
+    reached = {"arpack": of_arpack, "randomized": residual(K, sketched.eigenvectors_, sketched.eigenvalues_)}
+    contenders: dict[str, Callable[[], object]] = {
+        "ours": partial(_ours, X, width),
+        "arpack": partial(_theirs, X, width, "arpack", tolerance),
+        "randomized": partial(_theirs, X, width, "randomized"),
+    }
     seconds = time_interleaved(contenders, repeats)
-    equal = [solver for solver in peers if reached[solver] <= max(10.0 * own, 1e-14)]
+    # ARPACK at its tightest counts whatever it reaches
+    equal = [solver for solver in reached if solver == "arpack" or reached[solver] <= EQUAL * own]
     fastest = min(equal, key=seconds.__getitem__)
     faster = seconds[fastest] / seconds["ours"]
     work = f"kernel PCA, N = {n}, {COMPONENTS} components, {name}"
@@ -101,7 +123,8 @@ def run(quick: bool) -> Table:
         "Kernel PCA against scikit-learn",
         f"`LSSVMKernelPCA.fit` with its certificate against `KernelPCA.fit` of scikit-learn, N = {n}, {COMPONENTS} "
         "components, RBF with gamma one over the number of columns; median CPU seconds on one BLAS thread. Residuals "
-        "are relative to the largest eigenvalue; only a peer that reaches ten times ours, or 1e-14, counts. Mean "
+        "are relative to the largest eigenvalue; ARPACK has the loosest tolerance, of 1e-6 to 1e-12 or zero, with "
+        "at most twice ours, the randomized solver counts where it reaches that. Mean "
         f"squared error of pre-images of 597 digits, 32 components: {own:.5f}, scikit-learn {peer:.5f}.",
         (
             "data",

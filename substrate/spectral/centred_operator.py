@@ -14,6 +14,7 @@ kernel spectral clustering ([Alzate2010]_). Neither A nor a centred copy of K is
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,10 @@ from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, paired_sums, to_numpy
 from substrate.operators import SymmetricOperator
 
-__all__ = ["CentredOperator", "MeasuredOperator"]
+__all__ = ["LEAST_SQUARES", "CentredOperator", "MeasuredOperator"]
+
+#: Sum of squares from which those that are lost below the range of doubles are less than its rounding.
+LEAST_SQUARES = 1e-280
 
 
 class MeasuredOperator(Protocol):
@@ -67,7 +71,7 @@ class MeasuredOperator(Protocol):
         """Return it as a matrix of its own, right to :attr:`product_error`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CentredOperator:
     """A = P S K S P.
 
@@ -149,13 +153,17 @@ class CentredOperator:
         """
         return at_most(relative_rounding(3.0 * self.n + 20.0) * self.norm)
 
-    @property
+    @cached_property
     def square_sum(self) -> float:
         r"""A bound on the sum of the squares of the eigenvalues of A from above, from one pass over the entries.
 
         .. math:: \|P M P\|_F^2 = \|M\|_F^2 - 2 \|M q\|^2 + (q^T M q)^2, \qquad M = S K S .
+
+        What the computed eigenvalues leave of it is a small difference, so it exceeds the sum by rounding alone.
         """
         entries = _entry_squares(self.kernel_matrix, self.root)
+        if not entries > LEAST_SQUARES:
+            return math.inf
         # M q, from the mean row: K S q = K v / |v^(1/2)| is the mean row times the root of all the weight
         xp = namespace_of(self.mean_row)
         if self.root is None:
@@ -167,7 +175,8 @@ class CentredOperator:
             middle = float(q @ along)
         centred = entries - 2.0 * float(xp.sum(along * along)) + middle**2
         rounding = relative_rounding(8.0 * self.n + 40.0) * 4.0 * (entries + self.norm**2)
-        return at_most((math.sqrt(max(centred, 0.0) + rounding) + self.matrix_error) ** 2)
+        length = math.sqrt(max(centred, 0.0) + rounding) + self.matrix_error
+        return length**2 * (1.0 + relative_rounding(8.0))
 
     def product(self, V: Array) -> Array:
         """Return A V, one column per vector, or for one vector."""

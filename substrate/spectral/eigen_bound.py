@@ -15,7 +15,8 @@ in which the rounding of AU and the error :math:`\Delta A` of the entries of A a
 - they are the k leading ones where at most k exceed a number :math:`t` below :math:`\theta_k - \rho`
   (:mod:`~substrate.spectral.inertia`, or, without a factorisation, :math:`t = \operatorname{tr} A - \sum_i (\theta_i -
   \rho)` where A is positive semi-definite and few eigenvalues hold most of the trace, or :math:`t^2 = \|A\|_F^2 -
-  \sum_i (\theta_i - \rho)^2`, which needs less of them);
+  \sum_i (\theta_i - \rho)^2`, which needs less of them, and less still where the space of an iteration takes its part,
+  :mod:`~substrate.spectral.remainder`);
 - the subspace is then that of the k leading ones up to an angle of at most :math:`\rho / (\theta_k - t)` (its sine;
   [Davis1970]_), and :math:`\theta_k - \rho - t` is proved to be a gap.
 """
@@ -32,6 +33,7 @@ from substrate.namespaces import namespace_of, to_numpy
 from substrate.spectral.centred_operator import MeasuredOperator
 from substrate.spectral.eigenpairs import Eigenpairs
 from substrate.spectral.inertia import Count, count_above
+from substrate.spectral.remainder import Remainder
 
 __all__ = ["EigenBound", "bound_eigenpairs", "eigen_certificate", "prove_leading"]
 
@@ -123,18 +125,22 @@ def bound_eigenpairs(operator: MeasuredOperator, pairs: Eigenpairs) -> EigenBoun
 
 
 def prove_leading(
-    bound: EigenBound, operator: MeasuredOperator, following: float, factorize: bool = True
+    bound: EigenBound,
+    operator: MeasuredOperator,
+    following: float,
+    factorize: bool = True,
+    remainder: Remainder | None = None,
 ) -> EigenBound:
     """Count the eigenvalues above the computed ones' end, so that they are proved to be the leading ones.
 
     ``following`` is an estimate of the next eigenvalue. Without ``factorize`` only the trace and the sum of squares are
-    used.
+    used, with the ``remainder`` of the space of an iteration where there was one.
     """
     if not math.isfinite(bound.radius):
         return bound
     without_factor = _by_trace(bound, operator)
     if not without_factor.leading:
-        without_factor = _by_squares(bound, operator)
+        without_factor = _by_squares(bound, operator) if remainder is None else _by_remainder(bound, remainder)
     if without_factor.leading or not factorize:
         return without_factor
     values = np.append(bound.values, following if math.isfinite(following) else min(float(bound.values[-1]), 0.0))
@@ -199,9 +205,20 @@ def _by_squares(bound: EigenBound, operator: MeasuredOperator) -> EigenBound:
     squares = float(np.square(lowest).sum()) * (1.0 - relative_rounding(kept + 4.0))
     total = operator.square_sum
     above = math.sqrt(max(total - squares, 0.0) + relative_rounding(8.0) * total)
-    # the first place at or behind the last wanted value where the paired eigenvalues and all others are apart
-    following = np.maximum(np.append(bound.values[1:] + bound.radius, above), above)
-    following *= 1.0 + relative_rounding(4.0)
+    return _first_apart(bound, np.maximum(np.append(bound.values[1:] + bound.radius, above), above))
+
+
+def _by_remainder(bound: EigenBound, remainder: Remainder) -> EigenBound:
+    """Bound what is outside the computed pairs by what the space that they are from leaves of A."""
+    return _first_apart(bound, np.array([remainder.above(count + 1) for count in range(bound.values.size)]))
+
+
+def _first_apart(bound: EigenBound, following: Array) -> EigenBound:
+    """Count up to the first place at or behind the last wanted value at which the paired eigenvalues are above others.
+
+    No eigenvalue but those paired with the first j exceeds ``following[j - 1]``.
+    """
+    following = following + relative_rounding(4.0) * np.abs(following)
     (apart,) = np.nonzero(bound.values[bound.wanted - 1 :] - bound.radius > following[bound.wanted - 1 :])
     if not apart.size:
         return bound

@@ -11,10 +11,12 @@ of the result is known without another one.
 
 A start vector sees one direction of the space of a multiple eigenvalue. So once all pairs have converged, a random
 vector orthogonal to all others is added, and the iteration goes on until no new Ritz value is among the wanted ones for
-several products in a row. What is missed even so is found by the count of eigenvalues
+several products in a row. That is left out where the space leaves no room for another one as large
+(:mod:`~substrate.spectral.remainder`). What is missed even so is found by the count of eigenvalues
 (:mod:`~substrate.spectral.inertia`).
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +26,7 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.spectral.centred_operator import CentredOperator, MeasuredOperator
+from substrate.spectral.remainder import Remainder, bound_remainder
 from substrate.threads import blas_threads
 
 __all__ = ["DENSE_BELOW", "FURTHER", "Eigenpairs", "eigenpairs_of_matrix", "leading_eigenpairs"]
@@ -40,6 +43,8 @@ _CONVERGED = relative_rounding(16.0)
 _FURTHER_CONVERGED = 1e-14
 #: Products at most, besides twenty for every pair.
 _MOST = 250
+#: Digits that a further product adds to all wanted pairs at most: one with few of them is not worth a decomposition.
+_DIGITS_PER_PRODUCT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Eigenpairs:
 
     ``following`` is an estimate of the largest eigenvalue that is not among them, NaN where there is none;
     ``product_error`` bounds the norm of the error of ``products``; ``steps`` counts products, zero for a dense method.
+    ``remainder`` is what is proved of all other eigenvalues of A, whatever is made of these pairs.
     """
 
     values: Array
@@ -57,6 +63,7 @@ class Eigenpairs:
     following: float
     product_error: float
     steps: int
+    remainder: Remainder | None = None
 
 
 def leading_eigenpairs(operator: CentredOperator, count: int, dense: bool | None = None) -> Eigenpairs:
@@ -114,10 +121,10 @@ class _Space:
         draw = on_device_of(home, self.generator.standard_normal(self.operator.n))
         vector = self.operator._centre(draw)
         length = _length(vector)
-        vector = self._remainder(self._remainder(vector)[0])[0]
+        vector = self._orthogonal(self._orthogonal(vector)[0])[0]
         if _length(vector) <= 1e-6 * length:
             return False
-        vector = self._remainder(vector / _length(vector))[0]
+        vector = self._orthogonal(vector / _length(vector))[0]
         self.basis[self.size, :] = vector / _length(vector)
         return True
 
@@ -127,8 +134,8 @@ class _Space:
         product = self.operator.product(self.basis[k, :])
         self.products[k, :] = product
         self.size = k + 1
-        remainder, first = self._remainder(product)
-        remainder, second = self._remainder(remainder)
+        remainder, first = self._orthogonal(product)
+        remainder, second = self._orthogonal(remainder)
         column = np.asarray(to_numpy(first + second))
         self.inner[: k + 1, k] = self.inner[k, : k + 1] = column
         beta = _length(remainder)
@@ -136,7 +143,11 @@ class _Space:
             self.basis[k + 1, :] = remainder / beta
         return beta
 
-    def _remainder(self, vector: Any) -> tuple[Any, Any]:
+    def remainder(self) -> Remainder | None:
+        """Bound what the vectors so far leave of A."""
+        return bound_remainder(self.operator, self.basis[: self.size, :], self.products[: self.size, :])
+
+    def _orthogonal(self, vector: Any) -> tuple[Any, Any]:
         spanned = self.basis[: self.size, :]
         along = spanned @ vector
         return vector - along @ spanned, along
@@ -152,23 +163,29 @@ def _iterate(operator: CentredOperator, count: int) -> Eigenpairs:
     space.fresh()
     after_fresh, checked = 0, False
     # a space of one start vector has one direction of every eigenvalue: it needs count of them, and some more
-    first_look, top = min(count + 6, most), 0.0
+    next_look, top = min(count + 6, most), 0.0
     values, vectors = np.zeros(0), np.zeros((0, 0))
     while True:
         beta = space.step()
         m, after_fresh = space.size, after_fresh + 1
         at_end = m >= most
         # a decomposition of order m costs a small share of a product, and may save one
-        looked = m >= first_look and (not checked or after_fresh >= _AFTER_FRESH)
+        looked = m >= next_look and (not checked or after_fresh >= _AFTER_FRESH)
         if not (at_end or looked or beta == 0.0):
             continue
         values, vectors = np.linalg.eigh(space.inner[:m, :m])
         top = max(float(np.abs(values).max()), 0.0)
-        leading = vectors[-1, -min(count, m) :]
-        converged = m >= count and bool((beta * np.abs(leading)).max() <= _CONVERGED * top)
+        farthest = float(beta * np.abs(vectors[-1, -min(count, m) :]).max())
+        converged = m >= count and farthest <= _CONVERGED * top
         ended = beta <= _CONVERGED * top
         if at_end or (converged and checked and (after_fresh >= _AFTER_FRESH or ended)):
             break
+        if converged and not checked:
+            remainder = space.remainder()
+            if remainder is not None and remainder.above(count) < values[-count]:
+                break
+        if not converged and farthest > 0.0:
+            next_look = m + max(1, int(math.log10(farthest / (_CONVERGED * top)) / _DIGITS_PER_PRODUCT))
         if ended or (converged and not checked):
             if not space.fresh():
                 break
@@ -193,4 +210,5 @@ def _iterate(operator: CentredOperator, count: int) -> Eigenpairs:
         following=float(values[order[kept]]) if m > kept else float("nan"),
         product_error=float(error),
         steps=m,
+        remainder=space.remainder(),
     )

@@ -21,7 +21,7 @@ from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.kernels import Kernel
 from substrate.namespaces import device_blocks, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.features import EigenFeatures, eigen_features
-from substrate.spectral.centred_operator import MeasuredOperator
+from substrate.spectral.centred_operator import LEAST_SQUARES, MeasuredOperator
 from substrate.streaming.source import MICRO, Source
 
 __all__ = ["FeatureMoments", "feature_moments", "kept_features"]
@@ -92,7 +92,9 @@ class FeatureMoments(MeasuredOperator):
     def square_sum(self) -> float:
         """A bound on the sum of the squares of the eigenvalues from above; its error is one of each of them."""
         length = float(np.linalg.norm(self.matrix)) * (1.0 + relative_rounding(self.n**2 + 2.0))
-        return at_most((length + math.sqrt(self.n) * self.error) ** 2)
+        if not length**2 > LEAST_SQUARES:
+            return math.inf
+        return (length + math.sqrt(self.n) * self.error) ** 2 * (1.0 + relative_rounding(8.0))
 
     def product(self, V: Array) -> Array:
         """Return M V."""

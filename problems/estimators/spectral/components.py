@@ -199,7 +199,7 @@ def prove_components(operator: MeasuredOperator, pairs: Eigenpairs, factorize: b
     bound = bound_eigenpairs(operator, pairs)
     bound = replace(bound, wanted=int(np.sum(bound.values[: pairs.wanted] > bound.radius)))
     following = pairs.following if math.isfinite(pairs.following) else 0.0
-    return prove_leading(bound, operator, following, factorize) if bound.wanted else bound
+    return prove_leading(bound, operator, following, factorize, pairs.remainder) if bound.wanted else bound
 
 
 def state_components(
@@ -280,6 +280,7 @@ def stored_pairs(operator: CentredOperator, values: Array, support_values: Array
         following=float(behind[0]),
         product_error=operator.product_error * max(lengths, 1.0),
         steps=0,
+        remainder=following.remainder,
     )
 
 

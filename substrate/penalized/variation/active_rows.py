@@ -49,8 +49,9 @@ __all__ = [
     "solve_on_rows",
 ]
 
-#: Number of initial rows of a component at either end, and of rows added to it in one round.
-_FIRST, _JOIN = 4, 8
+#: Number of initial rows of a component at either end, and of rows added to it in one round: the worst one, and every
+#: third after it, since rows of points near each other are violated together and one of them bounds the others.
+_FIRST, _JOIN, _APART = 4, 8, 3
 _ROUNDS = 200
 #: A row counts as violated beyond this share of the largest component value.
 _VIOLATED = 1e-9
@@ -117,10 +118,11 @@ def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> P
     exact = _accept_polished(B, goal, weight, point)
     if exact is None:
         try:
-            minimum = _generate_rows(components, H, c, guess, tolerance=_REFINED)
+            refined = _generate_rows(components, H, c, guess, tolerance=_REFINED, first=minimum.included)
         except SolverError:  # the solver cannot reach this tolerance; its best point is kept
             pass
         else:
+            minimum = refined._replace(rounds=minimum.rounds + refined.rounds)
             point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
             exact = _accept_polished(B, goal, weight, point)
     if exact is None or exact.u.any():
@@ -170,12 +172,17 @@ def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Arra
 
 
 class _MinimumOnRows(NamedTuple):
-    """x = (v, t), the net multipliers of the bounds, the rounds taken and the number of rows in the last one."""
+    """x = (v, t), the net multipliers of the bounds, the rounds taken, and which rows are bounded above and below."""
 
     x: Array
     multipliers: Array
     rounds: int
-    n_rows: int
+    included: tuple[Array, Array]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows in the last round."""
+        return sum(int(side.sum()) for side in self.included)
 
 
 def _generate_rows(
@@ -186,16 +193,15 @@ def _generate_rows(
     extra: Array | None = None,
     limit: float = 0.0,
     tolerance: float = _TOLERANCE,
+    first: tuple[Array, Array] | None = None,
 ) -> _MinimumOnRows:
     """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
 
-    ``guess`` holds component values whose largest and smallest entries give the first rows.
+    ``guess`` holds component values whose largest and smallest entries give the first rows, unless ``first`` holds
+    those.
     """
     d, n, r = components.shape
-    order = np.argsort(guess, axis=1)
-    above, below = np.zeros((d, n), dtype=bool), np.zeros((d, n), dtype=bool)
-    np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
-    np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
+    above, below = _extreme_rows(guess) if first is None else (first[0].copy(), first[1].copy())
     if extra is not None:  # without a quadratic term the first rows must bound v, or there is no solution
         order = qr(components.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
         above[order // n, order % n] = below[order // n, order % n] = True
@@ -214,18 +220,27 @@ def _generate_rows(
         excess = np.abs(values) - x[r:, None]
         # a row that is already included is violated by the solver's rounding only
         excess[np.where(values > 0.0, above, below)] = 0.0
-        worst = np.argsort(-excess, axis=1)[:, :_JOIN]
+        worst = np.argsort(-excess, axis=1)[:, : _JOIN * _APART : _APART]
         joining = np.take_along_axis(excess, worst, axis=1) > _VIOLATED * float(np.abs(values).max())
         if not joining.any():
             xi = np.zeros((d, n))
             np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
-            return _MinimumOnRows(x=x, multipliers=xi, rounds=rounds, n_rows=int(at_part.size))
+            return _MinimumOnRows(x=x, multipliers=xi, rounds=rounds, included=(above, below))
         which, column = np.nonzero(joining)
         rows = worst[which, column]
         positive = values[which, rows] > 0.0
         above[which[positive], rows[positive]] = True
         below[which[~positive], rows[~positive]] = True
     raise SolverError(f"rows were still being added after {_ROUNDS} rounds; use solver='cvxpy', or a larger cutoff")
+
+
+def _extreme_rows(values: Array) -> tuple[Array, Array]:
+    """Return which rows have the largest values of a component, and which the smallest."""
+    order = np.argsort(values, axis=1)
+    above, below = np.zeros(values.shape, dtype=bool), np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
+    np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
+    return above, below
 
 
 def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:

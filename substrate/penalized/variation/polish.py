@@ -26,7 +26,8 @@ __all__ = ["BALL", "VariationPoint", "gap_of", "polish"]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
-_ROUNDS = 40
+#: Corrections of the active set: where it settles at all, it took at most 14 in trials of 5 to 25 components.
+_ROUNDS = 16
 _DEPENDENT = 1e-11
 #: Multipliers below zero and rows beyond their bound by these shares count as rounding: of a point that may be
 #: returned, and of one that needs no further correction. The accuracy is about the square root of rho times them.
