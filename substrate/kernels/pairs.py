@@ -29,7 +29,7 @@ from substrate.kernels.rbf import RBF
 __all__ = ["PairDistances"]
 
 #: Most numbers that are kept.
-_MOST = 8_000_000
+_MOST = 20_000_000
 #: Beyond this a kernel value is zero at every width of a search; infinity times zero would be NaN.
 _FARTHEST = 1e30
 
