@@ -28,8 +28,8 @@ from substrate.kernels.rbf import RBF
 
 __all__ = ["PairDistances"]
 
-#: Most numbers that are kept.
-_MOST = 8_000_000
+#: Most numbers that are kept, and most pairs, whose places are kept too.
+_MOST, _MOST_PAIRS = 20_000_000, 8_000_000
 #: Beyond this a kernel value is zero at every width of a search; infinity times zero would be NaN.
 _FARTHEST = 1e30
 
@@ -55,7 +55,8 @@ class PairDistances:
             return None
         n, d = X.shape
         widths, rows, p = kernel.sigma, d if isinstance(kernel.sigma, tuple) else 1, _power(kernel)
-        if rows * n * (n - 1) // 2 > _MOST:
+        pairs = n * (n - 1) // 2
+        if pairs > _MOST_PAIRS or rows * pairs > _MOST:
             return None
         first, second, upper, lower = _places(n)
         if isinstance(widths, tuple):

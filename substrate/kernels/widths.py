@@ -156,6 +156,30 @@ class KernelOfDistance(Kernel, ABC):
                 values = values / one_of(unit, c)
         return -values if sum(right.values()) % 2 else values
 
+    def derivative_sums(
+        self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
+    ) -> list[Array]:
+        r"""Compute distances and profile once for all first derivatives,
+
+        .. math:: \partial_c \sum_j a_j k(x, z_j) = \frac{2}{u_c} \sum_j a_j\, r_j g'(r_j^2)\, \frac{v_{cj}}{r_j},
+                  \qquad v_{cj} = \frac{x_c - z_{jc}}{u_c} .
+        """
+        if right or coefficients.ndim != 1 or any(sum(orders.values()) != 1 for orders in every):
+            return super().derivative_sums(X, Z, every, right, coefficients)
+        for orders in every:
+            self.refuse_orders(orders)
+        unit, r = self._unit(X.shape[1]), np.empty((X.shape[0], Z.shape[0]))
+        metric_distances(X, Z, self.metric, unit, r)
+        divisor = np.minimum(np.where(r > 0.0, r, 1.0), np.finfo(np.float64).max)
+        pulls = 2.0 * self._profile(np.minimum(r, _ZERO_BEYOND), 1, 1) * coefficients
+        sums = []
+        for orders in every:
+            ((column, _),) = ((column, order) for column, order in orders.items() if order)
+            with np.errstate(over="ignore"):
+                along = np.clip(differences(X, Z, column) / one_of(unit, column), -divisor, divisor) / divisor
+            sums.append(np.einsum("ij,ij->i", along, pulls) / one_of(unit, column))
+        return sums
+
     def _unit(self, n_features: int) -> Units:
         """Return the units of the differences in the profile."""
         return self._widths(n_features)

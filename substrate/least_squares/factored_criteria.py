@@ -38,6 +38,7 @@ from substrate.least_squares.kernel_slope import (
 )
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.triangular_inverse import invert_from_factor
 
 __all__ = ["FactoredPart"]
 
@@ -142,7 +143,7 @@ class FactoredPart:
 
 def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | None:
     """Return B, and the mean logarithm of the eigenvalues of PKP + lambda; K is overwritten."""
-    from scipy.linalg.lapack import dpotrf, dpotri
+    from scipy.linalg.lapack import dpotrf
 
     n = K.shape[0]
     if root is None:
@@ -168,8 +169,8 @@ def _inverse(K: Array, lam: float, root: Array | None) -> tuple[Array, float] | 
     if info != 0:
         return None
     logs = 2.0 * float(np.log(factor.diagonal()).sum()) - np.log(mu + lam)
-    inverse, info = dpotri(factor, lower=0, overwrite_c=1)
-    if info != 0:
+    inverse = invert_from_factor(factor)
+    if inverse is None:
         return None
     B = inverse.T  # the lower triangle in numpy's order
     mirror_lower(B)

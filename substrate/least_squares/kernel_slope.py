@@ -59,6 +59,8 @@ class Slope:
 
     def scale(self, factor: float) -> "Slope":
         """Return the slope of a multiple of F."""
+        if factor == 1.0:
+            return self
         return Slope(factor * self.within, None if self.below is None else factor * self.below)
 
     def __add__(self, other: "Slope") -> "Slope":

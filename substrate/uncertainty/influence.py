@@ -36,11 +36,13 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.gram import Gram
+from substrate.kernel_matrix import mirror_lower
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import (
     column_squares,
+    is_device_array,
     multiply_rows,
     namespace_of,
     on_device_of,
@@ -133,6 +135,22 @@ class KernelInfluence:
         rows, b = self._shift(rows)
         half = self._half(rows)
         return _not_negative(diagonal - paired_sums(half, half, 1) - 2.0 * b)
+
+    def lines(self, which: Any) -> Array | None:
+        r"""Return lines of :math:`B = (K + D)^{-1} - \eta \eta^T / 1^T \eta`, in numpy, of the rows ``which``; None
+        on a device, and where the border has more columns than the constant.
+        """
+        if self.border is not None or is_device_array(self.root):
+            return None
+        inverse = self.root
+        if self.triangular:
+            from scipy.linalg.lapack import dlauum
+
+            with blas_threads(self.share.shape[0]):
+                inverse, _ = dlauum(self.root, lower=1)
+            mirror_lower(inverse)
+        eta = self.total * self.share
+        return np.asarray(inverse[which] - np.outer(self.share[which], eta))
 
     def _shift(self, rows: Array) -> tuple[Array, Array]:
         """Return k - Z b, and Z(x)'b."""

@@ -8,8 +8,9 @@ row j in the machine without row i is exact too, for a kernel and a gamma that a
 
 So the weights :math:`u^{(-i)}` of all rows but i follow from one small problem
 (:mod:`substrate.least_squares.simplex_weights`) per row, and :math:`\sum_m u^{(-i)}_m r_{im}` is the error of the whole
-stack, weights included, at row i. The entries of B follow from the influence at the rows themselves
-(:mod:`~substrate.uncertainty.influence`), :math:`B_{ji} = -c_j(x_i) / D_{ii}` for :math:`j \ne i`.
+stack, weights included, at row i. The entries of B are those of the inverse that a kernel machine has
+(:mod:`~substrate.uncertainty.influence`); of others they follow from the influence at the rows themselves,
+:math:`B_{ji} = -c_j(x_i) / D_{ii}` for :math:`j \ne i`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from substrate.errors import DataError
 from substrate.least_squares.log_loss_weights import left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.simplex_weights import weigh_by_products
 from substrate.namespaces import to_numpy
-from substrate.uncertainty.influence import LeftOutMachines
+from substrate.uncertainty.influence import KernelInfluence, LeftOutMachines
 
 __all__ = ["nested_log_loss_errors", "nested_stack_errors", "pair_residuals"]
 
@@ -39,20 +40,29 @@ def pair_residuals(outputs: Sequence[LeftOutMachines], X: Any, diagonal: Array, 
     X are the rows of the fit and ``diagonal`` their k(x, x). NaN for the row itself, and where row i alone determines
     what is left of row j. Outputs of one gamma share their influence.
     """
-    changes: dict[int, Array] = {}
+    lines: dict[int, Array] = {}
     for machines in outputs:
-        influence = machines.influence
-        if id(influence) not in changes:
-            changes[id(influence)] = to_numpy(influence.at(influence.represent(X[rows, :]), diagonal[rows])[0])
-    return np.stack([_pairs(machines, changes[id(machines.influence)], rows) for machines in outputs], axis=2)
+        if id(machines.influence) not in lines:
+            lines[id(machines.influence)] = _lines(machines, X, diagonal, rows)
+    return np.stack([_pairs(machines, lines[id(machines.influence)], rows) for machines in outputs], axis=2)
 
 
-def _pairs(machines: LeftOutMachines, c: Array, rows: Any) -> Array:
+def _lines(machines: LeftOutMachines, X: Any, diagonal: Array, rows: Any) -> Array:
+    """Return the lines of B of some rows, but for the entries of these rows themselves: of the inverse where there is
+    one, otherwise from the influence at the rows.
+    """
+    influence = machines.influence
+    lines = influence.lines(rows) if isinstance(influence, KernelInfluence) else None
+    if lines is not None:
+        return lines
     if machines.ridge is None:
         raise TypeError("pairs of rows need the diagonal of the system")
-    ridge = to_numpy(machines.ridge)
+    changes = to_numpy(influence.at(influence.represent(X[rows, :]), diagonal[rows])[0])
+    return np.asarray(-changes / to_numpy(machines.ridge)[rows][:, None])
+
+
+def _pairs(machines: LeftOutMachines, below: Array, rows: Any) -> Array:
     alpha, B = to_numpy(machines.support_values), to_numpy(machines.diagonal)
-    below = -c / ridge[rows][:, None]
     share = below / B[rows][:, None]
     left = B[None, :] - below * share
     is_known = left > _LOST * B[None, :]

@@ -27,7 +27,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 from spoilt_values import dates, with_entry
 
-from problems import LSSVMRegressor, NARXRegressor
+from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, NARXRegressor
 from substrate.errors import DataError
 from substrate.kernels import RBF
 
@@ -300,3 +300,23 @@ def test_bad_weights_are_refused(estimator, case):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, sample_weight=change(np.ones(len(y))))
     assert_unfitted(model)
+
+
+def test_missing_cells_are_refused_with_the_estimators_that_have_a_rule_for_them():
+    """In a fit, at new rows and in validation rows; a precomputed matrix has no cells of a table."""
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
+    spoilt = with_entry(X, np.nan)
+    regressor = r"X contains NaN.*problems\.tables\.TabularRegressor\(impute='median'\)"
+    model = LSSVMRegressor(RBF(1.0)).fit(X, y)
+    with pytest.raises(DataError, match=regressor):
+        model.predict(spoilt)
+    with pytest.raises(DataError, match=regressor):
+        LSSVMRegressor(RBF(1.0)).fit(spoilt, y)
+    with pytest.raises(DataError, match=r"X_val contains NaN.*TabularRegressor"):
+        LSSVMRegressorCV(RBF(1.0), cv=None).fit(X, y, X_val=spoilt, y_val=y)
+    with pytest.raises(DataError, match=r"X contains NaN.*TabularClassifier"):
+        LSSVMClassifier(RBF(1.0)).fit(spoilt, y > 5.0)
+    K = with_entry(X @ X.T, np.nan)
+    with pytest.raises(ValueError, match="NaN") as refused:
+        LSSVMRegressor("precomputed").fit(K, y)
+    assert "Tabular" not in str(refused.value)

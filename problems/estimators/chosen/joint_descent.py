@@ -6,7 +6,10 @@ factor, and then each on its own; what the penalty counts from, :math:`x_0`, is 
 
 With 300 rows or more a descent starts on half of them (:mod:`~problems.estimators.chosen.row_halves`), with 600 or more
 that one on a quarter: a place on half of the rows takes an eighth of the time, and few are then left to be taken on all
-of them.
+of them. What it learned of the curvature goes with it: with H the inverse Hessian by the secants of its places
+(:mod:`~problems.estimators.chosen.secant_curvature`), :math:`H = L L^T`, the next one descends in v,
+:math:`(t, x) = (t_0, x_0) + L v`, where the slope is the length of a Newton step and its square twice the gain to
+expect, so that it ends where that is small.
 """
 
 import re
@@ -20,6 +23,7 @@ import numpy as np
 from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.joint_criterion import JointCriterion, Place
 from problems.estimators.chosen.row_halves import sample_of
+from problems.estimators.chosen.secant_curvature import inverse_curvature
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
@@ -50,6 +54,8 @@ SETTLED, NEARLY = 1e-3, 1e-2
 FINELY = 1e-4
 #: Length of the first step in logarithms, where slopes do not ask for less; and near the end of another descent.
 _FIRST, _FIRST_NEAR = 0.5, 0.1
+#: Longest step in units of the inverse root of the curvature: half of its square is what it would gain.
+_LONGEST = 3.0
 #: The ridge at which a descent begins without a gamma, as a share of the mean eigenvalue of the centred matrix.
 _RIDGE = 0.1
 #: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
@@ -103,17 +109,23 @@ def move_scales(kernel: Kernel, names: tuple[str, ...], origin: Array, x: Array)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a descent on other rows ended: the logarithms of scales, those that the penalty counts from, and gamma."""
+    """Where a descent on other rows ended: the logarithms of scales, those that the penalty counts from, and gamma.
+
+    ``curvature`` is the inverse of that of the descent, in t and then in the scales, if it is known.
+    """
 
     x: Array
     anchor: Array
     gamma: float
+    curvature: Array | None = None
 
 
 def mean_start(starts: Sequence[Start]) -> Start:
     """Return the geometric mean of scales and gammas."""
     x, anchor = (np.mean([getattr(start, name) for start in starts], axis=0) for name in ("x", "anchor"))
-    return Start(x, anchor, float(np.exp(np.mean([np.log(start.gamma) for start in starts]))))
+    gamma = float(np.exp(np.mean([np.log(start.gamma) for start in starts])))
+    curvatures = [start.curvature for start in starts if start.curvature is not None]
+    return Start(x, anchor, gamma, np.mean(curvatures, axis=0) if len(curvatures) == len(starts) else None)
 
 
 def begun(
@@ -166,6 +178,7 @@ class Trail:
     """The places of a descent from one kernel, the first one its start, and whether nothing was left to gain.
 
     ``anchor`` is what the penalty counts from, and ``is_near`` whether the start is the end of a descent on other rows.
+    ``inherited`` is the inverse curvature of a descent of the same scales, if there was one.
     """
 
     joint: JointCriterion
@@ -175,6 +188,7 @@ class Trail:
     is_near: bool = False
     places: list[Place] = field(default_factory=list)
     settled: bool = False
+    inherited: Array | None = None
 
     @classmethod
     def of(
@@ -190,14 +204,27 @@ class Trail:
             x = np.clip(start.x, space.origin - FARTHEST, space.origin + FARTHEST)
             place = joint.at(space.kernel_at(x), x, None, start.gamma)
             if place is not None:
-                return cls(joint, space, progress, start.anchor, True, [place])
+                return cls(joint, space, progress, start.anchor, True, [place], inherited=start.curvature)
         place = joint.at(space.kernel, space.origin, t, gamma)
         return None if place is None else cls(joint, space, progress, space.origin, False, [place])
 
     @property
     def start(self) -> Start:
         """The end, as the start of a descent on other rows."""
-        return Start(self.end.x, self.anchor, self.end.gamma)
+        return Start(self.end.x, self.anchor, self.end.gamma, self.curvature)
+
+    @property
+    def curvature(self) -> Array | None:
+        """The inverse curvature of what is minimised, in t and then in the scales; None where too little is known."""
+        slopes = [self._slope(place) for place in self.places]
+        points = [np.concatenate([[place.t], place.x]) for place in self.places]
+        return inverse_curvature(points, slopes, self.inherited, 2.0 * self.space.pull)
+
+    def _slope(self, place: Place) -> Array:
+        """Return the slope in t and then in the scales, the penalty included."""
+        slope = np.concatenate([[place.slope_t], place.slope]) / place.value
+        slope[1:] += 2.0 * self.space.pull * (place.x - self.anchor)
+        return slope
 
     @property
     def n_tried(self) -> int:
@@ -287,47 +314,62 @@ class Trail:
 
     def _run(self, directions: Array, most: int, small: float) -> bool:
         """Return whether a descent along some directions of x, and in t, ended because it settled."""
+        start, d = self.end, directions.shape[1]
+        is_whole = d == directions.shape[0]
+        curvature = self.curvature if is_whole else None
+        # a factor common to all widths is free to move from where it is; each of them is pulled to the anchor
+        away = start.x - self.anchor if is_whole else np.zeros(d)
+        low, high = (end - start.t for end in self.joint.ends)
+        first = _FIRST_NEAR if self.is_near else _FIRST
+        slope = np.append(start.slope_t, directions.T @ start.slope) / start.value
+        slope[1:] += 2.0 * self.space.pull * away
+        steps: Array = np.eye(d + 1)
+        if curvature is None:
+            # a step of the quasi-Newton method starts as its slope, which is short in logarithms of F
+            size = float(np.linalg.norm(slope))
+            scale = float(np.clip(first / max(size, 1e-12), 1.0, 0.5 * self.joint.weights.size))
+            gentle = small
+            bounds = [(low, high)] + [(-FARTHEST, FARTHEST)] * d
+        else:
+            steps = np.asarray(np.linalg.cholesky(curvature), dtype=np.float64)
+            scale = min(1.0, _FIRST / max(float(np.linalg.norm(curvature @ slope)), 1e-12))
+            # half of the squared slope is what a step gains
+            gentle = float(np.sqrt(2.0 * small / (d + 1)))
+            # a step that the curvature of another descent makes too long is not to leave what can be evaluated
+            bounds = [(low / steps[0, 0], high / steps[0, 0])] + [(-_LONGEST, _LONGEST)] * d
+        descent = _Descent(self, start, directions, away, steps, scale, self.n_tried + most)
+        return descent.minimise(bounds, gentle, small)
+
+
+@dataclass(slots=True)
+class _Descent:
+    """A run of a trail from one of its places: the function of v, (t, u) = ``steps`` v, of which x moves by
+    ``directions`` u, times ``scale``; it ends with ``limit`` kernels.
+    """
+
+    trail: Trail
+    start: Place
+    directions: Array
+    away: Array
+    steps: Array
+    scale: float
+    limit: int
+    gains: list[float] = field(default_factory=lambda: [0.0])
+
+    def minimise(self, bounds: list[tuple[float, float]], gentle: float, small: float) -> bool:
+        """Return whether it ended because the slope was ``gentle``, or steps gained less than ``small``."""
         from scipy.optimize import minimize
 
-        start, d, pull = self.end, directions.shape[1], self.space.pull
-        # a factor common to all widths is free to move from where it is; each of them is pulled to the anchor
-        away = start.x - self.anchor if d == directions.shape[0] else np.zeros(d)
-        first = _FIRST_NEAR if self.is_near else _FIRST
-        limit = self.n_tried + most
-        slope = np.append(directions.T @ start.slope, start.slope_t) / start.value
-        slope[:d] += 2.0 * pull * away
-        # a step of the quasi-Newton method starts as its slope, which is short in logarithms of F
-        scale = float(np.clip(first / max(float(np.linalg.norm(slope)), 1e-12), 1.0, 0.5 * self.joint.weights.size))
-        steps = [0.0]
-
-        def value(w: Array) -> tuple[float, Array]:
-            place: Place | None = start
-            if w.any():
-                place = (
-                    None if self.n_tried >= limit else self._add(start.x + directions @ w[:d], start.t + float(w[d]))
-                )
-            if place is None:
-                raise _DescentSpentError
-            gradient = np.append(directions.T @ place.slope, place.slope_t) / place.value
-            gradient[:d] += 2.0 * pull * (away + w[:d])
-            penalty = pull * float(w[:d] @ (2.0 * away + w[:d]))  # what it is more than at the start
-            return (
-                scale * (float(np.log(place.value / start.value)) + penalty),
-                scale * gradient,
-            )
-
         def check_settled(intermediate_result: Any) -> None:
-            steps.append(float(intermediate_result.fun) / scale)
-            if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
+            self.gains.append(float(intermediate_result.fun) / self.scale)
+            if len(self.gains) > 2 and self.gains[-3] - self.gains[-1] < 2.0 * small:
                 raise StopIteration
 
-        low, high = (end - start.t for end in self.joint.ends)
-        bounds = [(-FARTHEST, FARTHEST)] * d + [(low, high)]
-        options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": scale * small}
+        options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": self.scale * gentle}
         with suppress(_DescentSpentError):
             minimize(
-                value,
-                np.zeros(d + 1),
+                self.value,
+                np.zeros(len(bounds)),
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
@@ -336,3 +378,18 @@ class Trail:
             )
             return True
         return False
+
+    def value(self, v: Array) -> tuple[float, Array]:
+        """Return the function, what it is more than at the start, and its slope."""
+        trail, start, pull, w = self.trail, self.start, self.trail.space.pull, self.steps @ v
+        place: Place | None = start
+        if v.any():
+            x = start.x + self.directions @ np.clip(w[1:], -FARTHEST, FARTHEST)
+            place = None if trail.n_tried >= self.limit else trail._add(x, start.t + float(w[0]))
+        if place is None:
+            raise _DescentSpentError
+        slope = np.append(place.slope_t, self.directions.T @ place.slope) / place.value
+        slope[1:] += 2.0 * pull * (self.away + w[1:])
+        penalty = pull * float(w[1:] @ (2.0 * self.away + w[1:]))
+        value = float(np.log(place.value / start.value)) + penalty
+        return self.scale * value, self.scale * (self.steps.T @ slope)

@@ -187,21 +187,27 @@ def descend_families(
 
 
 def family_trails(
-    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+    kernels: Sequence[Kernel],
+    task: Task,
+    most: int,
+    n_jobs: Any,
+    progress: Progress,
+    starts: Sequence[Start] | None = None,
 ) -> list[Trail] | None:
     """Return the descents of kernels of several families from their widths, in their order; None without factors.
 
     All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
-    until they settle.
+    until they settle. ``starts`` are where descents by another criterion ended: all then descend roughly from there, on
+    all rows.
     """
     trails = list[Trail]()
-    starts = _starts_on_sample(kernels, task, most, n_jobs, progress)
-    for kernel, start in zip(kernels, starts, strict=True):
+    on_sample = _starts_on_sample(kernels, task, most, n_jobs, progress) if starts is None else starts
+    for kernel, start in zip(kernels, on_sample, strict=True):
         trail = begun(kernel, task, None, _PULL, progress, start)
         if trail is None:
             return None
         trails.append(trail)
-        if not trail.is_near:
+        if not trail.is_near or starts is not None:
             trail.descend(most, NEARLY)
     best = min((trail.end.value for trail in trails), default=0.0)
     for trail in sorted(trails, key=lambda trail: trail.end.value):

@@ -31,7 +31,7 @@ from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.kernel_search import check_slopes
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen.stack_members import Machine, search_machines
+from problems.estimators.chosen.stack_members import StackSearch, search_machines
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.nested import (
@@ -475,7 +475,8 @@ class StackChoice:
         by_family = families.is_families(self.kernels) or self.search is not None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            for criterion in ("loo", "evidence") if self.criteria == "both" else (self.criteria,):
+            earlier: StackSearch | None = None
+            for criterion in ("evidence", "loo") if self.criteria == "both" else (self.criteria,):
                 search = self._search_type(
                     model.kernel,
                     tol=model.tol,
@@ -485,11 +486,12 @@ class StackChoice:
                     verbose=self.verbose,
                     **given,
                 )
-                machines = self._descend(search, X, targets, weights, criterion)
-                if machines is None:
+                earlier = self._descend(search, X, targets, weights, criterion, earlier)
+                if earlier is None:
                     search.fit(X, y, sample_weight=weights)
-                    machines = best_of_families(search.cv_results_, by_family)
-                chosen |= dict.fromkeys(machines)
+                    chosen |= dict.fromkeys(best_of_families(search.cv_results_, by_family))
+                else:
+                    chosen |= dict.fromkeys(earlier.machines)
             fitted = [
                 LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
                     X, targets, sample_weight=weights
@@ -503,7 +505,9 @@ class StackChoice:
         lost = [repr(member.kernel) for member in fitted if member not in known]
         return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
 
-    def _descend(self, search: Any, X: Any, targets: Array, weights: Array, criterion: str) -> list[Machine] | None:
+    def _descend(
+        self, search: Any, X: Any, targets: Array, weights: Array, criterion: str, earlier: StackSearch | None
+    ) -> StackSearch | None:
         """Return the machines where descents of all families end; None where a search has to judge kernels."""
         model: Any = self
         if self.search != "gradient" or not families.is_families(self.kernels) or X.shape[0] < _FEWEST_ROWS:
@@ -529,7 +533,7 @@ class StackChoice:
         progress = Progress(len(kernels) + most, shown=bool(self.verbose))
         try:
             rotates = not model._labels and criterion == ("loo" if self.criteria == "loo" else "evidence")
-            return search_machines(kernels, task, most, self.n_jobs, progress, rotates=rotates)
+            return search_machines(kernels, task, most, self.n_jobs, progress, rotates=rotates, earlier=earlier)
         finally:
             progress.close()
 

@@ -61,6 +61,7 @@ __all__ = [
     "best_to_search",
     "check_widths",
     "compare_searches",
+    "follow_widths",
     "gradient_product",
     "refine_widths",
     "search_widths",
@@ -232,7 +233,27 @@ def search_widths(
                 rival.descend(min(_RIVAL, left))
             trails.append(rival)
     best = min(trails, key=lambda each: each.end.value)
-    best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
+    if not best.settled:
+        best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
+    return trails
+
+
+def follow_widths(earlier: Sequence[Trail], task: Task, budgets: tuple[int, int], progress: Progress) -> list[Trail]:
+    """Return descents in one width per input of all families, each from where one by another criterion ended, on all
+    rows; the best goes on until it settles.
+    """
+    pull, trails = _pull(task)(int(task.Y.shape[0])), list[Trail]()
+    for former in sorted(earlier, key=lambda each: each.end.value):
+        trail = begun(former.space.kernel, task, former.gamma, pull, progress, former.start)
+        if trail is None:
+            continue
+        trails.append(trail)
+        left = budgets[1] - sum(each.n_tried for each in trails)
+        if trail.end.value <= _WITHIN * min(each.end.value for each in trails):
+            trail.descend(min(_RIVAL, left), NEARLY)
+    if trails:
+        best = min(trails, key=lambda each: each.end.value)
+        best.settle(min(budgets[0], max(0, budgets[1] - sum(each.n_tried for each in trails))))
     return trails
 
 
@@ -275,6 +296,7 @@ def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) 
     for kernel in kernels:
         end = begun(kernel, sample, trail.gamma, pull, progress)
         if end is not None:
+            end.inherited = trail.curvature
             end.settle(most, NEARLY)
         starts.append(None if end is None else end.start)
     return list(zip(kernels, starts, strict=True))

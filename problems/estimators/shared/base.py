@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from problems.estimators.shared.checked_again import certify_stored
-from problems.estimators.shared.checks import check_home, checked_on_device, warn_if_unscaled
+from problems.estimators.shared.checks import check_home, checked_on_device, explain_missing, warn_if_unscaled
 from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
@@ -343,17 +343,18 @@ class KernelEstimator(BaseEstimator):
         refuse_disguised(sample_weight, "sample_weight")
         if is_sparse(y):
             raise DataError("y is sparse; pass a dense array, y.toarray()")
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            y_numeric=numeric,
-            multi_output=multi_output,
-            ensure_min_samples=2,
-        )
+        with explain_missing(self):
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=np.float64,
+                order="C",
+                y_numeric=numeric,
+                multi_output=multi_output,
+                ensure_min_samples=2,
+            )
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",
@@ -381,7 +382,8 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must be {1 + len(outputs)}-D as y is, received {targets.ndim}-D of shape {targets.shape}"
             )
-        points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
+        with explain_missing(self):
+            points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
         if points.shape[0] == 0:
             raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
         if points.shape[1] != self.n_features_in_:
@@ -464,7 +466,8 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             refuse_disguised(X, "X")
-            points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+            with explain_missing(self):
+                points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
             return self._scaled(points)
         check_home(self, self.support_values_, X)
         X = device_points(X)

@@ -1,7 +1,8 @@
 """Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,29 @@ __all__ = [
     "check_home",
     "check_state",
     "checked_on_device",
+    "explain_missing",
     "labels_on_device",
     "over_rows",
     "warn_if_unscaled",
     "warn_of_scales",
 ]
+
+
+@contextmanager
+def explain_missing(estimator: Any) -> Iterator[None]:
+    """Say, where scikit-learn refuses missing cells of X, which estimators here have a rule for them."""
+    try:
+        yield
+    except ValueError as error:
+        first = str(error).partition("\n")[0].rstrip(".")
+        is_of_cells = first.startswith("Input X") and first.endswith("contains NaN")
+        if isinstance(error, DataError) or not is_of_cells or estimator.__sklearn_tags__().input_tags.pairwise:
+            raise
+        table = "TabularClassifier" if estimator._labels else "TabularRegressor"
+        raise DataError(
+            f"{first}, and a machine needs a number in every cell: problems.tables.{table}(impute='median') fills "
+            "missing ones in by a rule that its file keeps, and those of new rows alike; or drop these rows"
+        ) from error
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:

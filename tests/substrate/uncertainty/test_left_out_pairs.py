@@ -63,6 +63,17 @@ def test_pairs_are_those_of_explicit_refits(number):
         assert np.isnan(found[i, i])
 
 
+@pytest.mark.parametrize("entries", [False, True])
+def test_lines_of_the_inverse_are_those_of_the_bordered_matrix(entries):
+    kernel, ridge, rows = RBF(1.0), 1.0 / (5.0 * V), np.array([0, 3, 10])
+    M = np.zeros((N + 1, N + 1))
+    M[0, 1:] = M[1:, 0] = 1.0
+    M[1:, 1:] = kernel(X) + np.diag(ridge)
+    influence = kernel_influence(Gram(kernel(X)), ridge, lambda Z: kernel(Z, X), entries=entries)
+    np.testing.assert_allclose(influence.lines(rows), np.linalg.inv(M)[1:, 1:][rows], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(influence.lines(rows)[:, rows].diagonal(), influence.diagonal[rows], rtol=1e-9)
+
+
 def test_the_error_of_a_stack_is_that_of_whole_refits():
     """For every row: machines without it, their left-out errors, the weights of those by a solver, the row's error."""
     members, every = [[machines(*pair)] for pair in KERNELS], np.arange(N)
