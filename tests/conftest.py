@@ -125,7 +125,7 @@ def pytest_itemcollected(item):
     """Mark the tests that are listed above, and the cases of long tests whose turn is another time."""
     if _is_numerical(item.path):
         item.add_marker(pytest.mark.numerical)
-    waits = not (item.config.getoption("every_turn") or is_its_turn(item.nodeid) or item.get_closest_marker("smoke"))
+    waits = not (is_its_turn(item.nodeid) or item.get_closest_marker("smoke") or item.config.getoption("every_turn"))
     if waits or item.nodeid.removeprefix("tests/").startswith(REPEATED):
         item.add_marker(pytest.mark.slow)
 
