@@ -111,6 +111,10 @@ class Record:
         return f"{said}, {met} of {judged} of all tables." if lines else f"{met} of {judged} targets met."
 
     @property
+    def has_spreads(self) -> bool:
+        return any(line.spread is not None for entry in self.entries.values() for line in entry.headlines)
+
+    @property
     def days(self) -> str:
         days = sorted(entry.day for entry in self.entries.values())
         return f"{days[0]} to {days[-1]}" if days and days[0] != days[-1] else "".join(days[:1])
@@ -141,7 +145,8 @@ class Record:
                 "",
                 "Where the target is a least ratio (≥), the ratio says how many times faster ours is; where it is a "
                 "largest one (≤), how many times the cost of the other ours takes. Certificates are on in all of ours. "
-                "The limit is the least work that the answer needs, measured in the same run.",
+                "The limit is the least work that the answer needs, measured in the same run."
+                + (" In brackets behind a ratio are its quartiles over the rounds." if self.has_spreads else ""),
                 "",
                 *self.summary(),
                 "",
