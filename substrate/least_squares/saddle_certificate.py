@@ -296,11 +296,12 @@ class CarefulRows:
 
     def _add_tiles(self, product: SymmetricProduct) -> tuple[Pair, Array]:
         """Return the product of one triangle of accurate values, which the other one mirrors."""
-        buffer = np.empty((_TILE, _TILE))
+        buffer = np.empty(_TILE * _TILE)
         tiles = [(rows, self.points[rows]) for rows in strips(self.roots.size, _TILE)]
         for number, (rows, left) in enumerate(tiles):
             for columns, right in tiles[number:]:
-                tile = buffer[: rows.stop - rows.start, : columns.stop - columns.start]
+                shape = rows.stop - rows.start, columns.stop - columns.start
+                tile = buffer[: shape[0] * shape[1]].reshape(shape)
                 self.kernel.fill_carefully(left, right, tile)
                 product.add(rows, columns, tile)
         return product.result()
