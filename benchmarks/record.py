@@ -92,7 +92,10 @@ class Record:
         self.write()
 
     def write(self) -> None:
-        stored = {"machine": self.machine, "facts": self.facts, "entries": [asdict(e) for e in self.entries.values()]}
+        entries = [asdict(entry) for entry in self.entries.values()]
+        for line in (line for entry in entries for line in entry["headlines"] if line["spread"] is None):
+            del line["spread"]  # of a figure that was measured once there is none
+        stored = {"machine": self.machine, "facts": self.facts, "entries": entries}
         text = json.dumps(stored, indent=1, ensure_ascii=False)
         (self.folder / f"RESULTS-{self.machine}.json").write_text(text + "\n", encoding="utf-8")
         (self.folder / f"RESULTS-{self.machine}.md").write_text(self.page(), encoding="utf-8")
