@@ -1,9 +1,9 @@
 """Choosing sigma and gamma by exact leave-one-out, with a certificate, against a grid search by folds.
 
 Leave-one-out does not need eigenvectors: with K = Q T Q', T tridiagonal, diag(Q (T + lambda)^-1 Q') is a recurrence
-along every row of Q. For the 130 or so gammas of a proof that is no gain at 500 rows: T and Q take 34 ms of CPU time and
-the recurrences, compiled, 24, where the eigenvectors and their products with all gammas take 58 (one core of a
-Neoverse-N1, OpenBLAS).
+along every row of Q. For the 130 or so gammas of a proof that is no gain at 500 rows: T and Q take 34 ms of CPU time,
+the recurrences, compiled, 24; the eigenvectors and their products with all gammas take 58 (one core of a Neoverse-N1,
+OpenBLAS).
 """
 
 from collections.abc import Callable
