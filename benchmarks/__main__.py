@@ -15,10 +15,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 import benchmarks
 from benchmarks.machine import description
+from benchmarks.measure import describe_spread, few_rounds, measured_figures
 from benchmarks.record import Entry, Progress, Record, duration, entry_of
 from benchmarks.table import Table
 
@@ -70,9 +72,11 @@ def cpu_seconds() -> float:
 def measure_topic(name: str, run: Run, quick: bool) -> Entry | None:
     command = " ".join(["python -m benchmarks", name, *(["--quick"] if quick else [])])
     cpu, wall = cpu_seconds(), time.perf_counter()
-    table = run(quick)
+    with few_rounds(quick), measured_figures() as figures:
+        table = run(quick)
     if table is None:
         return None
+    table = replace(table, rounds=describe_spread(figures))
     return entry_of(name, table, command, cpu_seconds() - cpu, time.perf_counter() - wall, quick)
 
 

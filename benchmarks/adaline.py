@@ -1,14 +1,15 @@
 """The Adaline on the linear system of tic-tac-toe: plain, and along conjugate directions."""
 
-import time
+from functools import partial
 
 import numpy as np
 
+from benchmarks.measure import time_interleaved
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
 from substrate.datasets import tic_tac_toe
 from substrate.kernels import RBF
-from substrate.least_squares.adaline import AdalineSolution, solve_by_adaline
+from substrate.least_squares.adaline import solve_by_adaline
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
 
 __all__ = ["run"]
@@ -26,11 +27,8 @@ def run(quick: bool) -> Table:
     rows: list[tuple[str, ...]] = []
     summary: list[Headline] = []
     for name, accelerated, epochs in (("conjugate", True, 5000), ("plain", False, 500 if quick else 5000)):
-        start = time.process_time()
-        solution: AdalineSolution = solve_by_adaline(
-            M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated
-        )
-        seconds = time.process_time() - start
+        solve = partial(solve_by_adaline, M, B, tolerance=TOLERANCE, max_epochs=epochs, accelerated=accelerated)
+        seconds, solution = time_interleaved({name: solve}, 1)[name], solve()
         met = solution.is_converged and seconds <= MOST_SECONDS
         if accelerated:
             summary.append(
@@ -43,7 +41,7 @@ def run(quick: bool) -> Table:
         f"`solve_by_adaline` on all {len(X)} boards, RBF(2), gamma {GAMMA:g}, condition number "
         f"{np.abs(values).max() / np.abs(values).min():.0f}, to a relative residual of {TOLERANCE:g}. The plain rule "
         "is stopped early: its error along every eigenvector shrinks by a known factor per epoch, by which it needs "
-        f"{plain_epochs(values, vectors.T @ B):.1e} epochs. CPU seconds.",
+        f"{plain_epochs(values, vectors.T @ B):.1e} epochs. Median CPU seconds.",
         ("rule", "epochs", "relative residual", "seconds", "target", "met"),
         tuple(rows),
         summary=tuple(summary),

@@ -6,8 +6,8 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-from statistics import median
 
+from benchmarks.measure import ROUNDS, measure_rounds
 from benchmarks.table import Headline, Table, yes_no
 
 __all__ = ["run"]
@@ -24,6 +24,9 @@ STATEMENTS = (
     "from problems import LSSVMRegressorCV",
     "from problems import SparseLSSVMRegressor",
 )
+ESTIMATORS = tuple(statement for statement in STATEMENTS if statement.startswith("from problems"))
+#: Before the name of a statement: its time after the ground.
+_AFTER = "after the ground: "
 LIGHT, HEAVY = "import substrate.kernels", "import cvxpy"
 MOST = 0.25
 #: Seconds of an estimator after the ground, and the estimator that is judged.
@@ -82,19 +85,15 @@ def profile(statement: str, stored: str) -> str:
 
 
 def run(quick: bool) -> Table:
-    seconds: dict[str, list[float]] = {statement: [] for statement in STATEMENTS}
-    added: dict[str, list[float]] = {name: [] for name in STATEMENTS if name.startswith("from problems")}
     with tempfile.TemporaryDirectory() as stored:
-        for turn in range((3 if quick else 5) + 1):
-            for statement in STATEMENTS:
-                elapsed = cpu_seconds(statement, stored)
-                if turn > 0:  # the first round reads the files from disk, and compiles
-                    seconds[statement].append(elapsed)
-                    if statement in added:
-                        added[statement].append(cpu_seconds(statement, stored, GROUND))
+
+        def measure_round(turn: int) -> dict[str, float]:  # the first one reads the files from disk, and compiles
+            alone = {statement: cpu_seconds(statement, stored) for statement in STATEMENTS}
+            return alone | {_AFTER + name: cpu_seconds(name, stored, GROUND) for name in ESTIMATORS}
+
+        t = measure_rounds(measure_round, 3 if quick else ROUNDS)
         why = profile(ESTIMATOR, stored)
-    added_seconds = {name: median(values) for name, values in added.items()}
-    t = {statement: median(values) for statement, values in seconds.items()}
+    added_seconds = {name: t[_AFTER + name] for name in ESTIMATORS}
     shortfalls = []
     if t[LIGHT] > MOST * t[HEAVY]:
         shortfalls.append(

@@ -1,47 +1,193 @@
-"""CPU time of contenders that take turns, its shares, and peak memory of a call in a process of its own."""
+"""CPU time of contenders that take turns, its shares, and peak memory of a call in a process of its own.
+
+Short jobs are measured in at least :data:`ROUNDS` rounds, so that no moment of a shared machine decides, and every
+figure knows its spread: that of the rounds, or, for a quotient of two figures, that of the quotients round by round.
+"""
 
 import contextlib
 import cProfile
 import ctypes
 import gc
 import json
+import math
 import pstats
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
-__all__ = ["MIB", "cost", "peak_memory", "shares", "time_interleaved"]
+__all__ = [
+    "MIB",
+    "ROUNDS",
+    "Measured",
+    "cost",
+    "cpu_seconds_of",
+    "describe_spread",
+    "few_rounds",
+    "measure_rounds",
+    "measured_figures",
+    "peak_memory",
+    "rounds_within",
+    "shares",
+    "time_interleaved",
+]
 
 MIB = float(2**20)
+#: Least number of rounds of short jobs, and the CPU seconds that they may take: longer jobs have fewer rounds.
+ROUNDS, _SHORT = 15, 30.0
 _ROOT = Path(__file__).resolve().parents[1]
+_is_quick: ContextVar[bool] = ContextVar("is_quick", default=False)
+#: All figures of time that were measured since :func:`measured_figures` began.
+_figures: ContextVar[list["Measured"] | None] = ContextVar("figures", default=None)
 
 
-def time_interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+class Measured(float):
+    """A number that was measured in several rounds: their median, with the rounds.
+
+    Products with plain numbers, and sums, differences and quotients of figures of the same rounds, have rounds too. The
+    number itself is that of the medians.
+    """
+
+    rounds: tuple[float, ...]
+
+    def __new__(cls, rounds: Sequence[float], value: float | None = None) -> "Measured":
+        made = super().__new__(cls, median(rounds) if value is None else value)
+        made.rounds = tuple(rounds)
+        return made
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The quartiles of the rounds."""
+        if len(self.rounds) < 2:
+            return float(self), float(self)
+        low, _, high = quantiles(self.rounds, n=4, method="inclusive")
+        return low, high
+
+    def _with(self, other: Any, operation: Callable[[float, float], float]) -> Any:
+        if isinstance(other, Measured):
+            if len(other.rounds) != len(self.rounds):  # of another loop: nothing can be compared round by round
+                return operation(float(self), float(other))
+            pairs = zip(self.rounds, other.rounds, strict=True)
+            return Measured([operation(*pair) for pair in pairs], operation(float(self), float(other)))
+        if isinstance(other, (int, float)):
+            return Measured([operation(mine, other) for mine in self.rounds], operation(float(self), float(other)))
+        return NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, lambda mine, given: mine + given)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, lambda mine, given: mine - given)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, lambda mine, given: mine * given)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with(other, _quotient)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._with(other, lambda mine, given: _quotient(given, mine))
+
+
+def _quotient(above: float, below: float) -> float:
+    """Return a quotient; a job shorter than a tick of the clock took no time."""
+    return above / below if below else math.inf
+
+
+@contextlib.contextmanager
+def few_rounds(quick: bool) -> Iterator[None]:
+    """Let the jobs inside this block be measured as often as they ask for, if ``quick``."""
+    token = _is_quick.set(quick)
+    try:
+        yield
+    finally:
+        _is_quick.reset(token)
+
+
+@contextlib.contextmanager
+def measured_figures() -> Iterator[list[Measured]]:
+    """Collect the times that are measured inside this block."""
+    figures: list[Measured] = []
+    token = _figures.set(figures)
+    try:
+        yield figures
+    finally:
+        _figures.reset(token)
+
+
+def time_interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Measured]:
     """Return median CPU seconds of each contender.
 
     They take turns inside one loop, starting with another one each round, so that whatever else the machine does
-    falls on all of them alike; a first round warms caches and lazy imports and is not counted.
+    falls on all of them alike. The number of rounds is that of :func:`measure_rounds`.
     """
     names = list(contenders)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(repeats + 1):
+
+    def measure_round(turn: int) -> dict[str, float]:
         first = turn % len(names)
-        for name in names[first:] + names[:first]:
-            call = contenders[name]
-            gc.collect()
-            start = time.process_time()
-            result = call()
-            elapsed = time.process_time() - start
-            del result
-            if turn > 0:
-                seconds[name].append(elapsed)
-    return {name: median(values) for name, values in seconds.items()}
+        return {name: cpu_seconds_of(contenders[name]) for name in names[first:] + names[:first]}
+
+    return measure_rounds(measure_round, repeats)
+
+
+def cpu_seconds_of(call: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call, without those of collecting garbage before it and after it."""
+    gc.collect()
+    start = time.process_time()
+    result = call()
+    elapsed = time.process_time() - start
+    del result
+    return elapsed
+
+
+def measure_rounds(measure_round: Callable[[int], Mapping[str, float]], repeats: int) -> dict[str, Measured]:
+    """Return what rounds measure, by name; a first one warms caches and lazy imports and is not counted.
+
+    There are ``repeats`` rounds, and at least :data:`ROUNDS` where they take no more than half a minute; of longer
+    ones as many as fit into it.
+    """
+    measure_round(0)
+    rounds = [measure_round(1)]
+    for turn in range(2, max(repeats, rounds_within(sum(rounds[0].values()))) + 1):
+        rounds.append(measure_round(turn))
+    figures = {name: Measured([taken[name] for taken in rounds]) for name in rounds[0]}
+    collected = _figures.get()
+    if collected is not None:
+        collected.extend(figures.values())
+    return figures
+
+
+def rounds_within(seconds: float) -> int:
+    """Return the number of rounds of a job that takes so long: as many as are asked of short ones, or as fit."""
+    if _is_quick.get():
+        return 1
+    return max(1, min(ROUNDS, int(_SHORT / max(seconds, _SHORT / ROUNDS))))
+
+
+def describe_spread(figures: Sequence[Measured]) -> str:
+    """Return in words how often times were measured, and how far the middle half of the rounds is from the median."""
+    several = [figure for figure in figures if len(figure.rounds) > 1 and figure > 0.0]
+    if not several:
+        return ""
+    counts = sorted(len(figure.rounds) for figure in several)
+    # the half-width of the middle half, as a share of the median
+    shares_of_median = sorted((figure.spread[1] - figure.spread[0]) / (2.0 * figure) for figure in several)
+    rounds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    return (
+        f"Times are medians of {rounds} rounds; half of the rounds are within "
+        f"{100.0 * median(shares_of_median):.1f} % of them, at the worst of {len(several)} within "
+        f"{100.0 * shares_of_median[-1]:.1f} %."
+    )
 
 
 def shares(call: Callable[[], object], functions: Mapping[str, tuple[str, str]], repeats: int = 3) -> str:

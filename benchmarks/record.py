@@ -92,7 +92,10 @@ class Record:
         self.write()
 
     def write(self) -> None:
-        stored = {"machine": self.machine, "facts": self.facts, "entries": [asdict(e) for e in self.entries.values()]}
+        entries = [asdict(entry) for entry in self.entries.values()]
+        for line in (line for entry in entries for line in entry["headlines"] if line["spread"] is None):
+            del line["spread"]  # of a figure that was measured once there is none
+        stored = {"machine": self.machine, "facts": self.facts, "entries": entries}
         text = json.dumps(stored, indent=1, ensure_ascii=False)
         (self.folder / f"RESULTS-{self.machine}.json").write_text(text + "\n", encoding="utf-8")
         (self.folder / f"RESULTS-{self.machine}.md").write_text(self.page(), encoding="utf-8")
@@ -109,6 +112,10 @@ class Record:
         judged = sum(entry.judged for entry in self.entries.values())
         said = f"{sum(line.is_met for line in lines)} of {len(lines)} targets of the summary met"
         return f"{said}, {met} of {judged} of all tables." if lines else f"{met} of {judged} targets met."
+
+    @property
+    def has_spreads(self) -> bool:
+        return any(line.spread is not None for entry in self.entries.values() for line in entry.headlines)
 
     @property
     def days(self) -> str:
@@ -141,7 +148,8 @@ class Record:
                 "",
                 "Where the target is a least ratio (≥), the ratio says how many times faster ours is; where it is a "
                 "largest one (≤), how many times the cost of the other ours takes. Certificates are on in all of ours. "
-                "The limit is the least work that the answer needs, measured in the same run.",
+                "The limit is the least work that the answer needs, measured in the same run."
+                + (" In brackets behind a ratio are its quartiles over the rounds." if self.has_spreads else ""),
                 "",
                 *self.summary(),
                 "",

@@ -79,7 +79,7 @@ def run(quick: bool) -> Table:
             "times faster",
             "target",
             "met",
-            "largest difference / max|y|",
+            "largest difference / largest y",
         ),
         tuple(rows),
         tuple(shortfalls),

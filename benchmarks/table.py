@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.measure import Measured
+
 __all__ = ["Headline", "Table", "measure_rows", "yes_no"]
 
 
@@ -18,7 +20,8 @@ class Headline:
 
     With ``least`` the ratio says how many times faster (or smaller) than the peer ours is, with ``most`` how many times
     the peer's cost ours takes. ``limit`` is our cost over that of the least work which the answer needs, where that was
-    measured. ``held`` is False where the figure does not count, such as that of a certificate which fails.
+    measured. ``held`` is False where the figure does not count, such as that of a certificate which fails. ``spread``
+    are the quartiles of the ratio over the rounds in which it was measured, where there were several.
     """
 
     work: str
@@ -28,12 +31,17 @@ class Headline:
     most: float | None = None
     limit: float | None = None
     held: bool = True
+    spread: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if (self.least is None) == (self.most is None):
             raise ValueError(f"the headline {self.work!r} needs either least or most, got {self.least} and {self.most}")
         # figures come from numpy as well, and the record is JSON
         object.__setattr__(self, "held", bool(self.held))
+        if self.spread is None and isinstance(self.ratio, Measured) and len(self.ratio.rounds) > 1:
+            object.__setattr__(self, "spread", self.ratio.spread)
+        if self.spread is not None:
+            object.__setattr__(self, "spread", tuple(float(end) for end in self.spread))
         for name in ("ratio", "least", "most", "limit"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else float(value))
@@ -50,7 +58,11 @@ class Headline:
     def row(self) -> tuple[str, ...]:
         """Work, peer, ratio, limit, target, met."""
         limit = "" if self.limit is None else f"{self.limit:.2f}"
-        return self.work, self.peer, f"{self.ratio:.3g}", limit, self.target, yes_no(self.is_met)
+        ratio = f"{self.ratio:.3g}"
+        if self.spread is not None:
+            low, high = (f"{end:.3g}" for end in self.spread)
+            ratio += f" ({low} to {high})" if low != high else ""
+        return self.work, self.peer, ratio, limit, self.target, yes_no(self.is_met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     shortfalls: tuple[str, ...] = ()
     summary: tuple[Headline, ...] = ()
+    #: How often the times were measured, and how far the rounds differ.
+    rounds: str = ""
 
     @property
     def verdicts(self) -> tuple[int, int]:
@@ -76,6 +90,8 @@ class Table:
         lines.append("| " + " | ".join(self.headings) + " |")
         lines.append("|" + "---|" * len(self.headings))
         lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        if self.rounds:
+            lines += ["", self.rounds]
         if self.shortfalls:
             lines += ["", "Where a target was missed:", "", *(f"- {sentence}" for sentence in self.shortfalls)]
         return "\n".join(lines) + "\n"

@@ -74,7 +74,7 @@ def run(quick: bool) -> Table:
         "The estimate of time of substrate fit",
         "Seconds that are estimated before a fit begins, from the smallest of five decompositions of a small "
         "matrix, against the CPU seconds of the search and both fits.",
-        ("table", "rows", "model", "estimate, s", "took, s", "took / estimate", "within a factor of 3"),
+        ("table", "rows", "model", "estimate, s", "took, s", "took / estimate", "met: within a factor of 3"),
         tuple(rows),
         () if worst <= MOST_OFF else (missed,),
         (Headline("estimates of a fit", "what it takes", MOST_OFF / worst, least=1.0),),

@@ -225,7 +225,11 @@ def metric_distances(X: Any, Z: Any, metric: str, unit: Units, out: Array) -> No
     with np.errstate(over="ignore", under="ignore"):
         near_x, near_z = np.ldexp(left, -exponent), np.ldexp(right, -exponent)
         far_x, far_z = (np.abs(near_x) > _FAR).any(axis=1), (np.abs(near_z) > _FAR).any(axis=1)
-        out[...] = cdist(np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR), metric, w=weights)
+        clipped = np.clip(near_x, -_FAR, _FAR), np.clip(near_z, -_FAR, _FAR)
+        if out.flags.c_contiguous and out.dtype == np.float64:
+            cdist(*clipped, metric, w=weights, out=out)
+        else:
+            out[...] = cdist(*clipped, metric, w=weights)
         if far_x.any() or far_z.any():
             for i in range(out.shape[0]) if far_z.any() else np.nonzero(far_x)[0]:
                 out[i] = _far_distances(left[i], right, metric, exponent, 1.0 if weights is None else weights)

@@ -42,7 +42,7 @@ A user's matrix or function is exact by definition, made symmetric. Where only
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -50,7 +50,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import exact_product, exact_sum
+from substrate.certificates.doubled_precision import Pair, SymmetricProduct, exact_product, exact_sum
 from substrate.certificates.enclosed import LEAST, Double, Doubled, Enclosed, sum_rounding
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
@@ -177,7 +177,10 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
 
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
 CAREFUL_FORMULA = f"{FORMULA}, in doubled precision"
-_BLOCK = 128
+#: Rows of a given matrix, and rows and columns of kernel values, that are sliced at a time.
+_BLOCK, _TILE = 128, 256
+#: Rounding of kernel values, as a share of s_i s_j, up to which they are at most sqrt(2) s_i s_j.
+_LARGEST_ROUNDING = 0.4
 #: Below this k(x, x) may have lost digits to underflow; as a floor it keeps the bounds valid at no cost.
 _LEAST_DIAGONAL = 1e-290
 
@@ -279,21 +282,29 @@ class CarefulRows:
 
     def __call__(self, a: Doubled) -> Doubled:
         """Return K a."""
-        high, low, radius = (np.empty(self.roots.size) for _ in range(3))
-        for rows, block in self._blocks():
-            (high[rows], low[rows]), radius[rows] = exact_product(block, a.high)
-        return Doubled(high, low, radius + kernel_radius(self.roots, self.rounding, a.high, a.radius))
+        n, rounding = self.roots.size, self.rounding
+        if not self.kernel.trusted:
+            matrix = Gram.of(self.kernel, self.points).matrix
+            high, low, radius = (np.empty(n) for _ in range(3))
+            for rows in strips(n, _BLOCK):
+                (high[rows], low[rows]), radius[rows] = exact_product(matrix[rows], a.high)
+        elif rounding <= _LARGEST_ROUNDING:
+            (high, low), radius = self._add_tiles(SymmetricProduct(a.high, self.roots))
+        else:  # nothing is known
+            high, low, radius = np.zeros(n), np.zeros(n), np.full(n, math.inf)
+        return Doubled(high, low, radius + kernel_radius(self.roots, rounding, a.high, a.radius))
 
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        n = self.points.shape[0]
-        matrix = None if self.kernel.trusted else Gram.of(self.kernel, self.points).matrix
-        for rows in strips(n, _BLOCK):
-            if matrix is not None:
-                yield rows, matrix[rows]
-                continue
-            block = np.empty((rows.stop - rows.start, n))
-            self.kernel.fill_carefully(self.points[rows], self.points, block)
-            yield rows, block
+    def _add_tiles(self, product: SymmetricProduct) -> tuple[Pair, Array]:
+        """Return the product of one triangle of accurate values, which the other one mirrors."""
+        buffer = np.empty(_TILE * _TILE)
+        tiles = [(rows, self.points[rows]) for rows in strips(self.roots.size, _TILE)]
+        for number, (rows, left) in enumerate(tiles):
+            for columns, right in tiles[number:]:
+                shape = rows.stop - rows.start, columns.stop - columns.start
+                tile = buffer[: shape[0] * shape[1]].reshape(shape)
+                self.kernel.fill_carefully(left, right, tile)
+                product.add(rows, columns, tile)
+        return product.result()
 
 
 def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:

@@ -74,30 +74,35 @@ def measure_error(
             return vectors - direction @ (direction.T @ vectors)
         return vectors - direction[:, None] * (direction @ vectors)[None, :]
 
-    def skew_products(coordinates: Any) -> Any:
-        """Return (U'U - I) times coordinates, and times the values times them, side by side: one pair of products."""
-        stacked = xp.concat([coordinates, values[:, None] * coordinates], axis=1)
-        return basis.T @ (basis @ stacked) - stacked
+    def stack(coordinates: Any) -> Any:
+        """Return coordinates, and the values times them, side by side."""
+        return xp.concat([coordinates, values[:, None] * coordinates], axis=1)
+
+    def multiply(vectors: Any) -> Any:
+        centred = project(vectors)
+        return project(K @ centred) + lift * centred
 
     def difference(vectors: Any, exact: bool = True) -> Any:
-        centred = project(vectors)
-        product = project(K @ centred) + lift * centred
-        coordinates = basis.T @ vectors
-        inside = values[:, None] * coordinates
+        stacked = stack(basis.T @ vectors)
+        inside = stacked[:, _PROBES:]
         if exact:  # V S V' is U (S - dS - Sd) U', d = U'U - I, to second order in d
-            skew = skew_products(coordinates)
+            skew = basis.T @ (basis @ stacked) - stacked
             inside = inside - skew[:, _PROBES:] - values[:, None] * skew[:, :_PROBES]
-        return product - basis @ inside
+        return multiply(vectors) - basis @ inside
 
     # coordinates of Gaussian vectors are Gaussian, so one product bounds the norms of d and of d S
-    skew = skew_products(basis.T @ probes)
+    stacked = stack(basis.T @ probes)
+    images = basis @ stacked
+    skew = basis.T @ images - stacked
     along = math.sqrt(n) * xp.mean(basis, axis=0) if direction is None else direction.T @ basis
     tilt = math.sqrt(float(xp.sum(along**2)))
     delta = _FACTOR * _longest(skew[:, :_PROBES]) + tilt
     other_errors = 2.2 * tilt * float(xp.max(values)) + lost_beside(norm) + kernel_rounding
     if coarse:
         off_orthogonality = 2.02 * _FACTOR * _longest(skew[:, _PROBES:])
-        for error in _norms(lambda vectors: difference(vectors, exact=False), probes):
+        # what the products above have of the first power is not computed again
+        first = multiply(probes) - images[:, _PROBES:]
+        for error in _norms(lambda vectors: difference(vectors, exact=False), probes, first):
             if error + off_orthogonality <= _SHARE * other_errors:
                 return DecompositionError(error + off_orthogonality + other_errors, 2.2 * delta)
         if off_orthogonality <= _SHARE * (error + other_errors):
@@ -106,8 +111,11 @@ def measure_error(
     return DecompositionError(error + other_errors, 2.2 * delta)
 
 
-def _norms(apply: Callable[[Any], Any], vectors: Any) -> Iterator[float]:
-    """Yield bounds on the norm of a symmetric operator, from its first power, its second and so on."""
+def _norms(apply: Callable[[Any], Any], vectors: Any, first: Any = None) -> Iterator[float]:
+    """Yield bounds on the norm of a symmetric operator, from its first power, its second and so on.
+
+    ``first`` is what it makes of the vectors, if that is known.
+    """
     logarithm = math.log(_FACTOR)
     for power in range(1, _POWER + 1):
         # in units of the largest entry: kernel values may be near underflow or overflow
@@ -116,7 +124,7 @@ def _norms(apply: Callable[[Any], Any], vectors: Any) -> Iterator[float]:
             yield largest
             return
         logarithm += math.log(largest)
-        vectors = apply(vectors / largest)
+        vectors = first / largest if power == 1 and first is not None else apply(vectors / largest)
         longest = _longest(vectors)
         if longest == 0.0 or not math.isfinite(longest):
             yield longest

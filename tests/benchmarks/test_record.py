@@ -172,6 +172,67 @@ def test_a_headline_is_judged_by_one_bound(bench: SimpleNamespace) -> None:
             bench.Headline("work", "peer", 1.0, **bounds)
 
 
+def test_short_jobs_are_measured_often_and_quick_ones_as_asked(
+    bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks import measure
+
+    clock = iter(range(10**6))  # every reading is one second later: a call takes one
+    monkeypatch.setattr(measure, "time", SimpleNamespace(process_time=lambda: float(next(clock))))
+    calls = {"ours": 0}
+
+    def ours() -> None:
+        calls["ours"] += 1
+
+    assert len(measure.time_interleaved({"ours": ours}, 2)["ours"].rounds) == measure.ROUNDS
+    assert calls["ours"] == measure.ROUNDS + 1
+    with measure.few_rounds(True):
+        assert len(measure.time_interleaved({"ours": ours}, 2)["ours"].rounds) == 2
+    # of jobs that take long together, fewer rounds; but never fewer than are asked for
+    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 1)["0"].rounds) == 3
+    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 4)["0"].rounds) == 4
+
+
+def test_a_figure_knows_the_spread_of_its_rounds(bench: SimpleNamespace) -> None:
+    from benchmarks.measure import Measured, describe_spread
+
+    ours, peer = Measured([1.0, 2.0, 3.0, 4.0, 5.0]), Measured([2.0, 4.0, 6.0, 8.0, 20.0])
+    assert (float(ours), ours.spread) == (3.0, (2.0, 4.0))
+    ratio = peer * 10 / ours
+    assert (float(ratio), ratio.spread) == (20.0, (20.0, 20.0))  # slow rounds are slow for both
+    assert (ratio - 1.0).rounds == (19.0, 19.0, 19.0, 19.0, 39.0)
+    assert (1.0 / ours).spread == (0.25, 0.5)
+    assert not isinstance(ours / Measured([1.0]), Measured)
+    assert (Measured([1.0, 1.0]) / Measured([0.0, 1.0])).rounds == (np.inf, 1.0)
+    line = bench.Headline("work", "peer", peer / ours, least=1.0)
+    assert line.row()[2] == "2"
+    assert bench.Headline("work", "peer", ours, least=1.0).row()[2] == "3 (2 to 4)"
+    assert describe_spread([ours, Measured([1.0])]) == (
+        "Times are medians of 5 rounds; half of the rounds are within 33.3 % of them, at the worst of 1 within 33.3 %."
+    )
+    assert describe_spread([]) == ""
+
+
+def test_spreads_are_written_with_the_record(bench: SimpleNamespace) -> None:
+    from benchmarks.measure import measure_rounds
+
+    def topic(quick: bool) -> Any:
+        ratio = measure_rounds(lambda turn: {"ours": float(turn)}, 3)["ours"]
+        line = bench.Headline("first work", "peer", ratio, least=2.0)
+        return bench.Table("First", "Note.", ("what", "met"), (("one", "yes"),), summary=(line,))
+
+    bench.known["first"] = topic
+    assert bench.main(["first", "--write"]) == 0
+    page = (bench.folder / "RESULTS-here.md").read_text(encoding="utf-8")
+    assert "| first work | peer | 8 (4.5 to 11.5) |  | ≥ 2 | yes |" in page
+    assert "In brackets behind a ratio are its quartiles" in page
+    assert "Times are medians of 15 rounds" in page
+    record = stored(bench)
+    assert record.entries["first"].headlines[0].spread == (4.5, 11.5)
+    record.write()
+    assert stored(bench) == record
+
+
 def test_the_written_record_is_its_page(bench: SimpleNamespace) -> None:
     """The pages in the repository are those of the JSON files: nobody edits them."""
     folder, read = bench.record.FOLDER, bench.record.Record.read

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.penalized.homotopy.signed_rows import compiled, loops_of
-from substrate.penalized.homotopy.vector_loops import add_multiple, copy_into, scale_into
+from substrate.penalized.homotopy.signed_rows import compiled, entry, loops_of
+from substrate.penalized.homotopy.vector_loops import add_multiple, copy_into, inner_product, scale_into
 
 __all__ = [
     "add_transposed_product",
@@ -167,25 +167,25 @@ def _sweep(Q, m, w, c):  # type: ignore[no-untyped-def]
         i += 1
 
 
-@compiled
+@entry
 def append(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, w: Array, smallest: float) -> float:
     """Add row w as the m-th; its length over its distance from the others, or zero without a change if it depends."""
     if m >= Q.shape[0]:
         return 0.0
-    size, p, c = math.sqrt(np.dot(w, w)), w.copy(), np.zeros(m)
+    size, p, c = math.sqrt(inner_product(w, w)), w.copy(), np.zeros(m)
     sweep(Q, m, p, c)
-    length = math.sqrt(np.dot(p, p))
+    length = math.sqrt(inner_product(p, p))
     if length < _PLAIN * size:
         before = length
         sweep(Q, m, p, c)
-        length = math.sqrt(np.dot(p, p))
+        length = math.sqrt(inner_product(p, p))
         if length < _AGAIN * before:
             sweep(Q, m, p, c)
-            length = math.sqrt(np.dot(p, p))
+            length = math.sqrt(inner_product(p, p))
     if length <= smallest * size:
         return 0.0
     scale_into(p, 1.0 / length, p)
-    last = np.dot(p, w)
+    last = inner_product(p, w)
     v = times(S, m, m, c)
     copy_into(C[m, :m], c)
     scale_into(C[:m, m], 0.0, v)
@@ -193,7 +193,7 @@ def append(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     scale_into(S[:m, m], -1.0 / last, v)
     C[m, m], S[m, m] = last, 1.0 / last
     copy_into(Q[m], p)
-    along = -np.dot(p, du)  # p'q, of which du has all that is left
+    along = -inner_product(p, du)  # p'q, of which du has all that is left
     add_multiple(x[:m], -along / last, v)
     x[m], y[m] = along / last, along
     add_multiple(du, along, p)
@@ -207,32 +207,34 @@ def remove(Q: Array, S: Array, C: Array, x: Array, y: Array, du: Array, m: int, 
     The last row of S and C moves into its place.
     """
     last, r = m - 1, Q.shape[1]
-    g, size = S[k, :m].copy(), math.sqrt(np.dot(C[k, :m], C[k, :m]))
-    size *= math.sqrt(np.dot(g, g))
-    scale_into(g, 1.0 / math.sqrt(np.dot(g, g)), g)
+    g, size = S[k, :m].copy(), math.sqrt(inner_product(C[k, :m], C[k, :m]))
+    size *= math.sqrt(inner_product(g, g))
+    scale_into(g, 1.0 / math.sqrt(inner_product(g, g)), g)
     coefficients_left = times(C, m, m, g)  # zero but for row k; once more, since S is known only by updates
     coefficients_left[k] = 0.0
     add_multiple(g, -1.0, transposed_times(S, m, m, coefficients_left))
-    scale_into(g, 1.0 / math.sqrt(np.dot(g, g)), g)
+    scale_into(g, 1.0 / math.sqrt(inner_product(g, g)), g)
     gone, dual, projection = transposed_times(Q, m, r, g), times(S, m, m, g), np.zeros(m)
-    projection[k] = np.dot(C[k, :m], g)
+    projection[k] = inner_product(C[k, :m], g)
     # the reflection that takes g to the last axis, with the sign that does not cancel
     sign = 1.0 if g[last] >= 0.0 else -1.0
     h = g.copy()
     h[last] += sign
-    share = 2.0 / np.dot(h, h)
+    share = 2.0 / inner_product(h, h)
+    shares = h.copy()
+    scale_into(shares, share, h)
     inner = y[:m]
-    along = np.dot(g, inner)
+    along = inner_product(g, inner)
     add_multiple(x[:m], -along, dual)
-    add_multiple(inner, -share * np.dot(h, inner), h)
+    add_multiple(inner, -share * inner_product(h, inner), h)
     add_multiple(du, -along, gone)
     # the rows of the reflection, each plus or minus the last one
     add_multiple(gone, sign, Q[last])
     add_multiple(dual, sign, S[:m, last])
     add_multiple(projection, sign, C[:m, last])
-    subtract_outer(S, m, last, dual, share * h)
-    subtract_outer(C, m, last, projection, share * h)
-    subtract_outer(Q, last, r, share * h, gone)
+    subtract_outer(S, m, last, dual, shares)
+    subtract_outer(C, m, last, projection, shares)
+    subtract_outer(Q, last, r, shares, gone)
     if k < last:
         copy_into(S[k, :last], S[last, :last])
         copy_into(C[k, :last], C[last, :last])
@@ -270,10 +272,10 @@ def refine_coefficients(S: Array, C: Array, x: Array, y: Array, m: int) -> None:
 @compiled
 def straighten(Q: Array, m: int, du: Array, length: float) -> float:
     """Make a direction that was of this length orthogonal again, if it is much shorter now; the length to compare."""
-    now = math.sqrt(np.dot(du, du))
+    now = math.sqrt(inner_product(du, du))
     if now < _SHORTER * length:
         sweep(Q, m, du, np.zeros(m))
-        return math.sqrt(np.dot(du, du))
+        return math.sqrt(inner_product(du, du))
     return max(now, length)
 
 

@@ -20,12 +20,13 @@ from substrate.penalized.homotopy.block_basis import (
     transposed_times,
 )
 from substrate.penalized.homotopy.ratio_test import FLAT, travel
-from substrate.penalized.homotopy.signed_rows import Index, compiled, loops_of
+from substrate.penalized.homotopy.signed_rows import Index, compiled, entry, loops_of
 from substrate.penalized.homotopy.vector_loops import (
     add_multiple,
     copy_into,
     find_largest,
     find_members,
+    inner_product,
     scale_into,
 )
 
@@ -78,7 +79,7 @@ def _others_times(B: Array, x: Array, active: Index, home: Index, dt: Array) -> 
         out[places[i]], out[places[i + 1]], out[places[i + 2]], out[places[i + 3]] = s0, s1, s2, s3
         i += 4
     while i < count:
-        out[places[i]] = np.dot(B[places[i]], x)
+        out[places[i]] = inner_product(B[places[i]], x)
         i += 1
     return out
 
@@ -129,7 +130,7 @@ def read_reference(B: Array, references: Array, q: Array, active: Index, k: int)
     copy_into(q, transposed_times(references, d, r, np.ones(d)))
 
 
-@compiled
+@entry
 def walk(
     B: Array,
     F: Array,
@@ -176,7 +177,7 @@ def walk(
         refine_coefficients(S, C, x, y, m)
         dt = times(references, d, r, du)
         dv = rows_times(B, F, G, du, active[:n], home, dt)
-        slope, speed, now = slopes_of(x, home, d, n), math.sqrt(np.dot(du, du)), eta[:n]
+        slope, speed, now = slopes_of(x, home, d, n), math.sqrt(inner_product(du, du)), eta[:n]
         chance = draw if counts[2] > _STEEPEST else -1.0
         kind, which, step = travel(dv, block, slack, least, now, slope, t, dt, speed, numbers[0], floor, chance)
         if kind == 0:
@@ -187,7 +188,7 @@ def walk(
             eta[find_largest(eta, find_members(home[:n], home[which]))] += eta[which]
             eta[which] = 0.0
         counts[1] += 1
-        ends = kind == 3 or np.dot(u, u) <= finish or t.sum() - floor <= height
+        ends = kind == 3 or inner_product(u, u) <= finish or t.sum() - floor <= height
         if ends or step > _STILL * numbers[0]:
             k = counts[4]
             begin = starts[k]

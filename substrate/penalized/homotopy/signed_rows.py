@@ -36,6 +36,7 @@ __all__ = [
     "SignedRows",
     "choose_twin",
     "compiled",
+    "entry",
     "has_compiler",
     "loops_of",
     "run_interpreted",
@@ -176,12 +177,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _interpreted: ContextVar[bool] = ContextVar("interpreted", default=False)
 _marked: dict[str, FunctionType] = {}
+_entries: set[str] = set()
 
 
 def compiled(function: Function) -> Function:
     """Mark a function for compilation; marked functions may call each other. Returns it unchanged."""
     _marked[function.__name__] = cast(FunctionType, function)
     return function
+
+
+def entry(function: Function) -> Function:
+    """Mark a function for compilation that is also called from plain Python, which takes code of its own."""
+    _entries.add(function.__name__)
+    return compiled(function)
 
 
 def loops_of(plain: Callable[..., Any]) -> Callable[[Function], Function]:
@@ -214,7 +222,7 @@ def choose_twin(function: Function) -> Function:
     """Return the compiled twin of a marked function if numba is installed, else the function itself."""
     if _interpreted.get() or not has_compiler():
         return function
-    return cast(Function, _twin(function.__name__))
+    return cast(Function, _twin(function.__name__, True))
 
 
 @cache
@@ -231,15 +239,22 @@ def _codes() -> dict[str, Any]:
 
 
 @cache
-def _twin(name: str) -> Any:
+def _twin(name: str, is_entry: bool) -> Any:
+    """Return the compiled function; one that only compiled ones call has no code that reads its arguments from Python
+    objects, which takes a sixth of all time to compile.
+    """
     from numba import njit
 
     function = _marked[name]
-    called = {callee: _twin(callee) for callee in function.__code__.co_names if callee in _marked and callee != name}
+    names = [callee for callee in function.__code__.co_names if callee in _marked and callee != name]
+    called = {callee: _twin(callee, callee in _entries) for callee in names}
     twin = FunctionType(function.__code__, {**function.__globals__, **called}, name)
-    twin.__module__, twin.__qualname__ = function.__module__, f"{name}_{_digest()}"
+    twin.__module__ = function.__module__
+    twin.__qualname__ = f"{name}_{_digest()}" + ("" if is_entry else "_inner")
     # sums may be taken in another order, as BLAS takes them, and products added without rounding in between
     how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+    if not is_entry:
+        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     try:
         return njit(cache=True, **how)(twin)
     except RuntimeError:  # no folder for the cache

@@ -10,7 +10,20 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.penalized.homotopy.signed_rows import Index, loops_of
 
-__all__ = ["add_multiple", "copy_into", "find_largest", "find_members", "scale_into"]
+__all__ = ["add_multiple", "copy_into", "find_largest", "find_members", "inner_product", "scale_into"]
+
+
+def inner_product(v: Array, w: Array) -> float:
+    """Return v'w."""
+    return float(np.dot(v, w))
+
+
+@loops_of(inner_product)
+def _inner_product(v, w):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(v.size):
+        total += v[i] * w[i]
+    return total
 
 
 def copy_into(out: Array | Index, v: Array | Index) -> None:
