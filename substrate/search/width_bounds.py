@@ -54,7 +54,7 @@ from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
-__all__ = ["WidthFamily", "Zone", "largest_eigenvalue", "remainder_bounds"]
+__all__ = ["WidthFamily", "Zone", "largest_eigenvalue", "remainder_bounds", "spectral_moment"]
 
 #: Norms are computed at multiples of this in log lambda, and hold for larger lambda.
 _STEP = 1.0
@@ -238,12 +238,17 @@ class Zone:
         return 0.0 if self.outside else float(self.spectrum.values[0])
 
 
+def spectral_moment(d: int, k: Any, first: Any) -> Any:
+    """Return W, which has w times the density of the kernel, from the kernel and its derivative in t."""
+    return 0.5 * (d * k - first)
+
+
 def remainder_bounds(d: int, h: float, k: Any, first: Any, second: Any) -> tuple[Any, Any, float]:
     """Return L and L + U of a zone from the kernel and its derivatives at its narrowest end, and the size of the terms.
 
     All entries are sums of terms whose sizes, over all rows, add up to at most the last number.
     """
-    W = 0.5 * (d * k - first)
+    W = spectral_moment(d, k, first)
     P = second + 2.0 * d * k - 2.0 * first
     V = P + 4.0 * d * W - d * d * k
     kappa = min(max(4.0 * h * d / math.sqrt(2.0 * d), 0.02), 1.0)
