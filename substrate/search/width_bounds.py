@@ -152,8 +152,6 @@ class Zone:
     low: Array
     whole: Array
     errors: tuple[float, float]
-    #: Directions beside those of the spectrum, on which the matrix is zero (:mod:`~substrate.search.compressed_zone`).
-    outside: int = 0
 
     @classmethod
     def of(cls, family: WidthFamily, t: float, half: float, weights: Array | None = None) -> "Zone":
@@ -235,7 +233,7 @@ class Zone:
     @property
     def lowest(self) -> float:
         """Return the smallest eigenvalue."""
-        return 0.0 if self.outside else float(self.spectrum.values[0])
+        return float(self.spectrum.values[0])
 
 
 def spectral_moment(d: int, k: Any, first: Any) -> Any:
