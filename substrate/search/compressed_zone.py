@@ -1,28 +1,49 @@
-r"""A zone of widths on few directions: the evidence of many rows between two deterministic bounds.
+r"""A zone of widths bounded from its two ends: the evidence of many rows, from Cholesky factors alone.
 
-Let :math:`A = K + \lambda I` among the m zero-sum vectors, y the centred target, and V any r orthonormal zero-sum
-vectors, :math:`A_V = V^T K V + \lambda I`, :math:`W = V^\perp` the others. Without an assumption on V,
+With :math:`A = I + \gamma K` among the m zero-sum vectors, y the centred target and
+:math:`\lambda = 1/\gamma`, the criterion is
 
-.. math::
+.. math:: F = \frac1m \, y^T A^{-1} y \; (\det A)^{1/m} ,
 
-    \log\det A_V + (m - r) \log \lambda \;\le\; \log\det A \;\le\;
-    \log\det A_V + (m - r) \log\Big( \lambda + \frac{\operatorname{tr} K - \operatorname{tr} V^T K V}{m - r} \Big) ,
+so that directions without a kernel do not count. Let a be the logarithm of the narrowest and b that of the widest
+kernel of a zone, :math:`\delta = b - a`, and w and :math:`\hat s` those of :mod:`~substrate.search.width_bounds`. At
+:math:`t = b - \theta` the density is :math:`e^{-d\theta} e^{w_b (1 - e^{-2\theta})} \hat s_b`, and
+:math:`e^x \ge 1 + x`: in the Loewner order
 
-since the Schur complement of :math:`A_V` in A is the inverse of a block of :math:`A^{-1} \preceq I/\lambda`, and since
-the determinant of a positive matrix is at most that of its blocks, and that of a block at most the power of its mean
-eigenvalue; and with :math:`u = V A_V^{-1} V^T y`
+.. math:: K(b - \theta) \succeq p(\theta) K(b) + q(\theta) W(b), \qquad
+          p = e^{-d\theta}, \quad q = e^{-d\theta} - e^{-(d+2)\theta} ,
 
-.. math:: y^T u \;\le\; y^T A^{-1} y \;\le\; y^T u + \|y - A u\|^2 / \lambda ,
+which is exact to first order, for zones of any length and any :math:`\gamma`. p is above its tangent, and q above its
+chord where :math:`e^\delta \le 1 + 2/d`, and never negative; with these in their place the matrix is linear in
+:math:`\theta`, so that the logarithm of the determinant is at least a function that is concave in :math:`\theta` and
+concave in :math:`\gamma`. From above,
+:math:`(d - 2w)^2 - 4w + 2d + 1 = (2w - d - 1)^2 \ge 0` says :math:`K'' \succeq -\mu^2 K` with
+:math:`\mu^2 = 2d + 1`: for any vector u the function :math:`k(t) = u^T K(t) u` obeys :math:`k'' \ge -\mu^2 k`, and by
+comparison with the sine that has its values at both ends, for :math:`\mu\delta < \pi`,
 
-as u is the best vector of the span for :math:`2 y^T u - u^T A u`. So :math:`\log F` is known within the sum of both
-gaps. V is the leading part of the span of K times random vectors at the narrowest width of the zone, which is
-deterministic here, and the part of y outside of it: with it nothing of y is lost.
+.. math:: k(b - \theta) \le \frac{\mu\delta}{\sin \mu\delta}
+          \Big( \frac{\theta}{\delta} k(a) + \frac{\delta - \theta}{\delta} k(b) \Big) , \qquad
+          y^T A^{-1} y \ge \frac{(y^T u)^2}{u^T u + \gamma\, u^T K u} .
 
-The lower bound is the evidence of the matrix :math:`V V^T K V V^T`, and compression keeps the Loewner order: every
-inequality of :mod:`~substrate.search.width_bounds` holds for it with r in the place of N, and :math:`m - r` eigenvalues
-zero beside, on which neither y nor the width acts. Where few directions do not carry the matrix, all are taken.
+The logarithm of the quotient is above its tangent in :math:`\gamma u^T K u`, which is linear in :math:`\theta` and
+linear in :math:`\gamma`. So the bound of :math:`\log F` over a cell, a zone times an interval of :math:`\gamma`, is
+concave in either variable, and its smallest value is at one of four corners: two Cholesky factors for every end of
+an interval, and one for u, which is the solution in the middle, where K is the mean of both ends but for the square of
+:math:`\delta`; any other u would do.
 
-What costs the square of the number of rows is computed where the distances are, on the host or on a device.
+On r orthonormal directions V (:mod:`~substrate.search.zone_directions`) all of this holds for :math:`V^T K V`, and the
+criterion on them is not above the whole one, since a block of a matrix has at most its determinant where the others are
+at least one, and u may be any vector. From above, at the widest kernel,
+
+.. math:: \log\det A \le \log\det A_V + (m - r) \log\Big( 1 + \gamma\, \frac{\operatorname{tr} K - \operatorname{tr}
+          V^T K V}{m - r} \Big), \qquad y^T A^{-1} y \le y^T u + \|y - A u\|^2 ,
+
+for :math:`u = V A_V^{-1} V^T y`: so the best value is one that is reached.
+
+Rounding: a factor of a matrix that is off by :math:`\epsilon` in norm, its own rounding included [Rump2006]_, changes
+no determinant of eigenvalues of at least one by more than :math:`(1 + \epsilon)^r`; where there is no factor the
+determinant is at least one. What costs the square of the number of rows is computed where the distances are, and on a
+device all of it.
 """
 
 import math
@@ -32,274 +53,265 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
-from substrate.least_squares.saddle_system import target_unit
-from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.search.width_bounds import WidthFamily, Zone, remainder_bounds
+from substrate.certificates.rounding import at_most, cholesky_rounding, relative_rounding
+from substrate.errors import SolverError
+from substrate.namespaces import (
+    all_to_numpy,
+    cholesky_in_place,
+    diagonal_of,
+    diagonal_set,
+    inverse_blocks,
+    is_long_and_thin,
+    namespace_of,
+    on_device_of,
+    solve_by_blocks,
+    solve_triangular,
+    to_numpy,
+)
+from substrate.search.width_bounds import WidthFamily, spectral_moment
+from substrate.search.width_criteria import CellBounds
+from substrate.search.zone_directions import AllDirections, SomeDirections, centred_trace
 from substrate.threads import blas_threads
 
-__all__ = ["CompressedZone", "centre_targets", "compress_zone", "leading_directions", "narrowest"]
+__all__ = ["CompressedZone", "compress_zone"]
 
-#: Directions that are tried first.
-_FIRST = 128
-#: Length of what remains of a target, as a share of it, below which it is rounding.
-_NOTHING = 1e-10
-
-
-def centre_targets(Y: Array, root: Array | None) -> tuple[Array, float]:
-    """Return targets about their weighted means, times the roots of the weights, in units of the largest; and that."""
-    Y = Y[:, None] if Y.ndim == 1 else Y
-    unit = target_unit(Y)
-    centred = Y / unit
-    shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if root is None else np.square(root) / float(root @ root)
-    for _ in range(2):
-        centred = centred - shares @ centred
-    return centred if root is None else root[:, None] * centred, unit
+#: How often halving an interval of lambda, which is little work, is preferred to halving a zone for the same loss.
+_PREFERRED = 8.0
+#: What rounding of the ends of intervals may change of the criterion.
+_ENDS = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompressedZone(Zone):
-    """A zone on r directions: ``remainder`` bounds the trace beside them, ``images`` are A's products less lambda.
+class CompressedZone:
+    """The kernel matrices at the ends of a zone of widths, on some directions or on all.
 
-    ``images`` has one column per direction of the basis of the spectrum, None where all directions are taken;
-    ``target`` are the centred targets.
+    ``narrow`` is K(a), ``wide`` K(b) and ``moment`` W(b), compressed; ``radius`` and ``moment_radius`` bound the norms
+    of what rounding changes in them. ``coordinates`` are those of the ``target`` in the span.
     """
 
+    #: b, and b - a.
+    t: float
+    length: float
+    dimension: int
+    span: AllDirections | SomeDirections
+    narrow: Any
+    wide: Any
+    moment: Any
+    radius: float
+    moment_radius: float
     target: Array
+    coordinates: Any
+    #: K(b) times the directions, and a bound of its trace beside them; nothing where all directions are taken.
+    images: Array | None = None
     remainder: float = 0.0
-    images: Array | None = field(default=None)
+    _corners: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def targets(self) -> Targets:
-        """The coordinates of the centred targets in the span."""
-        outputs = self.target.shape[1]
-        return Targets(coordinates=self.spectrum.basis.T @ self.target, mean=np.zeros(outputs), unit=1.0)
+    def free(self) -> int:
+        """The number m of zero-sum directions."""
+        return int(self.target.shape[0]) - 1
+
+    @property
+    def order(self) -> int:
+        """The number r of directions."""
+        return int(self.wide.shape[0])
+
+    def minorants(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return p and q, both linear, at the widest end and at the narrowest end."""
+        d, length = self.dimension, self.length
+        middle = math.exp(-0.5 * d * length) * (1.0 - relative_rounding(8.0))
+        chord = math.exp(-d * length) * -math.expm1(-2.0 * length) * (1.0 - relative_rounding(16.0))
+        is_concave = length <= math.log1p(2.0 / d) * (1.0 - relative_rounding(8.0))
+        return (
+            (middle * (1.0 + 0.5 * d * length), 0.0),
+            (max(middle * (1.0 - 0.5 * d * length), 0.0), chord if is_concave else 0.0),
+        )
+
+    def bound_cells(self, cells: Array) -> CellBounds:
+        """Bound the criterion on cells, given as logarithms of lambda, one row (start, stop) per cell.
+
+        The values are infinite: :meth:`bound_evidence` has those that are reached.
+        """
+        with blas_threads(self.order), np.errstate(all="ignore"):
+            gammas = np.exp(-cells[:, ::-1])
+            self._bound_determinants(np.unique(gammas))
+            near, far = (np.array([[self._corners[g][k] for g in pair] for pair in gammas]) for k in (0, 1))
+            solutions = [
+                self._solve(self._factor_of((0.5 * gamma, self.narrow), (0.5 * gamma, self.wide)))
+                for gamma in gammas.mean(axis=1)
+            ]
+            along, squares, narrow, wide = self._forms(solutions)
+            return self._bounds_at_corners(gammas, near, far, along, squares, narrow, wide)
+
+    def _bounds_at_corners(
+        self,
+        gammas: Array,
+        near: Array,
+        far: Array,
+        along: Array,
+        squares: Array,
+        narrow: Array,
+        wide: Array,
+    ) -> CellBounds:
+        """Return the least bound at four corners, per cell, and what its width and its interval lose."""
+        d, length, free, outputs = self.dimension, self.length, self.free, self.target.shape[1]
+        angle = math.sqrt(2.0 * d + 1.0) * length
+        stretch = angle / math.sin(angle) * (1.0 + 1e-12) if angle < 3.0 else math.inf
+        middle = gammas.mean(axis=1)
+        centre = 0.5 * stretch * (narrow + wide)
+        whole = squares + middle * centre
+        corners = [
+            logs[:, side] / free - (gammas[:, side] * stretch * form - middle * centre) / whole
+            for logs, form in ((near, wide), (far, narrow))
+            for side in (0, 1)
+        ]
+        logarithm = 2.0 * np.log(along) - np.log(whole) + np.min(corners, axis=0)
+        slack = relative_rounding(64.0) * (1.0 + np.abs(np.array(corners)).max(axis=0) + np.abs(logarithm)) + _ENDS
+        lower = np.exp(logarithm - slack) / (free * outputs)
+        # what is lost: directions of large w by the tangents in the width, the quotient by its tangent in gamma
+        freedom = np.maximum(near[:, 1] - near[:, 0], 0.0) / np.log(gammas[:, 1] / gammas[:, 0])
+        steepness = 0.5 * (np.abs(far - near).max(axis=1) / (freedom * length) + d)
+        by_width = freedom / free * length**2 * (d * d / 8.0 + 2.0 * steepness**2)
+        by_lambda = np.square(0.5 * (gammas[:, 1] - gammas[:, 0]) * centre / whole)
+        return CellBounds(
+            lower=np.where(np.isfinite(lower), lower, 0.0),
+            values=np.full(len(gammas), np.inf),
+            by_width=np.nan_to_num(by_width),
+            by_lambda=_PREFERRED * np.nan_to_num(by_lambda),
+        )
+
+    def _forms(self, solutions: list[Any]) -> tuple[Array, Array, Array, Array]:
+        """Return y'u from below, and u'u, u'K(a)u and u'K(b)u from above, one number per cell."""
+        xp, outputs = namespace_of(self.wide), self.target.shape[1]
+        stacked = xp.stack(solutions, axis=1)
+        u = xp.reshape(stacked, (self.order, -1))
+        z = xp.reshape(xp.zeros_like(stacked) + self.coordinates[:, None, :], (self.order, -1))
+        sums = [xp.sum(u * other, axis=0) for other in (z, u, self.narrow @ u, self.wide @ u)]
+        along, squares, narrow, wide = (
+            np.asarray(form).reshape(len(solutions), outputs).sum(axis=1) for form in all_to_numpy(*sums)
+        )
+        n, r = self.target.shape[0], self.order
+        squares = squares * (1.0 + self.span.skew + relative_rounding(2.0 * r + 16.0))
+        lengths = np.sqrt(squares) * float(np.linalg.norm(self.target))
+        along = np.maximum(along - relative_rounding(n + r + 32.0) * (1.0 + math.sqrt(r)) * lengths, 0.0)
+        error = (self.radius + relative_rounding(2.0 * r + 16.0) * n) * squares
+        return along, squares, np.maximum(narrow + error, 0.0), np.maximum(wide + error, 0.0)
+
+    def _bound_determinants(self, gammas: Array) -> None:
+        """Compute the logarithms of the determinants at both ends, from below, at the gammas that are new."""
+        fresh = [float(gamma) for gamma in gammas if float(gamma) not in self._corners]
+        if not fresh:
+            return
+        places = [(gamma, p, q) for gamma in fresh for p, q in self.minorants()]
+        factors = (self._factor_of((gamma * p, self.wide), (gamma * q, self.moment)) for gamma, p, q in places)
+        logs = np.asarray(to_numpy(namespace_of(self.wide).stack([_log_determinant(factor) for factor in factors])))
+        r, epsilons = self.order, np.array([self._epsilon(*place) for place in places])
+        below = logs - relative_rounding(4.0 * r + 16.0) * (1.0 + np.abs(logs)) - r * np.log1p(epsilons)
+        below = np.where(np.isfinite(below), np.maximum(below, 0.0), 0.0).reshape(len(fresh), 2)
+        self._corners.update(
+            {gamma: (float(near), float(far)) for gamma, (near, far) in zip(fresh, below, strict=True)}
+        )
+
+    def _factor_of(self, *terms: tuple[float, Any]) -> Any:
+        """Return the factor of the identity plus weighted matrices; entries are not finite where there is none."""
+        (weight, matrix), *others = terms
+        whole = weight * matrix
+        for weight, matrix in others:
+            if weight > 0.0:
+                whole += weight * matrix
+        diagonal_set(whole, diagonal_of(whole) + 1.0)
+        try:
+            return cholesky_in_place(whole)
+        except SolverError:
+            return math.nan * self.wide
+
+    def _solve(self, factor: Any) -> Any:
+        """Return the solution for the targets."""
+        z = self.coordinates
+        if is_long_and_thin(factor, z):
+            return solve_by_blocks(factor, inverse_blocks(factor), z)
+        return solve_triangular(factor, solve_triangular(factor, z), transposed=True)
+
+    def _epsilon(self, gamma: float, p: float, q: float) -> float:
+        """Return how far a factor may be from the matrix, in norm: its entries, and the factorisation."""
+        n, r, d = self.target.shape[0], self.order, self.dimension
+        entries = p * self.radius + q * self.moment_radius
+        trace = r + gamma * n * (p + q * (d + 1.0)) * (1.0 + relative_rounding(n))
+        return at_most(gamma * entries + 2.0 * cholesky_rounding(r) * trace)
 
     def bound_evidence(self, lam: float) -> float:
-        """Return a number that the criterion at the middle of the zone and this lambda does not exceed."""
-        z, s = np.asarray(self.targets.coordinates), np.asarray(self.spectrum.values)
-        free = s.size + self.outside
-        quadratic = float((np.square(z).sum(axis=1) / (s + lam)).sum())
-        logs = float(np.log(s + lam).sum())
-        lost = 0.0
-        if self.images is not None:
-            support = z / (s + lam)[:, None]
-            residual = self.target - self.images @ support - lam * (self.spectrum.basis @ support)
-            lost = float(np.square(residual).sum()) / lam
-            logs += self.outside * math.log(lam + self.remainder / self.outside)
-        radius = float(self.radius(np.array([lam]))[0])
-        rounding = (
-            4.0 * radius + 2.0 * self.spectrum.skew + relative_rounding(8.0 * (free + 16.0)) * (1.0 + abs(logs) / free)
-        )
-        above = float(quadratic + lost) / (free * int(z.shape[1]))
-        return above * math.exp(logs / free + min(rounding, 50.0))
+        r"""Return a number that the criterion at the widest kernel of the zone and this lambda does not exceed.
+
+        For any u and the residual :math:`\rho = y - A u` the quadratic form is
+        :math:`y^T u + u^T \rho + \rho^T A^{-1} \rho`.
+        """
+        free, n, r, gamma = self.free, self.target.shape[0], self.order, 1.0 / lam
+        with blas_threads(r), np.errstate(all="ignore"):
+            factor = self._factor_of((gamma, self.wide))
+            solution = self._solve(factor)
+            within = self.coordinates - solution - gamma * (self.wide @ solution)
+            xp = namespace_of(solution)
+            sums = [xp.sum(solution * other) for other in (self.coordinates, within, solution)]
+            log, along, turned, squares, lost = (
+                float(number) for number in all_to_numpy(_log_determinant(factor), *sums, xp.sum(within * within))
+            )
+            beside = 0.0
+            if self.images is not None and isinstance(self.span, SomeDirections):
+                residual = self.target - self.span.columns @ solution - gamma * (self.images @ solution)
+                lost = float(np.square(residual).sum())
+                beside = (free - r) * math.log1p(gamma * self.remainder / (free - r)) if free > r else 0.0
+            if not math.isfinite(log + along + squares + lost):
+                return math.inf
+            unit = at_most(
+                gamma * self.radius + self.span.skew + relative_rounding(n + r + 64.0) * (1.0 + math.sqrt(r))
+            )
+            length, size = float(np.linalg.norm(self.target)), math.sqrt(squares)
+            quadratic = along + abs(turned) + (math.sqrt(lost) + unit * (size + length)) ** 2
+            quadratic += unit * size * (size + length)
+            rounding = relative_rounding(8.0 * (free + 16.0)) * (1.0 + abs(log) / free)
+            logarithm = (log + r * math.log1p(self._epsilon(gamma, 1.0, 0.0)) + beside) / free + rounding
+            return float(quadratic / (free * self.target.shape[1]) * np.exp(logarithm))
 
 
-def narrowest(family: WidthFamily, t: float, half: float) -> tuple[float, Any, Any, Any]:
-    """Return the half-length of a zone with its rounding, and the kernel and two derivatives at its narrowest end."""
-    h = half * (1.0 + 1e-9) + 1e-13 * (1.0 + abs(t))  # the ends of neighbours meet whatever their rounding
-    return (h, *family.derivatives(t - h))
+def _log_determinant(factor: Any) -> Any:
+    """Return the logarithm of the determinant of a factored matrix."""
+    xp = namespace_of(factor)
+    return 2.0 * xp.sum(xp.log(diagonal_of(factor)))
 
 
 def compress_zone(
     family: WidthFamily,
     t: float,
-    end: tuple[float, Any, Any, Any],
+    half: float,
     target: Array,
-    directions: Array | None,
-    weights: Array | None = None,
+    span: AllDirections | SomeDirections,
 ) -> CompressedZone:
-    """Decompose the middle of a zone, whose ``end`` is that of :func:`narrowest`, on some directions, or on all (None).
-
-    ``weights`` are those of the rows, of mean one; ``target`` is that of :func:`centre_targets`.
-    """
-    n = int(family.distances.shape[0])
-    root = None if weights is None else np.sqrt(weights)
-    h, *narrow = end
+    """Compress the kernel matrices at the ends of a zone; ``target`` is that of ``centre_targets``."""
+    half = half * (1.0 + 1e-9) + 1e-13 * (1.0 + abs(t))  # the ends of neighbours meet whatever their rounding
+    n, d = int(family.distances.shape[0]), family.dimension
     with blas_threads(n):
-        span = _Reflected.of(root, n) if directions is None else _Columns.of(root, directions)
-        # of compressed matrices, which is the same and less work
-        low, whole, terms = remainder_bounds(family.dimension, h, *(span.compress(matrix)[1] for matrix in narrow))
-        terms *= n / low.shape[0]
-        K, slope, _ = family.derivatives(t)
-        images, compressed = span.compress(K)
-        trace, size = _centred_trace(K, root), _scaled_size(slope, root)
-        slope = span.compress(slope)[1]
-        values, turn = np.linalg.eigh(compressed)
-        turned = [turn.T @ matrix @ turn for matrix in (slope, low, whole)]
-        basis = span.columns @ turn
-    r = values.size
-    norm = float(np.linalg.norm(compressed))
-    skew = float(np.linalg.norm(basis.T @ basis - np.eye(r))) + relative_rounding(n + 2.0) * math.sqrt(r)
-    rest = float(np.linalg.norm(compressed @ turn - turn * values))
-    # products with r vectors, whose errors add up by their squares, vectors that are not quite zero-sum, kernel values
-    products = (relative_rounding(n + r + 60.0) + 2.0 * span.off) * (1.0 + math.sqrt(r))
-    error = 4.0 * (products + family.rounding) * n + 2.0 * rest
-    error += (2.0 * skew + relative_rounding(2.0 * r + 16.0) * math.sqrt(r)) * norm
-    lift = max(-float(values[0]), 0.0)  # compressed kernel matrices are positive semi-definite: below zero is rounding
-    turns = products + relative_rounding(4.0 * r + 32.0) * (1.0 + math.sqrt(r)) + 2.0 * skew
-    errors = (
-        4.0 * (turns + family.rounding) * (size + n),
-        (4.0 * turns + family.rounding) * terms,
-    )
-    spectrum = Spectrum(
-        basis=basis,
-        values=np.maximum(values, 0.0),
-        mean_row=np.zeros(n),
-        lift=lift,
-        trace=trace,
-        norm=norm,
-        error=error,
-        skew=skew * math.sqrt(r),
-        root=root,
-    )
-    slope, low, whole = (0.5 * (matrix + matrix.T) for matrix in turned)
-    outside = n - 1 - r
+        narrow = span.compress(family.derivatives(t - half)[0])[1]
+        K, slope, _ = family.derivatives(t + half)
+        images, wide = span.compress(K)
+        moment = span.compress(spectral_moment(d, K, slope))[1]
+        trace = 0.0 if images is None else centred_trace(K, span.root)
+    share = at_most(span.rounding + 4.0 * family.rounding)
+    skew = span.skew
+    # entries of K and of its derivative are at most one in size, and the weights have the mean one
+    radius = (share + skew) * n
+    inside = float(to_numpy(namespace_of(wide).linalg.trace(wide)))
     return CompressedZone(
-        t=t,
-        half=h,
-        spectrum=spectrum,
-        slope=slope,
-        low=low,
-        whole=whole,
-        errors=errors,
-        outside=outside,
+        t=t + half,
+        length=2.0 * half,
+        dimension=d,
+        span=span,
+        narrow=narrow,
+        wide=wide,
+        moment=moment,
+        radius=radius,
+        moment_radius=(d + 1.0) * radius,
         target=target,
-        remainder=max(trace - float(values.sum()), 0.0) + (r + 4.0) * error + skew * trace,
-        images=None if outside == 0 else images @ turn,
+        coordinates=on_device_of(wide, span.coordinates(target)),
+        images=images,
+        remainder=0.0 if images is None else max(trace - inside, 0.0) + (wide.shape[0] + 4.0) * radius,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The span of orthonormal columns; ``off`` is the length of their part along the removed direction."""
-
-    columns: Array
-    root: Array | None
-    off: float
-
-    @classmethod
-    def of(cls, root: Array | None, columns: Array) -> "_Columns":
-        return cls(columns, root, float(np.linalg.norm(columns.T @ _removed(root, columns.shape[0]))))
-
-    def compress(self, matrix: Any) -> tuple[Array, Array]:
-        """Return the centred products of the scaled matrix with the columns, and their products with the columns."""
-        products = np.asarray(to_numpy(matrix @ on_device_of(matrix, _scale(self.columns, self.root))))
-        images = _centre(_scale(products, self.root), self.root)
-        compressed = self.columns.T @ images
-        return images, 0.5 * (compressed + compressed.T)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reflected:
-    """All zero-sum directions, as the columns of a reflection without the first."""
-
-    reflector: Array
-    root: Array | None
-    off: float = 0.0
-
-    @classmethod
-    def of(cls, root: Array | None, n: int) -> "_Reflected":
-        q = _removed(root, n)
-        w = q.copy()
-        w[0] += 1.0  # q is positive: nothing cancels
-        return cls(w / float(np.linalg.norm(w)), root, relative_rounding(8.0))
-
-    @property
-    def columns(self) -> Array:
-        w = self.reflector
-        return np.eye(w.size)[:, 1:] - 2.0 * np.outer(w, w[1:])
-
-    def compress(self, matrix: Any) -> tuple[Array, Array]:
-        """Return nothing of products, and the compressed matrix, by two reflections."""
-        M = np.array(to_numpy(matrix))
-        if self.root is not None:
-            M *= self.root[:, None]
-            M *= self.root[None, :]
-        w = self.reflector
-        along = M @ w
-        middle = 2.0 * (along - float(w @ along) * w)
-        M -= np.outer(middle, w)
-        M -= np.outer(w, middle)
-        return np.zeros((0, 0)), np.ascontiguousarray(M[1:, 1:])
-
-
-def leading_directions(K: Any, root: Array | None, target: Array, loss: float, share: float = 0.45) -> Array | None:
-    """Return directions outside of which K has at most a trace of ``loss``, and the targets.
-
-    None where it takes more than a ``share`` of all. They are those of K times random vectors, and of these the
-    leading ones of the compressed K.
-    """
-    n = int(K.shape[0])
-    most = int(share * n)
-    trace, count = _centred_trace(K, root), min(_FIRST, most)
-    generator = np.random.default_rng(n)
-    while count:
-        draw = _centre(generator.standard_normal((n, count)), root)
-        span = np.linalg.qr(_Columns(draw, root, 0.0).compress(K)[0])[0]
-        span = _centre(span, root)
-        compressed = _Columns(span, root, 0.0).compress(K)[1]
-        values, turn = np.linalg.eigh(compressed)
-        tails = trace - np.cumsum(values[::-1])
-        if tails[-1] <= loss:
-            kept = int(np.argmax(tails <= loss)) + 1
-            return _with_targets(span @ turn[:, ::-1][:, :kept], target, root)
-        # where the tail would not fall far enough at this rate, no more are tried
-        rate = math.log(tails[-1] / tails[count // 2]) / (count - count // 2)
-        if count == most or math.log(tails[-1] / loss) + rate * (most - count) > 0.0:
-            return None
-        count = min(2 * count, most)
-    return None
-
-
-def _with_targets(span: Array, target: Array, root: Array | None) -> Array:
-    """Return the columns, and what the targets have beside them, orthonormal."""
-    columns = span
-    for column in target.T:
-        length = float(np.linalg.norm(column))
-        rest = column
-        for _ in range(2):
-            rest = _centre(rest - columns @ (columns.T @ rest), root)
-        beside = float(np.linalg.norm(rest))
-        if beside > _NOTHING * length > 0.0:
-            rest = rest / beside
-            rest = rest - columns @ (columns.T @ rest)
-            columns = np.column_stack([columns, rest / float(np.linalg.norm(rest))])
-    # once more, so that the defect of the columns is that of rounding
-    return np.asarray(np.linalg.qr(columns)[0])
-
-
-def _removed(root: Array | None, n: int) -> Array:
-    """Return the unit vector beside which machines are: that of a constant, by the weights."""
-    return np.full(n, 1.0 / math.sqrt(n)) if root is None else np.asarray(root / float(np.linalg.norm(root)))
-
-
-def _scale(columns: Array, root: Array | None) -> Array:
-    return columns if root is None else root[:, None] * columns
-
-
-def _centre(columns: Array, root: Array | None) -> Array:
-    """Return columns without their part along the removed direction, twice, as rounding leaves some of it."""
-    q = _removed(root, columns.shape[0])
-    for _ in range(2):
-        along = q @ columns
-        columns = columns - (q * along if columns.ndim == 1 else np.outer(q, along))
-    return columns
-
-
-def _centred_trace(K: Any, root: Array | None) -> float:
-    """Return a bound on the trace of the centred and scaled matrix from above."""
-    n = int(K.shape[0])
-    v = np.ones(n) if root is None else np.square(root)
-    removed = float(v @ np.asarray(to_numpy(K @ on_device_of(K, v)))) / float(v.sum())
-    diagonal = np.asarray(to_numpy(namespace_of(K).linalg.diagonal(K)))
-    return float(v @ diagonal) - removed + relative_rounding(4.0 * n + 20.0) * 2.0 * n
-
-
-def _scaled_size(matrix: Any, root: Array | None) -> float:
-    """Return the Frobenius norm of a matrix scaled by the roots of the weights."""
-    if root is None:
-        return float(namespace_of(matrix).linalg.vector_norm(matrix))
-    v = on_device_of(matrix, np.square(root))
-    return math.sqrt(max(float(v @ ((matrix * matrix) @ v)), 0.0))

@@ -54,7 +54,7 @@ from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.threads import blas_threads
 
-__all__ = ["WidthFamily", "Zone", "largest_eigenvalue", "remainder_bounds"]
+__all__ = ["WidthFamily", "Zone", "largest_eigenvalue", "remainder_bounds", "spectral_moment"]
 
 #: Norms are computed at multiples of this in log lambda, and hold for larger lambda.
 _STEP = 1.0
@@ -152,8 +152,6 @@ class Zone:
     low: Array
     whole: Array
     errors: tuple[float, float]
-    #: Directions beside those of the spectrum, on which the matrix is zero (:mod:`~substrate.search.compressed_zone`).
-    outside: int = 0
 
     @classmethod
     def of(cls, family: WidthFamily, t: float, half: float, weights: Array | None = None) -> "Zone":
@@ -235,7 +233,12 @@ class Zone:
     @property
     def lowest(self) -> float:
         """Return the smallest eigenvalue."""
-        return 0.0 if self.outside else float(self.spectrum.values[0])
+        return float(self.spectrum.values[0])
+
+
+def spectral_moment(d: int, k: Any, first: Any) -> Any:
+    """Return W, which has w times the density of the kernel, from the kernel and its derivative in t."""
+    return 0.5 * (d * k - first)
 
 
 def remainder_bounds(d: int, h: float, k: Any, first: Any, second: Any) -> tuple[Any, Any, float]:
@@ -243,7 +246,7 @@ def remainder_bounds(d: int, h: float, k: Any, first: Any, second: Any) -> tuple
 
     All entries are sums of terms whose sizes, over all rows, add up to at most the last number.
     """
-    W = 0.5 * (d * k - first)
+    W = spectral_moment(d, k, first)
     P = second + 2.0 * d * k - 2.0 * first
     V = P + 4.0 * d * W - d * d * k
     kappa = min(max(4.0 * h * d / math.sqrt(2.0 * d), 0.02), 1.0)

@@ -83,7 +83,7 @@ class _WidthCells:
         self.lam, self.eta, self.h, self.bend = 0.5 * (low + high), 0.5 * (high - low), zone.half, zone.bend
         values = zone.spectrum.values
         self.machine = LeastSquares(
-            values=values, squares=np.square(z), rest=None, rows=zone.spectrum.n, free=z.shape[0] + zone.outside
+            values=values, squares=np.square(z), rest=None, rows=zone.spectrum.n, free=z.shape[0]
         )
         self.g = self.machine.inverses(self.lam)
         self.least = zone.lowest + self.lam
@@ -179,16 +179,15 @@ def _form(first: Array, matrix: Array, right: Array) -> Array:
 
 def _evidence(cell: _WidthCells, wanted: float) -> tuple[Array, Array]:
     zone, g, h, eta = cell.zone, cell.g, cell.h, cell.eta
-    # the targets have no part in directions beside those of the spectrum, where the matrix is lambda
-    n, Q, beside = cell.machine.free, cell.quadratic, zone.outside / cell.lam
+    n, Q = cell.machine.free, cell.quadratic
     whole, low = cell.bends
     upward = cell.total(cell.alpha * (whole - low)) / Q
     by_width = h * np.abs(zone.slope.diagonal() @ g / n - cell.total(cell.alpha * cell.slope_of_alpha) / Q)
-    by_lambda = eta * np.abs((g.sum(axis=0) + beside) / n - cell.total(np.square(cell.alpha)) / Q)
+    by_lambda = eta * np.abs(g.sum(axis=0) / n - cell.total(np.square(cell.alpha)) / Q)
     downward = cell.bend * (zone.low.diagonal() @ g) / n
     remainder = np.sqrt(_form(g, zone.whole_squares, g)) + np.sqrt(_form(g, zone.low_squares, g))
     root = np.sqrt(float(n))
-    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0) + beside / cell.lam)
+    length = h * cell.frobenius + eta * np.sqrt(np.square(g).sum(axis=0))
     length = length + cell.bend * remainder + cell.kernel_radius * root
     lost = upward + by_width + by_lambda + downward + length**2 / (2.0 * n * cell.rest) + 2.0 * cell.kernel_radius
     logs = cell.machine.mean_log_stretch(cell.lam)

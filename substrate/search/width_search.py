@@ -16,22 +16,21 @@ closed, holds over the whole rectangle.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.least_squares.spectrum import Targets
 from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress
 from substrate.search.width_bounds import WidthFamily, Zone
 from substrate.search.width_criteria import CellBounds, bounded_cells
 
-__all__ = ["WidthSearch", "WidthZones", "search_widths"]
+__all__ = ["WidthSearch", "WidthZones", "ZoneCell", "search_widths"]
 
-#: Length of the first intervals in log lambda, and the longest first zone, in log sigma from its middle.
-_LENGTH, _HALF = 0.5, 0.25
+#: The longest first zone, in log sigma from its middle.
+_HALF = 0.25
 #: An interval is halved without a new decomposition while its part of the perturbation exceeds the width's so often.
 _SHARE = 1.5
 #: Below these sizes nothing is halved: what remains is rounding.
@@ -91,7 +90,7 @@ class WidthSearch:
 
 
 @dataclass(slots=True)
-class _ZoneCell:
+class ZoneCell:
     """Widths around t, intervals of log lambda there, and their bounds so far; ``bound`` is the smallest."""
 
     t: float
@@ -105,11 +104,13 @@ class _ZoneCell:
 class WidthZones:
     """The rectangle, covered by zones (:mod:`substrate.search.best_first`), and the best point so far."""
 
+    #: Length of the first intervals in log lambda.
+    first_length: ClassVar[float] = 0.5
     family: WidthFamily
     Y: Array
     criterion: str
     weights: Array | None
-    start: list[_ZoneCell]
+    start: list[ZoneCell]
     gap: float
     best_value: float
     limits: Limits
@@ -127,15 +128,15 @@ class WidthZones:
         """Return the bound at which an interval is closed."""
         return (1.0 - self.gap) * min(self.best, self.best_value) - self.floor
 
-    def cover(self) -> list[_ZoneCell]:
+    def cover(self) -> list[ZoneCell]:
         """Return the first zones, of which nothing is known."""
         return self.start
 
-    def priority(self, cell: _ZoneCell) -> float:
+    def priority(self, cell: ZoneCell) -> float:
         """Return the bound of a zone: the smallest is first."""
         return cell.bound
 
-    def refine(self, cell: _ZoneCell, target: float) -> list[_ZoneCell]:
+    def refine(self, cell: ZoneCell, target: float) -> list[ZoneCell]:
         """Bound the intervals of a zone that are open still, and hand those that stay open to its halves."""
         still = cell.bounds < target
         closed = float(cell.bounds[~still].min(initial=np.inf))
@@ -148,7 +149,7 @@ class WidthZones:
         if len(cells) and cell.half > _SMALLEST_HALF:
             bound, half = float(at_least.min()), 0.5 * cell.half
             cells_of_zone += [
-                _ZoneCell(t=cell.t + side * half, half=half, cells=cells, bounds=at_least, bound=bound)
+                ZoneCell(t=cell.t + side * half, half=half, cells=cells, bounds=at_least, bound=bound)
                 for side in (-1.0, 1.0)
             ]
         elif len(cells):
@@ -164,7 +165,8 @@ class WidthZones:
             now, later = (cells[first], bounds[first]), (cells[others], bounds[others])
             bounds_found = bound_cells(now[0])
             self.evaluated += len(now[0])
-            self._take(t, now[0], bounds_found.values)
+            least = int(bounds_found.values.argmin())
+            self._take(t, float(np.exp(now[0][least]).mean()), float(bounds_found.values[least]))
             lower = np.maximum(bounds_found.lower, now[1])
             is_closed = lower >= self.target()
             closed = min(closed, float(lower[is_closed].min(initial=np.inf)))
@@ -183,24 +185,19 @@ class WidthZones:
         """Decompose the kernel matrix of a zone; return the function that bounds some of its intervals."""
         zone = Zone.of(self.family, t, half, self.weights)
         targets = zone.spectrum.targets(self.Y)
-        self._set_floor(zone, targets)
-        return lambda now: bounded_cells(zone, targets, now, self.criterion, self.target())
-
-    def _set_floor(self, zone: Zone, targets: Targets) -> None:
         spread = float(np.square(targets.coordinates).sum()) / zone.spectrum.n
         self.floor = (relative_rounding(30.0 * zone.spectrum.n)) ** 2 * spread
+        return lambda now: bounded_cells(zone, targets, now, self.criterion, self.target())
 
-    def _take(self, t: float, cells: Array, values: Array) -> None:
-        """Take values in the middle of cells."""
-        least = int(values.argmin())
-        if values[least] < self.best:
-            middle = float(np.exp(cells[least]).mean())
-            self.best, self.place = float(values[least]), (t, middle)
+    def _take(self, t: float, lam: float, value: float) -> None:
+        """Take a value where it is the best so far."""
+        if value < self.best:
+            self.best, self.place = value, (t, lam)
 
 
-def _close(bound: float) -> _ZoneCell:
+def _close(bound: float) -> ZoneCell:
     """Return the bound of intervals that are final."""
-    return _ZoneCell(t=0.0, half=0.0, cells=np.zeros((0, 2)), bounds=np.zeros(0), bound=bound)
+    return ZoneCell(t=0.0, half=0.0, cells=np.zeros((0, 2)), bounds=np.zeros(0), bound=bound)
 
 
 def search_widths(
@@ -228,10 +225,10 @@ def search_widths(
     first = min(_HALF, 1.0 / d, _HALF / np.sqrt(d))
     edges = np.linspace(start, stop, max(1, int(np.ceil((stop - start) / (2.0 * first)))) + 1)
     low, high = np.log(lambdas[0]), np.log(lambdas[1])
-    cuts = np.linspace(low, high, max(1, int(np.ceil((high - low) / _LENGTH))) + 1)
+    cuts = np.linspace(low, high, max(1, int(np.ceil((high - low) / kind.first_length))) + 1)
     cells = np.column_stack([cuts[:-1], cuts[1:]])
     zones = [
-        _ZoneCell(
+        ZoneCell(
             t=float(0.5 * (left + right)),
             half=float(0.5 * (right - left)),
             cells=cells,
@@ -251,7 +248,7 @@ def search_widths(
         best_value=best_value,
         limits=limits,
     )
-    search = BestFirst[_ZoneCell](space, limits, _progress(step), "")
+    search = BestFirst[ZoneCell](space, limits, _progress(step), "")
     search.run()
     bound = max(min(search.lower_bound, space.best), 0.0)
     ended = search.stop

@@ -100,9 +100,8 @@ def certified_search(
 
 
 def _kind(task: Task) -> type[WidthZones]:
-    """Return how zones are decomposed: on few directions by evidence of many rows, or of rows on a device."""
-    of_many = task.criterion == "evidence" and (task.Y.shape[0] > MOST_ROWS or is_device_array(task.X))
-    return CompressedZones if of_many else WidthZones
+    """Return how zones are decomposed: by evidence from their ends, by other criteria from their middle."""
+    return CompressedZones if task.criterion == "evidence" else WidthZones
 
 
 def _check_task(task: Task) -> None:

@@ -1,6 +1,7 @@
-"""Evidence on few directions: both brackets hold for any directions, over whole zones, and a search agrees with all."""
+"""Evidence of zones from their ends: both brackets hold on any directions, and a search agrees with one of spectra."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,16 +9,15 @@ from array_homes import sender
 from exact_criteria import exact_criterion
 from numpy.testing import assert_allclose
 from sampled_cases import first
-from wild_widths import criterion_of, wild
+from wild_widths import KERNELS, criterion_of, wild
 
 from substrate.arrays import EPS
 from substrate.kernels import RBF
 from substrate.search.compressed_search import CompressedZones
-from substrate.search.compressed_zone import centre_targets, compress_zone, leading_directions, narrowest
-from substrate.search.monotone_zone import MonotoneZone
-from substrate.search.width_bounds import WidthFamily
-from substrate.search.width_criteria import bounded_cells
+from substrate.search.compressed_zone import compress_zone
+from substrate.search.width_bounds import WidthFamily, spectral_moment
 from substrate.search.width_search import search_widths
+from substrate.search.zone_directions import AllDirections, Enough, SomeDirections, centre_targets, leading_directions
 
 
 def some_directions(target, root, count, rng):
@@ -42,12 +42,12 @@ def excess_of_zones(seed):
     t, half = rng.uniform(*family.default_range()), 10.0 ** rng.uniform(-4.0, -0.6) / family.dimension**0.5
     u, du = rng.uniform(np.log(1e-6 * n), np.log(10.0 * n), size=3), 10.0 ** rng.uniform(-4.0, -0.3, size=3)
     cells = np.column_stack([u - du, u + du])
-    directions = some_directions(target, root, int(rng.integers(0, n)), rng) if seed % 3 else None
-    zone = compress_zone(family, t, narrowest(family, t, half), target, directions, weights)
-    lower = [
-        bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower,
-        MonotoneZone(family, t, half, target, weights).lower_bounds(cells),
+    spans = [
+        AllDirections.of(root, n),
+        SomeDirections.of(root, some_directions(target, root, int(rng.integers(0, n)), rng)),
     ]
+    zones = [compress_zone(family, t, half, target, span) for span in spans]
+    lower = [zone.bound_cells(cells).lower for zone in zones]
     worst, bounded = -np.inf, 0
     for j in range(3):
         rounding = 1e-12 + 1e3 * EPS * n * n / math.exp(u[j] - du[j])
@@ -58,8 +58,9 @@ def excess_of_zones(seed):
             if bounds[j] > 0.0 and least > 0.0:
                 worst, bounded = max(worst, bounds[j] / least - 1.0 - rounding), bounded + 1
         lam = math.exp(u[j])
-        middle = criterion_of(family.kernel_at(t), X, Y, lam, "evidence", weights) / unit**2
-        worst = max(worst, 1.0 - zone.bound_evidence(lam) / middle - rounding) if middle > 0.0 else worst
+        for zone in zones:
+            reached = criterion_of(family.kernel_at(zone.t), X, Y, lam, "evidence", weights) / unit**2
+            worst = max(worst, 1.0 - zone.bound_evidence(lam) / reached - rounding) if reached > 0.0 else worst
     return worst, bounded
 
 
@@ -90,19 +91,75 @@ def test_the_brackets_hold_the_exact_evidence(n):
     cells = np.log(np.column_stack([lambdas, lambdas]))
     widths = []
     for count in (n // 10, n // 3, n):
-        directions = some_directions(target, None, count, rng)
-        zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.0), target, directions)
-        lower = bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower
+        span = SomeDirections.of(None, some_directions(target, None, count, rng))
+        zone = compress_zone(family, 0.0, 0.0, target, span)
+        lower = zone.bound_cells(cells).lower
         upper = np.array([zone.bound_evidence(float(lam)) for lam in lambdas])
         assert (lower <= exact).all()
         assert (exact <= upper).all()
         widths.append(np.log(upper / lower)[1:])
     assert (np.diff(widths, axis=0) <= 1e-9).all()
-    assert widths[-1].max() < 1e-6  # of all directions nothing is left but rounding
-    chosen = leading_directions(family.derivatives(0.0)[0], None, target, 1e-3 * n)
-    zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.0), target, chosen)
-    assert chosen is None or chosen.shape[1] < n // 2
-    assert zone.bound_evidence(3.0) / bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower[2] < 1.01
+    zone = compress_zone(family, 0.0, 0.0, target, AllDirections.of(None, n))
+    lower, upper = zone.bound_cells(cells).lower, np.array([zone.bound_evidence(float(lam)) for lam in lambdas])
+    assert (lower <= exact).all()
+    assert (exact <= upper).all()
+    widths.append(np.log(upper / lower)[1:])
+    assert np.max(widths[-2:]) < 1e-6  # of all directions nothing is left but rounding
+    enough = Enough(gammas=np.array([1.0 / 3.0]), loss=1e-3, wanted=np.inf, half=0.0)
+    chosen = leading_directions(family.derivatives(0.0)[0], None, target, enough)
+    assert chosen is None or chosen.columns.shape[1] < n // 2
+    if chosen is not None:
+        zone = compress_zone(family, 0.0, 0.0, target, chosen)
+        assert zone.bound_evidence(3.0) / zone.bound_cells(cells).lower[2] < 1.01
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_matrices_of_a_zone_lie_between_what_its_ends_say(kernel):
+    """From below by the widest kernel and its moment, in the Loewner order; forms from above by both ends."""
+    rng = np.random.default_rng(2)
+    for points, length in ((rng.normal(size=(14, 1)), 0.5), (rng.normal(size=(14, 3)), 0.25)):
+        family = WidthFamily.of(kernel, points)
+        d, target = family.dimension, centre_targets(rng.normal(size=14), None)[0]
+        zone = compress_zone(family, 0.3, 0.5 * length, target, AllDirections.of(None, 14))
+        wide, slope, _ = family.derivatives(zone.t)
+        moment, u = spectral_moment(d, wide, slope), rng.normal(size=(14, 5))
+        (p_near, q_near), (p_far, q_far) = zone.minorants()
+        assert q_far > 0.0
+        ends = [np.einsum("ik,ik->k", u, family.derivatives(zone.t - end)[0] @ u) for end in (0.0, zone.length)]
+        angle = math.sqrt(2.0 * d + 1.0) * zone.length
+        for share in np.linspace(0.0, 1.0, 9):
+            K = family.derivatives(zone.t - share * zone.length)[0]
+            p, q = p_near + share * (p_far - p_near), q_near + share * (q_far - q_near)
+            assert np.linalg.eigvalsh(K - p * wide - q * moment).min() >= -1e-13
+            most = angle / math.sin(angle) * (share * ends[1] + (1.0 - share) * ends[0])
+            assert (np.einsum("ik,ik->k", u, K @ u) <= most * (1.0 + 1e-13)).all()
+
+
+def test_a_bound_of_a_small_cell_is_of_second_order():
+    """Half the size loses a quarter, on the way to nothing."""
+    X, y = smooth_rows(60)
+    family, target = WidthFamily.of(RBF(1.5), X), centre_targets(y, None)[0]
+    losses = []
+    for half in (0.04, 0.02, 0.01):
+        zone = compress_zone(family, 0.0, half, target, AllDirections.of(None, 60))
+        lower = zone.bound_cells(np.array([[-half, half]])).lower[0]
+        corners = [
+            compress_zone(family, t, 0.0, target, AllDirections.of(None, 60)).bound_evidence(math.exp(log))
+            for t in (-half, 0.0, half)
+            for log in (-half, 0.0, half)
+        ]
+        losses.append(math.log(min(corners) / lower))
+    assert losses[0] > losses[1] > losses[2] > 0.0
+    assert losses[2] < 0.12 * losses[0]
+
+
+def test_a_matrix_without_a_factor_bounds_nothing_and_nothing_breaks():
+    X, y = smooth_rows(20)
+    family, target = WidthFamily.of(RBF(1.5), X), centre_targets(y, None)[0]
+    zone = compress_zone(family, 0.0, 0.01, target, AllDirections.of(None, 20))
+    broken = replace(zone, wide=-zone.wide * 1e6, narrow=-zone.narrow * 1e6, _corners={})
+    assert (broken.bound_cells(np.array([[-1.0, 1.0]])).lower == 0.0).all()
+    assert broken.bound_evidence(1.0) == math.inf
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -134,8 +191,21 @@ def test_distances_may_be_on_a_device():
     bounds = []
     for points in (X, send(X)):
         family = WidthFamily.of(RBF(1.0), points)
-        directions = leading_directions(family.derivatives(-0.01)[0], None, target, 0.5)
-        zone = compress_zone(family, 0.0, narrowest(family, 0.0, 0.01), target, directions)
-        bounds.append(bounded_cells(zone, zone.targets, cells, "evidence", 0.0).lower)
-        assert MonotoneZone(family, 0.0, 0.01, target).lower_bounds(cells).min() > 0.0
+        zone = compress_zone(family, 0.0, 0.01, target, AllDirections.of(None, 40))
+        bounds.append([*zone.bound_cells(cells).lower, zone.bound_evidence(0.3)])
     assert_allclose(bounds[0], bounds[1], rtol=1e-9)
+
+
+def test_a_search_on_a_device_is_that_of_the_host():
+    send = sender("torch")
+    X, y = smooth_rows(30, 1)
+    here, there = (
+        search_widths(
+            WidthFamily.of(RBF(1.0), points), y, "evidence", (1e-1, 1e1), (-0.5, 0.5), 0.1, 200, kind=CompressedZones
+        )
+        for points in (X, send(X))
+    )
+    assert here.ended == there.ended == ""
+    for search in (here, there):
+        assert search.bound >= 0.9 * search.value
+    assert_allclose(here.value, there.value, rtol=0.1)

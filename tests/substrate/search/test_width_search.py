@@ -219,3 +219,59 @@ def test_kernels_without_one_width_are_refused():
     for kernel in (Linear(), 2.0 * RBF(1.0), Matern(1.0, nu=0.7)):
         with pytest.raises(DeclarationError, match="one width"):
             WidthFamily.of(kernel, X)
+
+
+def exact_matrices(points, unit, t, h, weights):
+    """Return K_1 in the middle of a zone and L + U, of RBF kernels, with 500 bits; h is the half-length of the zone."""
+    import mpmath
+
+    with mpmath.workprec(500):
+        exact = [[mpmath.mpf(float(entry)) for entry in row] for row in points]
+        n, d = len(exact), points.shape[1]
+        roots = [mpmath.sqrt(mpmath.mpf(float(v))) for v in weights]
+        t, h = mpmath.mpf(t), mpmath.mpf(h)
+        kappa = mpmath.mpf(min(max(4.0 * float(h) * d / math.sqrt(2.0 * d), 0.02), 1.0))
+        growth, stretch = mpmath.exp(2 * d * h), mpmath.exp(4 * h)
+
+        def entries(i, j):
+            square = sum((a - b) ** 2 for a, b in zip(exact[i], exact[j], strict=True)) / mpmath.mpf(unit) ** 2
+            x = square * mpmath.exp(-2 * t)
+            slope = 2 * x * mpmath.exp(-x)
+            x = square * mpmath.exp(-2 * (t - h))
+            k = mpmath.exp(-x)
+            first, second = 2 * x * k, 4 * (x * x - x) * k
+            W, P = (d * k - first) / 2, second + 2 * d * k - 2 * first
+            V = P + 4 * d * W - d * d * k
+            whole = 4 * growth * stretch * W + growth * ((1 + kappa) * P + (1 + 1 / kappa) * (stretch - 1) ** 2 * V)
+            return slope * roots[i] * roots[j], whole * roots[i] * roots[j]
+
+        pairs = [[entries(i, j) for j in range(n)] for i in range(n)]
+        return [mpmath.matrix([[pairs[i][j][k] for j in range(n)] for i in range(n)]) for k in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset", "weighted"),
+    [(1.0, 0.0, False), (1e9, 0.0, True), (1e-9, 0.0, False), (1.0, 1e6, True), (3.0, 0.0, True)],
+)
+@pytest.mark.parametrize("t", [-0.7, 1.3])
+def test_the_rounding_of_products_with_the_basis_is_bounded(scale, offset, weighted, t):
+    """What is computed of K_1 and of L + U in the coordinates of a spectrum is within its bound of exact products.
+
+    The basis is taken as it is: the norm of the difference is that of kernel values, sums and products alone, which
+    :attr:`Zone.errors` bounds by the root of n, the norm of the basis, over the share of a sum of n products.
+    """
+    import mpmath
+
+    rng = np.random.default_rng(7)
+    points = offset + scale * rng.normal(size=(13, 2))
+    points[3] = points[2]
+    weights = rng.uniform(0.01, 2.0, 13) if weighted else np.ones(13)
+    weights = weights / weights.mean()
+    family = WidthFamily.of(RBF(scale), points)
+    zone = Zone.of(family, t, 0.05, weights if weighted else None)
+    slope, whole = exact_matrices(points, family.unit, t, zone.half, weights)
+    with mpmath.workprec(500):
+        basis = mpmath.matrix(zone.spectrum.basis.tolist())
+        for computed, exact, bound in ((zone.slope, slope, zone.errors[0]), (zone.whole, whole, zone.errors[1])):
+            difference = basis.T * exact * basis - mpmath.matrix(computed.tolist())
+            assert 0.0 < float(mpmath.mnorm(difference, "f")) <= bound
