@@ -26,8 +26,8 @@ __all__ = ["EliminatedProgram"]
 
 Point = tuple[Array, Array]
 
-#: Rounds in which rows may be added and removed, and steps of refinement.
-_ROUNDS, _REFINEMENTS = 6, 4
+#: Rounds in which rows may be added and removed, and steps of refinement at most: a weak direction needs many.
+_ROUNDS, _REFINEMENTS = 6, 24
 #: Entries of a program up to which it is solved by dense matrices.
 _DENSE = 4_000_000
 #: Diagonal that makes the system of the optimality conditions regular.
@@ -148,10 +148,26 @@ class EliminatedProgram:
         dual[self.rows] = -slope / self.pivots
         return dual
 
-    def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
-        """Yield points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
+    def guess_rows(self, x: Array, dual: Array) -> IntegerArray:
+        """Return the rows whose multiplier exceeds their slack, each relative to the largest of its kind.
+
+        Multipliers are as small as the weights that they belong to, and slacks are not.
+        """
+        multipliers = dual[self.rows.size + self.kept.size :]
+        slack = np.maximum(self.h - self.G @ self._free(x), 0.0)
+        largest, widest = float(multipliers.max(initial=0.0)), float(slack.max(initial=0.0))
+        return np.flatnonzero(multipliers * widest > slack * largest)
+
+    def polish(
+        self, q: Array, tau: float, x: Array, dual: Array, active: IntegerArray | None = None
+    ) -> Iterator[Point]:
+        """Yield points with some rows as equalities, rows exchanged a few times.
+
+        ``active`` are the first ones, unless given those whose multiplier exceeds their slack.
+        """
         m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
-        active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))
+        if active is None:
+            active = self.guess_rows(x, dual)
         visited: set[bytes] = set()
         for _ in range(_ROUNDS):
             if active.tobytes() in visited or active.size + self.kept.size > z.size:
@@ -165,10 +181,15 @@ class EliminatedProgram:
             except (scipy.linalg.LinAlgError, ValueError):
                 return
             solution = np.append(z, np.append(dual[self.kept], dual[m + active]))
+            before = np.inf
             for _ in range(_REFINEMENTS):
                 point, multipliers = solution[: z.size], solution[z.size :]
                 missing = np.append(-self._slope(q, tau, point) - C.T @ multipliers, d - C @ point)
                 solution = solution + scipy.linalg.lu_solve(factor, missing, check_finite=False)
+                size = float(np.abs(missing).max(initial=0.0))
+                if not size <= 0.9 * before:  # of rounding size, or no solution
+                    break
+                before = size
             if not np.isfinite(solution).all():
                 return
             point, lam, mu = np.split(solution, [z.size, z.size + self.kept.size])

@@ -32,9 +32,12 @@ def fused(machine, gap=0.05, budget=300):
     X, y = machine.data
     limits = {"gap": gap, "box": {"weight": machine.box}, "budget": budget}
     if len(machine.folds) > 1:
-        return fuse(machine.build, over="weight", data=machine.data, cv=machine.folds, **limits)
-    ((train, test),) = machine.folds
-    return fuse(machine.build, over="weight", data=(X[train], y[train]), validation=(X[test], y[test]), **limits)
+        best = fuse(machine.build, over="weight", data=machine.data, cv=machine.folds, **limits)
+    else:
+        ((train, test),) = machine.folds
+        best = fuse(machine.build, over="weight", data=(X[train], y[train]), validation=(X[test], y[test]), **limits)
+    assert best.certificate["gap of weight"].passes or "is met" not in best.stop
+    return best
 
 
 def weights_to_try(rng, box, best, count):

@@ -16,7 +16,7 @@ from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import cell_simplices, search_simplices
 from substrate.fusion.validation import check_validation
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF, Componentwise, Linear
 
 EVERY = ((0.0, np.inf),)
 
@@ -138,6 +138,27 @@ def test_an_offset_of_the_targets_costs_no_digits_that_matter(offset):
     program = fold(offset=offset).program
     for value in (0.0, 1e-3, 0.05, 0.4, 3.0):
         assert program.solve((value,)).gap <= 1e-10, value
+
+
+@pytest.mark.parametrize("penalty", ["alpha", "variation"])
+def test_the_knots_of_tiny_weights_are_exact(penalty):
+    """Their multipliers are far below the tolerance of a solver: active rows are those of larger weights."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(8, 2))
+    y, rho = X @ [1.0, -2.0] + 0.1 * rng.normal(size=8), cp.Parameter(nonneg=True, name="rho")
+    s = Substrate(Linear() if penalty == "alpha" else Componentwise(RBF(1.5)), X, y)
+    weighed = cp.norm1(s.alpha) if penalty == "alpha" else cp.sum(s.maximal_variation)
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * weighed)
+    held = check_validation(machine, X[:4] + 0.1, y[:4])
+    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY, 1e-3)
+    knots = {value: one.program.solve((value,)) for value in (0.0, 1e-30, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)}
+    assert max(knot.gap for knot in knots.values()) <= 1e-11
+    # and so is the search over weights that are all tiny, with as many knots as it starts with
+    store = KnotStore([one])
+    cells = cell_simplices([levels((0.0, 1e-8), 1)])
+    found = search_simplices(store, cells, 1e-3, 300, quiet)
+    assert found.stop == "the gap of 0.001 is met"
+    assert store.solves == len(cells) + 1
 
 
 def test_the_gap_that_is_asked_for_sets_how_exact_knots_are():
