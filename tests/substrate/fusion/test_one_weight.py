@@ -11,7 +11,7 @@ from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import levels
 from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
-from substrate.fusion.joint import _fold
+from substrate.fusion.joint import _fold, _optima
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import cell_simplices, search_simplices
@@ -153,12 +153,41 @@ def test_the_knots_of_tiny_weights_are_exact(penalty):
     one = _fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY, 1e-3)
     knots = {value: one.program.solve((value,)) for value in (0.0, 1e-30, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)}
     assert max(knot.gap for knot in knots.values()) <= 1e-11
+    # a solver's own point reveals the same rows at a hundredth of a weight, with multipliers of a hundredth
+    small, large = (one.program._elimination.solve(one.program.linear((value,)), 0.0, 1e-12) for value in (1e-6, 1e-4))
+    guesses = [one.program._elimination.guess_rows(*point).tolist() for point in (small, large)]
+    assert penalty == "variation" or guesses[0] == guesses[1]
     # and so is the search over weights that are all tiny, with as many knots as it starts with
     store = KnotStore([one])
     cells = cell_simplices([levels((0.0, 1e-8), 1)])
     found = search_simplices(store, cells, 1e-3, 300, quiet)
     assert found.stop == "the gap of 0.001 is met"
     assert store.solves == len(cells) + 1
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_a_knot_is_an_optimum_of_its_machine(inverse):
+    """Point and multipliers in the numbers of the machine, which certifies them as it does a solver's."""
+    rng = np.random.default_rng(2)
+    X, V = rng.uniform(-2.0, 2.0, size=(10, 2)), rng.uniform(-2.0, 2.0, size=(5, 2))
+    y, u = (7.0 * np.sin(2.0 * P[:, 0]) for P in (X, V))
+    weight = cp.Parameter(nonneg=True, name="weight")
+    s = Substrate(RBF(1.5), X, y, bias=False) if inverse else Substrate(Componentwise(RBF(1.5)), X, y)
+    objective = (
+        0.5 * weight * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - 0.1))
+        if inverse
+        else 0.5 * cp.sum_squares(s.e) + weight * cp.sum(s.maximal_variation)
+    )
+    machine = Machine(s, minimize=objective)
+    terms = AffineTerms.of(machine.problem, [weight])
+    assert terms.inverse == inverse
+    store = KnotStore([_fold(machine, terms, check_validation(machine, V, u), EVERY, 1e-3)])
+    for value in (0.05, 0.6):
+        k = store.add((1.0 / value if inverse else value,))
+        ((x, z),) = _optima(store, k)
+        result = machine.take_optimum(x, z, weight=value)
+        assert result.certificate.holds, str(result.certificate)
+        assert_allclose(u - result.predict(V), store.errors[k], rtol=0.0, atol=1e-9)
 
 
 def test_the_gap_that_is_asked_for_sets_how_exact_knots_are():
