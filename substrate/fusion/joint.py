@@ -74,6 +74,9 @@ def fuse_jointly(
     ends = check_box(box, names, names[ridge] if ridge >= 0 else None)
     ends = tuple(reciprocal_ends(range_) for range_ in ends) if inverse else ends
     folds = [_fold(*each, ends, gap) for each in zip(machines, terms, sets, strict=True)]
+    # what is not determined next to zero is so nowhere: the radius that is assumed grows with the point
+    if not all(fold.reach.is_determined(np.zeros_like(fold.program.q0)) for fold in folds):
+        return None
     store = KnotStore(folds, n_jobs)
     try:
         inner = outer_ends(store, ends, limits)
