@@ -124,6 +124,17 @@ def test_where_that_optimum_cannot_be_taken_the_solvers_is_returned(error, monke
     assert ("interrupted" in best.stop) == (error is KeyboardInterrupt)
 
 
+def test_an_optimum_that_is_not_certified_is_not_taken(monkeypatch):
+    """With multipliers of the other sign it is none, and the solver's machine is returned as it is."""
+    take = Machine.take_optimum
+    monkeypatch.setattr(Machine, "take_optimum", lambda self, x, z, **values: take(self, x, -z, **values))
+    best = fused(fused_machine("hinge", 14))
+    assert best.result.certificate.holds
+    assert "another optimum" not in dict(best.certificate.record)["solver"]
+    assert not best.certificate.holds
+    assert "machine that was solved at the best does not" in best.stop
+
+
 def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
     """Its dual point is off by far more than the objective, and larger s were not tried for it: the cells collapsed."""
     best = fused(fused_machine("logistic", 13), gap=0.01)
