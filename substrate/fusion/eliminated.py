@@ -149,13 +149,14 @@ class EliminatedProgram:
         return dual
 
     def guess_rows(self, x: Array, dual: Array) -> IntegerArray:
-        """Return the rows whose multiplier exceeds their slack, each relative to the largest of its kind.
+        """Return the rows whose multiplier, relative to the largest, exceeds their slack, relative to that or to one.
 
-        Multipliers are as small as the weights that they belong to, and slacks are not.
+        Multipliers are as small as the weights that they belong to, and slacks are not; where all rows are active, all
+        slacks are of rounding size.
         """
         multipliers = dual[self.rows.size + self.kept.size :]
         slack = np.maximum(self.h - self.G @ self._free(x), 0.0)
-        largest, widest = float(multipliers.max(initial=0.0)), float(slack.max(initial=0.0))
+        largest, widest = float(multipliers.max(initial=0.0)), max(float(slack.max(initial=0.0)), 1.0)
         return np.flatnonzero(multipliers * widest > slack * largest)
 
     def polish(

@@ -165,6 +165,16 @@ def test_the_knots_of_tiny_weights_are_exact(penalty):
     assert store.solves == len(cells) + 1
 
 
+def test_where_every_row_is_active_all_are_found():
+    """At a weight that leaves no component, slacks differ by rounding alone."""
+    elimination = fold().program._elimination
+    x, rows = np.zeros(elimination.T.shape[0]), elimination.h.size
+    assert not elimination.h.any()
+    dual = np.append(np.zeros(elimination.rows.size + elimination.kept.size), np.geomspace(1.0, 1e-6, rows))
+    nudge = np.random.default_rng(0).uniform(-1e-15, 1e-15, size=x.size)
+    assert elimination.guess_rows(x + nudge, dual).size == rows
+
+
 @pytest.mark.parametrize("inverse", [False, True])
 def test_a_knot_is_an_optimum_of_its_machine(inverse):
     """Point and multipliers in the numbers of the machine, which certifies them as it does a solver's."""
