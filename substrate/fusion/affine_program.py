@@ -156,7 +156,7 @@ class AffineProgram:
         for share in _ANCHORS:
             raised = self.solved_at(theta, share)
             if knot.gap > enough and raised != theta:
-                knot = self._continued(theta, knot, raised)
+                knot = self._follow_segment(theta, knot, raised)
         return knot
 
     @property
@@ -164,7 +164,7 @@ class AffineProgram:
         """Return whether the structured method is tried first."""
         return bool(self._dense) and self._elimination.width > _STRUCTURED
 
-    def _continued(self, theta: Corner, knot: Knot, raised: Corner) -> Knot:
+    def _follow_segment(self, theta: Corner, knot: Knot, raised: Corner) -> Knot:
         r"""Return the best knot at theta by the active rows at larger weights, from which it is a step along a segment.
 
         An interior point leaves products :math:`\mu_i s_i` of its tolerance, which tell active rows from others only

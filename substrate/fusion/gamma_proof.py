@@ -32,6 +32,8 @@ __all__ = ["GammaProof", "OutputStatement"]
 
 #: What the few operations after a search lose, and the ends of a range that is turned over.
 _ROUNDING = relative_rounding(16.0)
+#: Relative difference of a sum from that of its parts, as written in a file.
+_SUM = 1e-9
 
 
 class OutputStatement(NamedTuple):
@@ -105,11 +107,12 @@ class GammaProof(SavedProof):
         if lambdas[0] <= criterion.lift:
             raise UnprovedError("a kernel matrix has a negative eigenvalue beyond the range")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite proves nothing
-            bounds = (1.0 - _ROUNDING) * np.asarray(search_gamma(criterion, lambdas, self.gap).lower_bound)
+            nearly = np.asarray(search_gamma(criterion, lambdas, self.gap).lower_bound)
+            bounds = nearly - _ROUNDING * np.abs(nearly)  # a logarithm may be negative
         if not np.isfinite(bounds).all():
             raise UnprovedError("rounding hides the criterion in a part of the range")
         self._check_outputs(bounds)
-        return self.divisor * (1.0 - relative_rounding(float(bounds.size))) * float(bounds.sum())
+        return self.divisor * float(bounds.sum() - relative_rounding(bounds.size + 2.0) * np.abs(bounds).sum())
 
     def _check_outputs(self, bounds: Array) -> None:
         """Raise where one output has another bound than is stated, or a wider gap than was asked for."""
@@ -121,7 +124,9 @@ class GammaProof(SavedProof):
                 raise UnprovedError(
                     f"output {number} is proved to be {(output.error - bound) / scale:.2g} above its bound"
                 )
-        stated = [sum(numbers) for numbers in zip(*self.outputs, strict=True)]
-        for total, of_outputs in zip((self.validation_error, self.lower_bound), stated, strict=False):
-            if abs(total - of_outputs) > 1e-9 * abs(total):
+        if not self.outputs:
+            return
+        errors, stated, _ = np.array(self.outputs).T
+        for total, numbers in ((self.validation_error, errors), (self.lower_bound, stated)):
+            if not abs(total - numbers.sum()) <= _SUM * np.abs(numbers).sum():
                 raise UnprovedError("what is stated of the sum is not the sum of what is stated of the outputs")

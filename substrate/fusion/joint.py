@@ -93,10 +93,13 @@ def fuse_jointly(
     weight = float(sum(validation_set.weight for validation_set in sets))
     least = least_error(sets) * weight
     cells = cell_simplices([levels(machine, len(inner)) for machine in inner])
-    asked = gap
+    asked, earlier = gap, Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop="")
     for _ in range(_SEARCHES):
         result = search_simplices(store, cells, asked, limits, progress, least)
         store.trim()
+        if result.lower_bound < earlier.lower_bound:  # a limit ended it before it was where the earlier one was
+            result = replace(earlier, stop=result.stop)
+        earlier = result
         if result.stop == describe_met(asked):
             result = replace(result, stop=describe_met(gap))
         beyond, covered, faces = np.inf, tuple[int, ...](), None

@@ -205,6 +205,23 @@ def test_a_machine_that_is_solved_less_exactly_than_its_knot_has_the_gap_that_is
         assert "machine that was solved at the best does not" in best.stop
 
 
+def test_a_search_that_goes_on_loses_nothing_to_a_spent_budget(monkeypatch):
+    """The budget of the first search is all there is: the second ends at once, and the bound of the first stays."""
+    gap, solve = 1e-3, validated_machine._solve
+    machine, rho, held, _, _ = random_fusion(122)
+    whole = fuse(machine, over=rho, validation=held, gap=gap)
+
+    def solve_roughly(*args, **options):
+        found = solve(*args, **options)
+        return replace(found, errors=np.sqrt(1.0 + 0.5 * gap) * found.errors, total=(1.0 + 0.5 * gap) * found.total)
+
+    monkeypatch.setattr(validated_machine, "_solve", solve_roughly)
+    best = fuse(machine, over=rho, validation=held, gap=gap, budget=whole.solves)
+    assert best.stop == f"the budget of {whole.solves} solves is spent"
+    assert not best.certificate.holds
+    assert best.lower_bound == pytest.approx(whole.lower_bound, rel=1e-6)
+
+
 def test_a_choice_at_an_end_says_so():
     machine, rho, (V, _) = lasso(lambda s: cp.norm1(s.alpha))
     mean = machine.substrates[0].y.mean()
