@@ -174,8 +174,7 @@ class AffineProgram:
         if raised not in self._anchors:
             self._anchors[raised] = self._by_solvers(raised)
         anchor = self._anchors[raised]
-        rows = self._elimination.guess_rows(anchor.x, anchor.dual)
-        for point in self._elimination.polish(self.linear(theta), self.tau(theta), anchor.x, anchor.dual, rows):
+        for point in self._elimination.polish(self.linear(theta), self.tau(theta), anchor.x, anchor.dual):
             knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
             if knot.gap <= self.exact:
                 break

@@ -148,28 +148,32 @@ class EliminatedProgram:
         dual[self.rows] = -slope / self.pivots
         return dual
 
-    def guess_rows(self, x: Array, dual: Array) -> IntegerArray:
-        """Return the rows whose multiplier, relative to the largest, exceeds their slack, relative to that or to one.
+    def guess_rows(self, x: Array, dual: Array) -> list[IntegerArray]:
+        """Return guesses of the active rows: those whose multiplier exceeds their slack, in several units of both.
 
-        Multipliers are as small as the weights that they belong to, and slacks are not; where all rows are active, all
-        slacks are of rounding size.
+        As they are; with multipliers relative to the largest, as they are as small as the weights that they belong to
+        and slacks are not; and with slacks relative to the largest as well. Where the guesses are the same, it is one.
         """
         multipliers = dual[self.rows.size + self.kept.size :]
         slack = np.maximum(self.h - self.G @ self._free(x), 0.0)
-        largest, widest = float(multipliers.max(initial=0.0)), max(float(slack.max(initial=0.0)), 1.0)
-        return np.flatnonzero(multipliers * widest > slack * largest)
+        largest, widest = float(multipliers.max(initial=0.0)), float(slack.max(initial=0.0))
+        units = ((1.0, 1.0), (largest, max(widest, 1.0)), (largest, widest))
+        guesses = [
+            np.flatnonzero(multipliers * of_slack > slack * of_multipliers) for of_multipliers, of_slack in units
+        ]
+        return list({guess.tobytes(): guess for guess in guesses}.values())
 
-    def polish(
-        self, q: Array, tau: float, x: Array, dual: Array, active: IntegerArray | None = None
-    ) -> Iterator[Point]:
-        """Yield points with some rows as equalities, rows exchanged a few times.
-
-        ``active`` are the first ones, unless given those whose multiplier exceeds their slack.
-        """
-        m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
-        if active is None:
-            active = self.guess_rows(x, dual)
+    def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
+        """Yield points with some rows as equalities, by each guess of the active ones."""
         visited: set[bytes] = set()
+        for active in self.guess_rows(x, dual):
+            yield from self._exchange_rows(q, tau, x, dual, active, visited)
+
+    def _exchange_rows(
+        self, q: Array, tau: float, x: Array, dual: Array, active: IntegerArray, visited: set[bytes]
+    ) -> Iterator[Point]:
+        """Yield points with some rows as equalities, rows exchanged a few times, until these were visited before."""
+        m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
         for _ in range(_ROUNDS):
             if active.tobytes() in visited or active.size + self.kept.size > z.size:
                 return

@@ -155,8 +155,8 @@ def test_the_knots_of_tiny_weights_are_exact(penalty):
     assert max(knot.gap for knot in knots.values()) <= 1e-11
     # a solver's own point reveals the same rows at a hundredth of a weight, with multipliers of a hundredth
     small, large = (one.program._elimination.solve(one.program.linear((value,)), 0.0, 1e-12) for value in (1e-6, 1e-4))
-    guesses = [one.program._elimination.guess_rows(*point).tolist() for point in (small, large)]
-    assert penalty == "variation" or guesses[0] == guesses[1]
+    guesses = [{tuple(rows) for rows in one.program._elimination.guess_rows(*point)} for point in (small, large)]
+    assert penalty == "variation" or guesses[0] & guesses[1]
     # and so is the search over weights that are all tiny, with as many knots as it starts with
     store = KnotStore([one])
     cells = cell_simplices([levels((0.0, 1e-8), 1)])
@@ -172,7 +172,7 @@ def test_where_every_row_is_active_all_are_found():
     assert not elimination.h.any()
     dual = np.append(np.zeros(elimination.rows.size + elimination.kept.size), np.geomspace(1.0, 1e-6, rows))
     nudge = np.random.default_rng(0).uniform(-1e-15, 1e-15, size=x.size)
-    assert elimination.guess_rows(x + nudge, dual).size == rows
+    assert max(guess.size for guess in elimination.guess_rows(x + nudge, dual)) == rows
 
 
 @pytest.mark.parametrize("inverse", [False, True])
