@@ -42,6 +42,8 @@ _ROOM = 1.0 + 1e-9
 _DECOMPOSED = 40_000
 #: Factor on the square of a singular value up to which a bound is tight.
 _TIGHT = 4.0
+#: Refinements of a representation in one round, and how many rounds there are at most.
+_REFINEMENTS, _ROUNDS = 6, 20
 #: How many matrices of earlier checks are kept besides the present one.
 _NORMS = 7
 
@@ -172,29 +174,45 @@ def represent(
 
     ``conditions`` are those of the program where they are factored already.
     """
-    solved = _represent(program, columns, F, conditions)
+    solved = _represent(program, columns, F, conditions, _ROUNDS)
     return None if solved is None else (solved[0], solved[2])
 
 
 def _represent(
-    program: ConeProgram, columns: IntegerArray, F: Array, conditions: Conditions | None = None
+    program: ConeProgram,
+    columns: IntegerArray,
+    F: Array,
+    conditions: Conditions | None = None,
+    rounds: int = 1,
 ) -> tuple[Array, Array, Array] | None:
-    """Return X, Y, and the sizes of E."""
+    """Return X, Y, and the sizes of E.
+
+    A weak direction of P loses little of its residual in a refinement, as the diagonal that is added weighs more than
+    it: another round follows where the last one has halved a residual that is not yet of rounding size.
+    """
     n, rows = program.q.size, program.equalities
     if not program.P.nnz:
         return None
     right = np.zeros((n + rows.shape[0], F.shape[0]))
     right[columns] = F.T
+    solved, before = np.zeros_like(right), np.full(F.shape[0], np.inf)
     try:
-        solved = (conditions or Conditions(program.P, rows)).solve(right, refinements=6)
+        factored = conditions or Conditions(program.P, rows)
     except RuntimeError:  # singular all the same
         return None
-    if not np.isfinite(solved).all():
-        return None
-    X, Y = solved[:n], solved[n:]
-    residual = np.abs(right[:n] - program.P @ X - rows.T @ Y)
-    sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
-    return X, Y, residual + relative_rounding(n + rows.shape[0]) * sizes
+    for _ in range(rounds):
+        solved = factored.solve(right, solved, refinements=_REFINEMENTS)
+        if not np.isfinite(solved).all():
+            return None
+        X, Y = solved[:n], solved[n:]
+        residual = np.abs(right[:n] - program.P @ X - rows.T @ Y)
+        sizes = program.sizes[0] @ np.abs(X) + program.sizes[1][program.equal].T @ np.abs(Y) + np.abs(right[:n])
+        rounding = relative_rounding(n + rows.shape[0]) * sizes
+        largest = residual.max(axis=0, initial=0.0)
+        if not ((largest > rounding.max(axis=0, initial=0.0)) & (largest <= 0.5 * before)).any():
+            break
+        before = largest
+    return X, Y, residual + rounding
 
 
 #: Factor up to which a coordinate counts as determined, and share of its radius that may remain.

@@ -69,6 +69,8 @@ YOUNG = 1e-3
 _NOTHING = 1e30
 #: A weight of zero is solved for as this share of the unit, since zero leaves variables such as a maximum undetermined.
 _TINY = 1e-9
+#: Larger shares at which the active rows of tiny weights are looked for in turn, where solvers do not reveal them.
+_ANCHORS = (1e-9, 1e-6, 1e-4, 1e-2)
 
 #: Places of rounding by which corners may be off: simplices that are cut many times may leave slivers between them.
 PLACES = 64.0
@@ -117,6 +119,7 @@ class AffineProgram:
         places = [self.columns[key] for key in dense]
         self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
         self._warm: Warm | None = None
+        self._anchors: dict[Corner, Knot] = {}
 
     @cached_property
     def _elimination(self) -> EliminatedProgram:
@@ -142,15 +145,45 @@ class AffineProgram:
         """Return what parameter k weighs."""
         return float(self.q[k] @ x)
 
-    def solved_at(self, theta: Corner) -> Corner:
-        """Return the weights whose point is the knot at theta: a tiny one in place of zero."""
-        return tuple(v if k == self.ridge else max(v, _TINY * self.unit) for k, v in enumerate(theta))
+    def solved_at(self, theta: Corner, share: float = _TINY) -> Corner:
+        """Return the weights whose point is the knot at theta: a tiny one, a share of the unit, in place of zero."""
+        return tuple(v if k == self.ridge else max(v, share * self.unit) for k, v in enumerate(theta))
 
     def solve(self, theta: Corner) -> Knot:
         """Return the knot at theta; raises where the solver fails."""
+        knot = self._by_solvers(theta)
+        enough = max(10.0 * self.exact, _USUAL) if self._is_structured else max(self.exact, _ATTEMPTS[1][1])
+        for share in _ANCHORS:
+            raised = self.solved_at(theta, share)
+            if knot.gap > enough and raised != theta:
+                knot = self._follow_segment(theta, knot, raised)
+        return knot
+
+    @property
+    def _is_structured(self) -> bool:
+        """Return whether the structured method is tried first."""
+        return bool(self._dense) and self._elimination.width > _STRUCTURED
+
+    def _follow_segment(self, theta: Corner, knot: Knot, raised: Corner) -> Knot:
+        r"""Return the best knot at theta by the active rows at larger weights, from which it is a step along a segment.
+
+        An interior point leaves products :math:`\mu_i s_i` of its tolerance, which tell active rows from others only
+        where multipliers are far above it, and multipliers fall with the weights. On a segment, whose active rows do
+        not change, x and the multipliers are affine in the weights, down to zero.
+        """
+        if raised not in self._anchors:
+            self._anchors[raised] = self._by_solvers(raised)
+        anchor = self._anchors[raised]
+        for point in self._elimination.polish(self.linear(theta), self.tau(theta), anchor.x, anchor.dual):
+            knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
+            if knot.gap <= self.exact:
+                break
+        return knot
+
+    def _by_solvers(self, theta: Corner) -> Knot:
+        """Return the best of the knots by solvers, and by the active rows of theirs."""
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
-        structured = self._dense and self._elimination.width > _STRUCTURED
-        best = self._by_structure(theta, q, tau) if structured else None
+        best = self._by_structure(theta, q, tau) if self._is_structured else None
         if best is not None:
             best = self._polished(theta, best, q, tau)
             if best.gap <= max(10.0 * self.exact, _USUAL):

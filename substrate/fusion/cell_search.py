@@ -30,7 +30,7 @@ from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.fusion.fused_family import FusedColumn, FusedFamily, FusedKnot, FusedVertex, excesses
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
-from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress
+from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress, describe_met
 
 __all__ = ["Cell", "CellSearch", "Progress", "starting_levels"]
 
@@ -119,7 +119,7 @@ class CellSearch:
         self._columns_at = [{} for _ in self.families]
         count = len(self.families[0].base.parameters) if self.families else 0
         self._positions = [np.zeros((0, count)) for _ in self.families]
-        met = f"the gap of {self.gap:g} is met"
+        met = describe_met(self.gap)
         self._search = BestFirst(space=self, limits=self.limits, progress=self.progress, met=met, floor=self.floor)
 
     @property

@@ -26,8 +26,8 @@ __all__ = ["EliminatedProgram"]
 
 Point = tuple[Array, Array]
 
-#: Rounds in which rows may be added and removed, and steps of refinement.
-_ROUNDS, _REFINEMENTS = 6, 4
+#: Rounds in which rows may be added and removed, and steps of refinement at most: a weak direction needs many.
+_ROUNDS, _REFINEMENTS = 6, 24
 #: Entries of a program up to which it is solved by dense matrices.
 _DENSE = 4_000_000
 #: Diagonal that makes the system of the optimality conditions regular.
@@ -148,11 +148,32 @@ class EliminatedProgram:
         dual[self.rows] = -slope / self.pivots
         return dual
 
+    def guess_rows(self, x: Array, dual: Array) -> list[IntegerArray]:
+        """Return guesses of the active rows: those whose multiplier exceeds their slack, in several units of both.
+
+        As they are; with multipliers relative to the largest, as they are as small as the weights that they belong to
+        and slacks are not; and with slacks relative to the largest as well. Where the guesses are the same, it is one.
+        """
+        multipliers = dual[self.rows.size + self.kept.size :]
+        slack = np.maximum(self.h - self.G @ self._free(x), 0.0)
+        largest, widest = float(multipliers.max(initial=0.0)), float(slack.max(initial=0.0))
+        units = ((1.0, 1.0), (largest, max(widest, 1.0)), (largest, widest))
+        guesses = [
+            np.flatnonzero(multipliers * of_slack > slack * of_multipliers) for of_multipliers, of_slack in units
+        ]
+        return list({guess.tobytes(): guess for guess in guesses}.values())
+
     def polish(self, q: Array, tau: float, x: Array, dual: Array) -> Iterator[Point]:
-        """Yield points with the rows whose multiplier exceeds their slack as equalities, rows exchanged a few times."""
-        m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
-        active = np.flatnonzero(dual[m:] > np.maximum(self.h - self.G @ z, 0.0))
+        """Yield points with some rows as equalities, by each guess of the active ones."""
         visited: set[bytes] = set()
+        for active in self.guess_rows(x, dual):
+            yield from self._exchange_rows(q, tau, x, dual, active, visited)
+
+    def _exchange_rows(
+        self, q: Array, tau: float, x: Array, dual: Array, active: IntegerArray, visited: set[bytes]
+    ) -> Iterator[Point]:
+        """Yield points with some rows as equalities, rows exchanged a few times, until these were visited before."""
+        m, P, z = self.rows.size + self.kept.size, self.P0 + tau * self.P1, self._free(x)
         for _ in range(_ROUNDS):
             if active.tobytes() in visited or active.size + self.kept.size > z.size:
                 return
@@ -165,10 +186,15 @@ class EliminatedProgram:
             except (scipy.linalg.LinAlgError, ValueError):
                 return
             solution = np.append(z, np.append(dual[self.kept], dual[m + active]))
+            before = np.inf
             for _ in range(_REFINEMENTS):
                 point, multipliers = solution[: z.size], solution[z.size :]
                 missing = np.append(-self._slope(q, tau, point) - C.T @ multipliers, d - C @ point)
                 solution = solution + scipy.linalg.lu_solve(factor, missing, check_finite=False)
+                size = float(np.abs(missing).max(initial=0.0))
+                if not size <= 0.9 * before:  # of rounding size, or no solution
+                    break
+                before = size
             if not np.isfinite(solution).all():
                 return
             point, lam, mu = np.split(solution, [z.size, z.size + self.kept.size])

@@ -29,6 +29,7 @@ from substrate.fusion.validated_machine import (
     Candidate,
     PlaceInProgram,
     certify_search,
+    compare_bound,
     end_of_search,
     least_error,
     solve_candidates,
@@ -108,9 +109,18 @@ def fuse_over_box(
     ends, cut_off = solvable_box(families, _complete(names, box, families[0]))
     search.run(ends)
     chosen = solve_candidates(final, machines, sets, _candidates(names, families, search), limits)
-    search.stop = end_of_search(search.stop, chosen)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
+    several = len(names) > 1
+    row = compare_bound(
+        "gap of the search" if several else f"gap of {names[0]}",
+        f"validation error - lower bound over {'the box' if several else _range(names[0], (), ends[0])}",
+        error,
+        lower,
+        gap,
+        sets,
+    )
+    search.stop = end_of_search(search.stop, chosen, row)
     proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight), least)
     facts = [
         *(
@@ -123,14 +133,8 @@ def fuse_over_box(
     for name, range_ in zip(names, ends, strict=True):
         if chosen.values[name] in range_:
             facts.append(("choice", f"{name} at {chosen.values[name]:g}, an end of its range; box= looks further"))
-    several = len(names) > 1
-    row = "gap of the search" if several else f"gap of {names[0]}"
-    where = "the box" if several else _range(names[0], (), ends[0])
     title = f"Fusion over {' and '.join(names)}"
-    formula = f"validation error - lower bound over {where}"
-    certificate = certify_search(
-        title, chosen, error, lower, gap, sets, (row, formula), _AGREEMENT, facts, len(search.knots)
-    )
+    certificate = certify_search(title, chosen, row, sets, _AGREEMENT, facts, len(search.knots))
     return Fusion(
         values=chosen.values,
         validation_error=error,

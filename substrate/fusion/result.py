@@ -203,12 +203,15 @@ class Fusion:
 
     @property
     def gap(self) -> float:
-        """validation_error - lower_bound, relative to the error, or to ``least`` where that is more."""
-        difference = self.validation_error - self.lower_bound
-        if difference <= 0.0:
-            return 0.0
-        scale = max(abs(self.validation_error), self.least)
-        return difference / scale if scale > 0.0 else np.inf
+        """validation_error - lower_bound, relative to the error, or to ``least`` where that is more.
+
+        Of outputs with a weight each, the largest.
+        """
+        error = np.atleast_1d(np.asarray(self.validation_error, dtype=float))
+        difference = np.maximum(error - self.lower_bound, 0.0)
+        scale = np.maximum(np.abs(error), self.least)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.where(difference > 0.0, difference / scale, 0.0).max())
 
     @property
     def tried(self) -> Array:

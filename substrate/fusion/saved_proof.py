@@ -15,6 +15,7 @@ from substrate.certificates.balls import flint, precision
 from substrate.errors import DataError
 
 __all__ = [
+    "SLACK",
     "SavedProof",
     "UnprovedError",
     "arrays_under",
@@ -26,7 +27,7 @@ __all__ = [
 
 #: What a recomputed bound may be below the one that is stated, as a share of the gap: the radius in the file is the one
 #: at the end of the search, and that of a bound is of when it was computed.
-_SLACK = 0.01
+SLACK = 0.01
 
 
 class UnprovedError(Exception):
@@ -189,7 +190,7 @@ class SavedProof(ABC):
                 name="bound as stated",
                 value=max(self.lower_bound - bound, 0.0),
                 scale=scale,
-                tolerance=_SLACK * self.gap,
+                tolerance=SLACK * self.gap,
                 formula="lower bound stated - computed",
             ),
             Row(

@@ -24,10 +24,17 @@ from substrate.fusion.result import FusedPath, Fusion
 from substrate.fusion.shaped_chord import ShapedKnot, ShapedKnots
 from substrate.fusion.shaped_proof import AFFINE, ShapedProof
 from substrate.fusion.unsaved_proof import UnsavedProof
-from substrate.fusion.validated_machine import MARGIN, ValidatedMachine, certify_search, least_error
+from substrate.fusion.validated_machine import (
+    MARGIN,
+    ValidatedMachine,
+    certify_search,
+    compare_bound,
+    end_of_search,
+    least_error,
+)
 from substrate.fusion.validation import ValidationSet
 from substrate.fusion.validation_loss import SQUARED
-from substrate.search.best_first import BestFirst, Limits, Progress
+from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
 
 __all__ = ["fuse_shaped"]
 
@@ -223,15 +230,19 @@ def fuse_shaped(
     weight = sum(rows.weight for rows in sets)
     least = least_error(sets)
     space = _Intervals(folds, (low, high), gap, least * weight, limits)
-    search: BestFirst[_Interval] = BestFirst(space, limits, progress, f"the gap of {gap:g} is met", floor=0.0)
+    search: BestFirst[_Interval] = BestFirst(space, limits, progress, describe_met(gap), floor=0.0)
     search.run()
     value = min(space.errors, key=lambda theta: space.errors[theta])
     chosen = _choose(folds, machines, final, name, value)
     error = chosen.total / weight
     lower = min(search.lower_bound / weight, error)
+    where = f"{name} from {low:g} to {high:g}"
+    formula = f"validation error - lower bound over {where}"
+    row = compare_bound(f"gap of {name}", formula, error, lower, gap, sets)
+    stop = end_of_search(search.stop, chosen, row)
     facts = [
-        ("fused over", f"{name} from {low:g} to {high:g}"),
-        ("search", f"{space.solves} solves, {len(space.errors)} vertices, {len(search.cells)} cells; {search.stop}"),
+        ("fused over", where),
+        ("search", f"{space.solves} solves, {len(space.errors)} vertices, {len(search.cells)} cells; {stop}"),
         ("shapes", "the bound is of the machines of the infinite problem, whose shapes hold at all points of the box"),
     ]
     if value in box:
@@ -249,9 +260,8 @@ def fuse_shaped(
     proof: Any = UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
     if search.covered:
         proof = ShapedProof.of(folds, sorted({cell.source for cell in search.cells}), statement)
-    row = (f"gap of {name}", f"validation error - lower bound over {name} from {low:g} to {high:g}")
     title = f"Fusion over {name}"
-    certificate = certify_search(title, chosen, error, lower, gap, sets, row, _AGREEMENT, facts, len(space.errors))
+    certificate = certify_search(title, chosen, row, sets, _AGREEMENT, facts, len(space.errors))
     thetas = sorted(space.errors)
     path = FusedPath(
         parameter=name,
@@ -260,7 +270,7 @@ def fuse_shaped(
         knots=tuple(tuple(fold.knots[theta] for theta in thetas if theta in fold.knots) for fold in folds),
         coverage=(low, high),
         holes=(),
-        stop=search.stop,
+        stop=stop,
     )
     return Fusion(
         values=chosen.values,

@@ -19,7 +19,7 @@ from substrate.fusion.affine_program import Corner
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import SimplexBound, simplex_bound
 from substrate.fusion.validated_machine import MARGIN
-from substrate.search.best_first import BestFirst, Limits, Progress
+from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
 
 __all__ = [
     "COLLAPSED",
@@ -187,7 +187,7 @@ def search_simplices(
     """
     limits = budget if isinstance(budget, Limits) else Limits(budget)
     space = SimplexSpace(store=store, start=start, gap=gap, limits=limits, least=least)
-    search = BestFirst[SimplexCell](space, limits, progress, f"the gap of {gap:g} is met")
+    search = BestFirst[SimplexCell](space, limits, progress, describe_met(gap))
     search.run()
     cells = search.cells
     unproved = "" if search.covered else NOT_COVERED

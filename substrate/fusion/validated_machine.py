@@ -20,7 +20,7 @@ from substrate.composition import Machine
 from substrate.errors import SolverError
 from substrate.fusion.validation import ValidationSet
 from substrate.fusion.validation_loss import SQUARED
-from substrate.search.best_first import Limits
+from substrate.search.best_first import Limits, describe_met
 
 __all__ = [
     "MARGIN",
@@ -28,6 +28,8 @@ __all__ = [
     "PlaceInProgram",
     "ValidatedMachine",
     "certify_search",
+    "compare_bound",
+    "describe_missed",
     "describe_values",
     "end_of_search",
     "least_error",
@@ -53,8 +55,8 @@ class Candidate:
     """Values of the parameters, and the validation errors of the knots there, fold by fold.
 
     ``locate`` says where the machines that were solved last are in the programs of the search, where that is known;
-    ``optima`` are points and multipliers of the folds, where several optima exist and a knot is another than the
-    solver's.
+    ``optima`` are points and multipliers of the folds, which are taken where the solver's machines validate otherwise
+    than the knots: of several optima, or by the tolerance of the solver.
     """
 
     values: dict[str, float]
@@ -122,11 +124,15 @@ def solve_candidates(
                 break
             latest = _solve(final, machines, sets, candidate)
         if any(optimum is not None for optimum in candidate.optima) and not _agrees(latest, sets):
-            # several optima: that of the knot validates better, and is an optimum as well
+            # the knot validates better, and is an optimum as well: one of several, or one that is solved more exactly
+            by_solver = latest
             try:
                 latest = _solve(final, machines, sets, candidate, adopt=True)
             except (SolverError, KeyboardInterrupt) as error:
                 interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                candidate = replace(candidate, optima=())
+                latest = _solve(final, machines, sets, candidate)
+            if _is_certified(by_solver) and not _is_certified(latest):
                 candidate = replace(candidate, optima=())
                 latest = _solve(final, machines, sets, candidate)
         else:
@@ -184,6 +190,11 @@ def _solve(
     )
 
 
+def _is_certified(machine: ValidatedMachine) -> bool:
+    """Return whether the certificates of all machines hold."""
+    return all(result.certificate.holds for result in (machine.result, *machine.folds))
+
+
 def _agrees(machine: ValidatedMachine, sets: Sequence[ValidationSet]) -> bool:
     """Return whether the squares of the machines are those of their knots."""
     targets = np.concatenate([validation_set.stacked_targets for validation_set in sets])
@@ -191,41 +202,43 @@ def _agrees(machine: ValidatedMachine, sets: Sequence[ValidationSet]) -> bool:
     return float(machine.errors @ machine.errors) <= (1.0 + _AGREES) * float(machine.knot @ machine.knot) + negligible
 
 
+def compare_bound(
+    name: str, formula: str, error: float, lower: float, gap: float, sets: Sequence[ValidationSet]
+) -> Row:
+    """Return the row that compares the error of the machine with the lower bound; it fails where nothing is proved."""
+    targets = np.concatenate([validation_set.stacked_targets for validation_set in sets])
+    _, rounding = spread_of(targets, np.ones(targets.size))
+    return Row(
+        name=name,
+        value=error - lower if np.isfinite(lower) else np.inf,
+        # an error of rounding size requires no bound
+        scale=max(error, least_error(sets)) + (rounding**2 if sets[0].loss == SQUARED else rounding),
+        tolerance=gap,
+        formula=formula,
+    )
+
+
 def certify_search(
     title: str,
     chosen: ValidatedMachine,
-    error: float,
-    lower: float,
-    gap: float,
+    gap_row: Row,
     sets: Iterable[ValidationSet],
-    gap_row: tuple[str, str],
     agreement: tuple[float, float],
     facts: Iterable[tuple[str, str]],
     trials: int,
 ) -> Certificate:
     """Report the machine that is returned, and what is proved about other values of the parameters.
 
-    ``gap_row`` is the name and the formula of the row for the gap, which fails where nothing is proved; ``agreement``
-    the tolerance of the row that compares knot and machine, and what is added to its scale; ``trials`` how many values
-    were tried.
+    ``gap_row`` is that of :func:`compare_bound`; ``agreement`` the tolerance of the row that compares knot and machine,
+    and what is added to its scale; ``trials`` how many values were tried.
     """
     validation_sets = list(sets)
     rows = np.concatenate([validation_set.stacked_targets for validation_set in validation_sets])
     spread, rounding = spread_of(rows, np.ones(rows.size))
-    # an error of rounding size requires no bound
-    scale = max(error, least_error(validation_sets)) + (rounding**2 if validation_sets[0].loss == SQUARED else rounding)
-    name, formula = gap_row
-    rows_found = [
-        Row(
-            name=name,
-            value=error - lower if np.isfinite(lower) else np.inf,
-            scale=scale,
-            tolerance=gap,
-            formula=formula,
-        )
-    ]
-    if not rows_found[0].passes:
-        proof = state_proof(rows_found[0], trials, lower <= 0.0)
+    rows_found = [gap_row]
+    if not gap_row.passes:
+        error = chosen.total / sum(validation_set.weight for validation_set in validation_sets)
+        proof = state_proof(gap_row, trials, gap_row.value >= error)
         title += f" ({describe_values(chosen.values)}, validation error {error:.4g}: {proof})"
     tolerance, more = agreement
     size = np.sqrt(rows.size) * max(spread, rounding / tolerance) + float(np.linalg.norm(chosen.knot)) + more
@@ -268,8 +281,18 @@ def _rows_of_another_optimum(errors: Array, place: PlaceInProgram, agree: Row) -
     ]
 
 
-def end_of_search(stop: str, chosen: ValidatedMachine) -> str:
-    """State why a search ended, with an interrupt of the last solves."""
+def describe_missed(gap: float) -> str:
+    """State that a search has met its gap, and that the machine it led to has not."""
+    return f"the points of the search meet the gap of {gap:g}, the machine that was solved at the best does not"
+
+
+def end_of_search(stop: str, chosen: ValidatedMachine, gap_row: Row) -> str:
+    """State why a search ended, as the certificate does: with an interrupt of the last solves, and with a gap that its
+    points met and the machine that was solved there does not.
+    """
+    met = describe_met(gap_row.tolerance)
+    if stop.startswith(met) and not gap_row.passes:
+        stop = describe_missed(gap_row.tolerance) + stop.removeprefix(met)
     return f"{stop}; interrupted while the best machine was solved" if chosen.interrupted else stop
 
 

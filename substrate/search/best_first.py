@@ -38,6 +38,7 @@ __all__ = [
     "Progress",
     "SpentError",
     "TimeEstimate",
+    "describe_met",
     "end_by",
     "late_progress",
 ]
@@ -163,6 +164,11 @@ class Limits:
                 LongFitWarning,
                 stacklevel=2,
             )
+
+
+def describe_met(gap: float) -> str:
+    """State that a search has met the gap that was asked for."""
+    return f"the gap of {gap:g} is met"
 
 
 def end_by(error: BaseException, has_point: bool) -> str:

@@ -152,7 +152,7 @@ class GammaRows:
         pooled, criterion, rounding = words["pooled"], words["criterion"], float(words["rounding"])
         fits = all(array.dtype.kind == "f" and np.isfinite(array).all() for array in numbers.values())
         fits = fits and matrix.shape == (n, n) and bool((matrix == matrix.T).all()) and n > 1
-        fits = fits and Y.ndim == 2 and Y.shape[0] == n and Y.shape[1] > 0 and (pooled or Y.shape[1] == 1)
+        fits = fits and Y.ndim == 2 and Y.shape[0] == n and Y.shape[1] > 0
         fits = fits and numbers["below"].shape == (m, n if m else 0) and numbers["Y_val"].shape == (m, Y.shape[1])
         fits = fits and numbers["weights"].shape in ((0,), (n,)) and numbers["weights_val"].shape in ((0,), (m,))
         fits = fits and all(bool((numbers[name] > 0.0).all()) for name in ("weights", "weights_val"))

@@ -383,29 +383,41 @@ def fuse_estimator(
 
 def _collect_proof(name: str, model: Any, choice: Any, coverage: tuple[float, float], gap: float) -> Any:
     """Return the numbers behind the bound of a path, or why there are none."""
-    from substrate.fusion.gamma_proof import GammaProof
+    from substrate.fusion.gamma_proof import GammaProof, OutputStatement
     from substrate.fusion.path_proof import PathProof
     from substrate.fusion.unsaved_proof import UnsavedProof
 
     if name == "gamma" and not isinstance(choice, JudgedGamma):
         return choice  # of a machine with a shape
-    if np.size(model.criterion_) > 1:
-        return UnsavedProof("every output has a gamma of its own, and a proof is of one; fuse the outputs one by one")
-    if not np.isfinite(model.criterion_lower_bound_):
+    errors, bounds = (
+        np.atleast_1d(np.asarray(number, dtype=float)) for number in (model.criterion_, model.criterion_lower_bound_)
+    )
+    if not np.isfinite(bounds).all():
         return UnsavedProof("nothing is proved over the whole range: a path with holes, or a grid")
+    values = np.atleast_1d(np.asarray(getattr(model, f"{name}_"), dtype=float))
+    several = errors.size > 1  # every output has a gamma of its own
+    names = tuple(f"{name} of output {k}" for k in range(1, errors.size + 1)) if several else (name,)
     statement: dict[str, Any] = {
-        "names": (name,),
-        "box": (tuple(float(end) for end in coverage),),
-        "values": {name: float(getattr(model, f"{name}_"))},
-        "validation_error": float(model.criterion_),
-        "lower_bound": float(model.criterion_lower_bound_),
+        "names": names,
+        "box": (tuple(float(end) for end in coverage),) * errors.size,
+        "values": {of_output: float(value) for of_output, value in zip(names, values, strict=True)},
+        "validation_error": float(errors.sum()),
+        "lower_bound": float(bounds.sum()),
         "gap": float(gap),
     }
     if isinstance(choice, JudgedGamma):
         search = choice.best.search
-        least = float(np.max(search.floor)) * search.unit**2 / gap
+        leasts = np.broadcast_to(np.asarray(search.floor) * search.unit**2 / gap, errors.shape)
         rows = record_rows(choice.best.kernel, choice.task)
-        return GammaProof(**statement, divisor=1.0, least=least, rows=rows, parts=choice.best.parts)
+        outputs = tuple(OutputStatement(*(float(v) for v in row)) for row in zip(errors, bounds, leasts, strict=True))
+        return GammaProof(
+            **statement,
+            divisor=1.0,
+            least=float(leasts.sum()),
+            rows=rows,
+            parts=choice.best.parts,
+            outputs=outputs if several else (),
+        )
     divisor = float(sum(_validation_rows(fold) for fold in choice.folds))
     return PathProof.of(choice.folds, {**statement, "divisor": divisor})
 

@@ -32,9 +32,12 @@ def fused(machine, gap=0.05, budget=300):
     X, y = machine.data
     limits = {"gap": gap, "box": {"weight": machine.box}, "budget": budget}
     if len(machine.folds) > 1:
-        return fuse(machine.build, over="weight", data=machine.data, cv=machine.folds, **limits)
-    ((train, test),) = machine.folds
-    return fuse(machine.build, over="weight", data=(X[train], y[train]), validation=(X[test], y[test]), **limits)
+        best = fuse(machine.build, over="weight", data=machine.data, cv=machine.folds, **limits)
+    else:
+        ((train, test),) = machine.folds
+        best = fuse(machine.build, over="weight", data=(X[train], y[train]), validation=(X[test], y[test]), **limits)
+    assert best.certificate["gap of weight"].passes or "is met" not in best.stop
+    return best
 
 
 def weights_to_try(rng, box, best, count):
@@ -119,6 +122,17 @@ def test_where_that_optimum_cannot_be_taken_the_solvers_is_returned(error, monke
     found = np.mean((y[test] - best.result.decision_function(X[test])) ** 2)
     np.testing.assert_allclose(found, best.validation_error, rtol=1e-9)
     assert ("interrupted" in best.stop) == (error is KeyboardInterrupt)
+
+
+def test_an_optimum_that_is_not_certified_is_not_taken(monkeypatch):
+    """With multipliers of the other sign it is none, and the solver's machine is returned as it is."""
+    take = Machine.take_optimum
+    monkeypatch.setattr(Machine, "take_optimum", lambda self, x, z, **values: take(self, x, -z, **values))
+    best = fused(fused_machine("hinge", 14))
+    assert best.result.certificate.holds
+    assert "another optimum" not in dict(best.certificate.record)["solver"]
+    assert not best.certificate.holds
+    assert "machine that was solved at the best does not" in best.stop
 
 
 def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():

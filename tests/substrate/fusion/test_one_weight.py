@@ -11,12 +11,12 @@ from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import levels
 from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
-from substrate.fusion.joint import _fold
+from substrate.fusion.joint import _fold, _optima
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import simplex_bound
 from substrate.fusion.simplex_search import cell_simplices, search_simplices
 from substrate.fusion.validation import check_validation
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF, Componentwise, Linear
 
 EVERY = ((0.0, np.inf),)
 
@@ -138,6 +138,66 @@ def test_an_offset_of_the_targets_costs_no_digits_that_matter(offset):
     program = fold(offset=offset).program
     for value in (0.0, 1e-3, 0.05, 0.4, 3.0):
         assert program.solve((value,)).gap <= 1e-10, value
+
+
+@pytest.mark.parametrize("penalty", ["alpha", "variation"])
+def test_the_knots_of_tiny_weights_are_exact(penalty):
+    """Their multipliers are far below the tolerance of a solver: active rows are those of larger weights."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(8, 2))
+    y, rho = X @ [1.0, -2.0] + 0.1 * rng.normal(size=8), cp.Parameter(nonneg=True, name="rho")
+    s = Substrate(Linear() if penalty == "alpha" else Componentwise(RBF(1.5)), X, y)
+    weighed = cp.norm1(s.alpha) if penalty == "alpha" else cp.sum(s.maximal_variation)
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * weighed)
+    held = check_validation(machine, X[:4] + 0.1, y[:4])
+    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY, 1e-3)
+    knots = {value: one.program.solve((value,)) for value in (0.0, 1e-30, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)}
+    assert max(knot.gap for knot in knots.values()) <= 1e-11
+    # a solver's own point reveals the same rows at a hundredth of a weight, with multipliers of a hundredth
+    small, large = (one.program._elimination.solve(one.program.linear((value,)), 0.0, 1e-12) for value in (1e-6, 1e-4))
+    guesses = [{tuple(rows) for rows in one.program._elimination.guess_rows(*point)} for point in (small, large)]
+    assert penalty == "variation" or guesses[0] & guesses[1]
+    # and so is the search over weights that are all tiny, with as many knots as it starts with
+    store = KnotStore([one])
+    cells = cell_simplices([levels((0.0, 1e-8), 1)])
+    found = search_simplices(store, cells, 1e-3, 300, quiet)
+    assert found.stop == "the gap of 0.001 is met"
+    assert store.solves == len(cells) + 1
+
+
+def test_where_every_row_is_active_all_are_found():
+    """At a weight that leaves no component, slacks differ by rounding alone."""
+    elimination = fold().program._elimination
+    x, rows = np.zeros(elimination.T.shape[0]), elimination.h.size
+    assert not elimination.h.any()
+    dual = np.append(np.zeros(elimination.rows.size + elimination.kept.size), np.geomspace(1.0, 1e-6, rows))
+    nudge = np.random.default_rng(0).uniform(-1e-15, 1e-15, size=x.size)
+    assert max(guess.size for guess in elimination.guess_rows(x + nudge, dual)) == rows
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_a_knot_is_an_optimum_of_its_machine(inverse):
+    """Point and multipliers in the numbers of the machine, which certifies them as it does a solver's."""
+    rng = np.random.default_rng(2)
+    X, V = rng.uniform(-2.0, 2.0, size=(10, 2)), rng.uniform(-2.0, 2.0, size=(5, 2))
+    y, u = (7.0 * np.sin(2.0 * P[:, 0]) for P in (X, V))
+    weight = cp.Parameter(nonneg=True, name="weight")
+    s = Substrate(RBF(1.5), X, y, bias=False) if inverse else Substrate(Componentwise(RBF(1.5)), X, y)
+    objective = (
+        0.5 * weight * s.squared_norm + cp.sum(cp.pos(cp.abs(s.e) - 0.1))
+        if inverse
+        else 0.5 * cp.sum_squares(s.e) + weight * cp.sum(s.maximal_variation)
+    )
+    machine = Machine(s, minimize=objective)
+    terms = AffineTerms.of(machine.problem, [weight])
+    assert terms.inverse == inverse
+    store = KnotStore([_fold(machine, terms, check_validation(machine, V, u), EVERY, 1e-3)])
+    for value in (0.05, 0.6):
+        k = store.add((1.0 / value if inverse else value,))
+        ((x, z),) = _optima(store, k)
+        result = machine.take_optimum(x, z, weight=value)
+        assert result.certificate.holds, str(result.certificate)
+        assert_allclose(u - result.predict(V), store.errors[k], rtol=0.0, atol=1e-9)
 
 
 def test_the_gap_that_is_asked_for_sets_how_exact_knots_are():

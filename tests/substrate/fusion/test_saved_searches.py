@@ -8,7 +8,7 @@ import pytest
 
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate import Everywhere, Machine, Substrate, fuse
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.fusion import check_fusion, load_proof
 from substrate.kernels import RBF, Linear
 
@@ -93,11 +93,53 @@ def test_what_of_a_search_of_gamma_does_not_fit_together_is_refused(tmp_path):
         replace(single, parts=(replace(single.parts[0], train=np.arange(20)),)).save(tmp_path / "proof.npz")
 
 
-def test_one_proof_is_of_one_gamma(tmp_path):
-    X, y = rows(20)
-    both = fuse(LSSVMRegressor(RBF(1.0)), "gamma", data=(X, np.column_stack([y, -(y**2)])), cv=3)
-    with pytest.raises(DeclarationError, match="one by one"):
-        both.proof.save(tmp_path / "proof.npz")
+def two_outputs(cv=None, scale=1.0, gap=1e-3):
+    """Two outputs of different sizes, each with a gamma of its own."""
+    (X, y), (Z, z) = rows(20, 0, scale), rows(12, 1, scale)
+    Y, W = (np.column_stack([first, -(first**2) / scale + 5.0 * scale]) for first in (y, z))
+    how = {"validation": (Z, W)} if cv is None else {"cv": cv}
+    return fuse(LSSVMRegressor(RBF(1.0)), "gamma", data=(X, Y), gap=gap, **how)
+
+
+@pytest.mark.parametrize(("cv", "scale"), [(None, 1.0), (3, 1e6), ("loo", 1e-6)])
+def test_every_output_with_a_gamma_of_its_own_is_checked_from_one_file(cv, scale, tmp_path):
+    """No number of an output is believed: nor an error, a bound or a range that its rows do not have."""
+    both = two_outputs(cv, scale)
+    assert 0.0 <= both.gap <= 1e-3
+    both.proof.save(tmp_path / "proof.npz")
+    certificate = check_fusion(tmp_path / "proof.npz")
+    assert certificate.holds, str(certificate)
+    proof = load_proof(tmp_path / "proof.npz")
+    assert proof.names == ("gamma of output 1", "gamma of output 2")
+    np.testing.assert_allclose([output.error for output in proof.outputs], both.validation_error)
+    np.testing.assert_allclose([output.lower_bound for output in proof.outputs], both.lower_bound)
+    assert f"no value below {both.lower_bound[1]:.6g}" in dict(certificate.record)["output 2"]
+    # the sum as stated, and a bound of one output at the cost of the other
+    first, second = proof.outputs
+    shift = 0.5 * proof.gap * min(first.error, second.error)
+    shifted = (
+        first._replace(lower_bound=first.lower_bound + shift),
+        second._replace(lower_bound=second.lower_bound - shift),
+    )
+    for changed_outputs, reason in (
+        (shifted, "output 1 has a bound of"),
+        ((first, second._replace(error=1.1 * second.error)), "output 2 is proved to be"),
+        ((first._replace(least=-1.0), second), None),
+        ((first, second._replace(lower_bound=np.nan)), None),
+        ((first,), None),
+        ((), None),
+    ):
+        changed_proof = replace(proof, outputs=changed_outputs)
+        if reason is None:
+            with pytest.raises(DataError, match="do not fit together"):
+                changed_proof.save(tmp_path / "changed.npz")
+        else:
+            assert not changed_proof.check().holds
+            assert reason in dict(changed_proof.check().record)["proved"]
+    larger = replace(proof, lower_bound=proof.lower_bound * (1.0 + 1e-6))
+    assert "not the sum" in dict(larger.check().record)["proved"]
+    swapped = replace(proof, rows=replace(proof.rows, Y=proof.rows.Y[:, ::-1], Y_val=proof.rows.Y_val[:, ::-1]))
+    assert not swapped.check().holds
 
 
 def rising(X, y):

@@ -1,5 +1,7 @@
 """What a fusion returns is what was validated, and it holds only where the gap that was asked for is proved."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -7,8 +9,15 @@ from numpy.testing import assert_allclose
 
 from substrate import LinearPart, Machine, Substrate, fuse
 from substrate.certificates import Row
-from substrate.fusion.validated_machine import PlaceInProgram, _rows_of_another_optimum
+from substrate.fusion.validated_machine import (
+    PlaceInProgram,
+    ValidatedMachine,
+    _rows_of_another_optimum,
+    describe_missed,
+    end_of_search,
+)
 from substrate.kernels import RBF, Componentwise, Linear
+from substrate.search.best_first import describe_met
 from tests.oracles.joint_machines import rows, sparse_ridge, two_groups, variation_ridge, weights
 from tests.oracles.sampled_cases import first
 
@@ -139,3 +148,21 @@ def test_another_optimum_must_be_one_of_the_program_and_predict_as_its_place_the
         (PlaceInProgram(errors, np.nan), [True, False]),
     ):
         assert [row.passes for row in _rows_of_another_optimum(errors, place, agree)] == passes
+
+
+@pytest.mark.parametrize("gap", [1e-3, 0.25])
+def test_the_end_of_a_search_does_not_contradict_its_certificate(gap):
+    """Words for a gap that is met stay where the row passes, and only there; other ends stay what they are."""
+    machine = ValidatedMachine(
+        values={"rho": 1.0}, result=None, errors=np.ones(2), knot=np.ones(2), total=2.0, interrupted=False
+    )
+    row = Row(name="gap of rho", value=gap, scale=1.0, tolerance=gap, formula="")
+    missed, met = replace(row, value=1.08 * gap), describe_met(gap)
+    assert end_of_search(met, machine, row) == met
+    assert end_of_search(met, machine, missed) == describe_missed(gap)
+    beyond = "; interrupted while larger values were bounded"
+    assert end_of_search(met + beyond, machine, missed) == describe_missed(gap) + beyond
+    for stop in ("the simplices have collapsed to rounding", "the budget of 12 solves is spent"):
+        assert end_of_search(stop, machine, missed) == end_of_search(stop, machine, row) == stop
+    stopped = replace(machine, interrupted=True)
+    assert end_of_search(met, stopped, row) == f"{met}; interrupted while the best machine was solved"
