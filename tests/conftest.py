@@ -96,7 +96,7 @@ def pytest_generate_tests(metafunc):
     That is done before they are collected: a run without the slow ones is spared tens of thousands of them.
     """
     test = metafunc.definition
-    if test.get_closest_marker("slow"):
+    if test.get_closest_marker("slow") or test.get_closest_marker("smoke"):
         return
     _mark_left_out(test, [case for case in metafunc._calls if not _is_slow(case)])
     if metafunc.config.getoption("markexpr") == "not slow":

@@ -1,6 +1,7 @@
-"""The ordinary run sees every model in every shared check, and every case of it on two ways into the package."""
+"""The ordinary run sees half of the models in every shared check, and every case of it on two ways into the package."""
 
 import inspect
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,14 @@ def draw(pairs, some=SOME_CASES, version="1"):
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 29, 60])
 @pytest.mark.parametrize("some", [SOME_CASES, 2])
-def test_a_sample_has_every_model_and_every_case_on_two_ways(cases, some):
+def test_a_sample_has_many_models_and_every_case_on_two_ways(cases, some):
     pairs = [(f"test_any[{case}-{name}]", name) for case in range(cases) for name in NAMES]
     chosen = draw(pairs, some)
-    for name in NAMES:
-        count = sum(case.endswith(f"-{name}]") for case in chosen)
-        assert min(some, cases) <= count <= (cases if name in EVERY_CASE else min(some, cases))
+    counts = {name: sum(case.endswith(f"-{name}]") for case in chosen) for name in NAMES}
+    for name, count in counts.items():
+        assert count <= (cases if name in EVERY_CASE else min(some, cases))
+    expected = min(some, cases) * len(NAMES) / TURNS
+    assert abs(sum(counts.values()) - expected - SOME_WAYS * cases) < 3 * expected**0.5 + SOME_WAYS * cases
     for case in range(cases):
         ways = [name for name in NAMES if name in EVERY_CASE and f"test_any[{case}-{name}]" in chosen]
         assert len(ways) >= SOME_WAYS
@@ -78,8 +81,16 @@ def test_a_new_model_and_a_new_case_leave_the_other_samples_alone():
     assert {name for name in draw(with_case) if not name.startswith("test_any[29-")} <= draw(PAIRS)
 
 
+def test_a_check_of_one_model_and_one_of_few_have_a_case():
+    assert len(draw([(f"test_any[{case}]", "test_any") for case in range(5)], 3)) == 3
+    few = [(f"test_any[{name}]", name) for name in "ab"]
+    samples = [draw(few, version=str(version)) for version in range(30)]
+    assert {len(sample) for sample in samples} == {1, 2}
+    assert set().union(*samples) == {name for name, _ in few}
+
+
 def test_versions_see_every_case_in_time():
-    seen = set().union(*(draw(PAIRS, version=str(version)) for version in range(400)))
+    seen = set().union(*(draw(PAIRS, version=str(version)) for version in range(800)))
     assert seen == {name for name, _ in PAIRS}
 
 
@@ -127,7 +138,7 @@ def test_what_is_sampled():
     assert kind_of({"estimator": LSSVMRegressor(), "check": 1}) == "LSSVMRegressor"
     assert kind_of({"module": problems.ls_svm_regression, "case": 1}) == "ls_svm_regression"
     assert kind_of({"function": "ls_svm_regression.declare", "case": 1}) == "ls_svm_regression.declare"
-    assert kind_of({"estimator": LSSVMRegressor}) is None, "one case each: there is nothing to leave out"
+    assert kind_of({"estimator": LSSVMRegressor}) == "LSSVMRegressor"
     assert kind_of({"seed": 1, "case": 2}) is None
     assert kind_of({"function": len, "case": 2}) is None
     assert kind_of({"module": inspect, "case": 2}) is None
@@ -139,10 +150,14 @@ def test_the_first_values_are_ordinary_and_the_others_slow():
     assert [value.values for value in first(2, range(4))] == [(0,), (1,), (2,), (3,)]
 
 
-def test_every_check_of_this_run_has_a_case_of_every_model():
+def test_the_checks_of_this_run_have_every_model_among_them():
     """Of what was collected: all files in the ordinary run, this one alone where it is asked for alone."""
-    for check, (kinds, chosen) in SAMPLED.items():
-        assert {kinds[place] for place in chosen} == set(kinds), check
+    walks = {check: (kinds, chosen) for check, (kinds, chosen) in SAMPLED.items() if len(set(kinds)) > 10}
+    if len(walks) < 20:
+        pytest.skip("few checks were collected: all of them are in the ordinary run")
+    walked = Counter(kind for kinds, _ in walks.values() for kind in set(kinds))
+    often = {kind for kind, count in walked.items() if count >= 20}  # none of so many checks: once in a million
+    assert often <= {kinds[place] for kinds, chosen in walks.values() for place in chosen}
 
 
 @pytest.mark.parametrize("estimator", [LSSVMRegressor, SubstrateRegressor])

@@ -2,12 +2,13 @@
 
 A check such as the refusal of a bad X is one piece of code that every model goes through, by one of a few ways. Every
 case of it is run on two models that stand for such ways, and one case on every model, which shows that it goes one of
-them. What is left out is marked slow, so that ``pytest -m slow`` runs the whole product. Of any other check whose cases
-are a product too (seeds, kernels, options), and take long, the mark ``some_cases(n)`` draws n.
+them: on half of the models in one version, on the others in another. What is left out is marked slow, so that ``pytest
+-m slow`` runs the whole product. Of any other check whose cases are a product too (seeds, kernels, options), and take
+long, the mark ``some_cases(n)`` draws n.
 
-Long tests take turns: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
-(``tests/times.py`` measures it), have one half of their cases in the ordinary run of a version, and the other half in
-that of another. They are one of forty cases and took half of the time.
+Long tests take turns too: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
+(``tests/times.py`` measures it), have half of their cases in the ordinary run of a version. They are one of forty cases
+and took half of the time.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
 one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
@@ -105,7 +106,7 @@ def take_turns(name: str, version: str | None = None) -> bool:
 def kind_of(parameters: Mapping[str, Any]) -> str | None:
     """Return the model of a case of a shared check, by name; None for a case of any other check."""
     model = next((parameters[name] for name in WALKS if name in parameters), None)
-    if len(parameters) < 2 or model is None:
+    if model is None:
         return None
     if inspect.isclass(model) or hasattr(model, "DEMONSTRATION"):  # the mark of a page
         return str(model.__name__).removeprefix("problems.")
@@ -132,7 +133,7 @@ def hash_sources() -> str:
 def sample_cases(
     names: Sequence[str], kinds: Sequence[str], n_cases: int = SOME_CASES, version: str | None = None
 ) -> set[int]:
-    """Return the places of the cases to run.
+    """Return the places of the cases to run: of several kinds, those whose turn it is.
 
     Parameters
     ----------
@@ -153,4 +154,6 @@ def sample_cases(
             by_case[name.replace(kind, "").replace("()", "")].append(place)
     rank = [hashlib.blake2b(f"{draw} {name}".encode()).digest() for name in names]
     chosen = {place for places in by_kind.values() for place in sorted(places, key=rank.__getitem__)[:n_cases]}
+    if len(by_kind) > 1:
+        chosen = {place for place in chosen if take_turns(names[place], draw)} or {min(chosen, key=rank.__getitem__)}
     return chosen.union(*(sorted(places, key=rank.__getitem__)[:SOME_WAYS] for places in by_case.values()))
