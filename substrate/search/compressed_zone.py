@@ -13,10 +13,10 @@ kernel of a zone, :math:`\delta = b - a`, and w and :math:`\hat s` those of :mod
 .. math:: K(b - \theta) \succeq p(\theta) K(b) + q(\theta) W(b), \qquad
           p = e^{-d\theta}, \quad q = e^{-d\theta} - e^{-(d+2)\theta} ,
 
-which is exact to first order, for zones of any length and any :math:`\gamma`. p is above its tangent, and q above its
-chord where :math:`e^\delta \le 1 + 2/d`, and never negative; with these in their place the matrix is linear in
-:math:`\theta`, so that the logarithm of the determinant is at least a function that is concave in :math:`\theta` and
-concave in :math:`\gamma`. From above,
+which is exact to first order, for zones of any length and any :math:`\gamma`. p is above any of its tangents, of which
+one is taken that is nowhere negative in the zone, and q above its chord where :math:`e^\delta \le 1 + 2/d`, and never
+negative; with these in their place the matrix is linear in :math:`\theta`, so that the logarithm of the determinant is
+at least a function that is concave in :math:`\theta` and concave in :math:`\gamma`. From above,
 :math:`(d - 2w)^2 - 4w + 2d + 1 = (2w - d - 1)^2 \ge 0` says :math:`K'' \succeq -\mu^2 K` with
 :math:`\mu^2 = 2d + 1`: for any vector u the function :math:`k(t) = u^T K(t) u` obeys :math:`k'' \ge -\mu^2 k`, and by
 comparison with the sine that has its values at both ends, for :math:`\mu\delta < \pi`,
@@ -119,12 +119,15 @@ class CompressedZone:
     def minorants(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return p and q, both linear, at the widest end and at the narrowest end."""
         d, length = self.dimension, self.length
-        middle = math.exp(-0.5 * d * length) * (1.0 - relative_rounding(8.0))
-        chord = math.exp(-d * length) * -math.expm1(-2.0 * length) * (1.0 - relative_rounding(16.0))
+        # the tangent in the middle, or in a long zone the one that is zero at the narrowest end: neither is negative
+        touched = max(0.5 * length, length - (1.0 - 1e-9) / d)
+        smaller = 1.0 - relative_rounding(32.0 + 8.0 * d * length)
+        value = math.exp(-d * touched) * smaller
+        chord = math.exp(-d * length) * -math.expm1(-2.0 * length) * smaller
         is_concave = length <= math.log1p(2.0 / d) * (1.0 - relative_rounding(8.0))
         return (
-            (middle * (1.0 + 0.5 * d * length), 0.0),
-            (max(middle * (1.0 - 0.5 * d * length), 0.0), chord if is_concave else 0.0),
+            (value * (1.0 + d * touched), 0.0),
+            (value * (1.0 - d * (length - touched)), chord if is_concave else 0.0),
         )
 
     def bound_cells(self, cells: Array) -> CellBounds:

@@ -39,7 +39,7 @@ def excess_of_zones(seed):
     n, family = len(X), family_of(kernel, X)
     root = None if weights is None else np.sqrt(weights)
     target, unit = centre_targets(Y, root)
-    t, half = rng.uniform(*family.default_range()), 10.0 ** rng.uniform(-4.0, -0.6) / family.dimension**0.5
+    t, half = rng.uniform(*family.default_range()), 10.0 ** rng.uniform(-4.0, 0.2) / family.dimension**0.5
     u, du = rng.uniform(np.log(1e-6 * n), np.log(10.0 * n), size=3), 10.0 ** rng.uniform(-4.0, -0.3, size=3)
     cells = np.column_stack([u - du, u + du])
     spans = [
@@ -133,6 +133,19 @@ def test_the_matrices_of_a_zone_lie_between_what_its_ends_say(kernel):
             assert np.linalg.eigvalsh(K - p * wide - q * moment).min() >= -1e-13
             most = angle / math.sin(angle) * (share * ends[1] + (1.0 - share) * ends[0])
             assert (np.einsum("ik,ik->k", u, K @ u) <= most * (1.0 + 1e-13)).all()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 10, 40])
+def test_lines_are_below_the_factors_of_zones_of_any_length(d):
+    family, target = WidthFamily.of(RBF(1.0), np.arange(4.0)[:, None]), centre_targets(np.arange(4.0), None)[0]
+    some, share = compress_zone(family, 0.0, 0.1, target, AllDirections.of(None, 4)), np.linspace(0.0, 1.0, 201)
+    for length in (1e-6, 0.01, 0.3 / d, 1.0 / d, 1.9 / d, 2.1 / d, 0.5, 0.9, 1.7):
+        zone = replace(some, dimension=d, length=length)
+        (p_near, q_near), (p_far, q_far) = zone.minorants()
+        theta = share * zone.length
+        assert min(p_near, p_far, q_near, q_far) >= 0.0
+        assert (p_near + share * (p_far - p_near) <= np.exp(-d * theta) * (1.0 + 1e-14)).all()
+        assert (q_near + share * (q_far - q_near) <= np.exp(-d * theta) * -np.expm1(-2.0 * theta) * (1.0 + 1e-14)).all()
 
 
 def test_a_bound_of_a_small_cell_is_of_second_order():
