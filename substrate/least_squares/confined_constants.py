@@ -282,8 +282,10 @@ class _CentredValues:
             + 2.0 * math.sqrt(n_val / n) * radii.below
             + n_val / n * radii.matrix
         )
+        centred = gram.shift(shift)
+        centred.cancelled += at_most(radii.matrix + lost)  # negative eigenvalues of this size say nothing of the kernel
         return cls(
-            gram=gram.shift(shift),
+            gram=centred,
             below=below - ((of_rows - 0.5 * middle)[:, None] + shift),
             means=shift,
             radii=KernelRadii(

@@ -84,7 +84,7 @@ class HingeModel(Model):
         if places.size and (places.max() >= rows.size or (rows[places] != model.support_).any()):
             raise DataError("the support of this model has rows that are not among these, or have weight zero here")
         coefficients = np.zeros(Y.shape)
-        coefficients[places] = np.reshape(model._coefficients(), (places.size, -1))
+        coefficients[places] = np.reshape(model._coefficients(), (places.size, Y.shape[1]))
         return X, Y, weights, coefficients
 
     def recall_machines(self, X: Any, Y: Array, weights: Array, coefficients: Array) -> Iterator["StoredHinge"]:
