@@ -1,7 +1,7 @@
 """Configuration of the documentation: built offline, from this clone, with every warning an error.
 
 ``python -m sphinx -W -b html docs docs/build/html`` runs the examples for the gallery; ``-D plot_gallery=0`` leaves
-their output out, and with ``-t check`` a version of the package runs half of them.
+their output out, and with ``-t check`` a version of the package runs a third of them.
 """
 
 import gc

@@ -2,12 +2,12 @@
 
 A check such as the refusal of a bad X is one piece of code that every model goes through, by one of a few ways. Every
 case of it is run on two models that stand for such ways, and one case on every model, which shows that it goes one of
-them: on half of the models in one version, on the others in another. What is left out is marked slow, so that ``pytest
+them: on a third of the models in one version, on others in another. What is left out is marked slow, so that ``pytest
 -m slow`` runs the whole product. Of any other check whose cases are a product too (seeds, kernels, options), and take
 long, the mark ``some_cases(n)`` draws n.
 
 Long tests take turns too: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
-(``tests/times.py`` measures it), have half of their cases in the ordinary run of a version. They are one of forty cases
+(``tests/times.py`` measures it), have a third of their cases in the ordinary run of a version. They are one of forty cases
 and took half of the time.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
@@ -66,7 +66,7 @@ EVERY_CASE = {
 #: Ways on which every case of a shared check is tried, and cases of it that every model has.
 SOME_WAYS, SOME_CASES = 2, 1
 #: The tests whose cases take turns, and how many versions it takes until a case has its turn, on average.
-LONG_TESTS, TURNS = Path(__file__).parents[1] / "long_tests.txt", 2
+LONG_TESTS, TURNS = Path(__file__).parents[1] / "long_tests.txt", 3
 #: The checks that this run has sampled, by name: the kind of each of their cases, and the places of the chosen ones.
 SAMPLED: dict[str, tuple[list[str], set[int]]] = {}
 #: The parameters by which a check walks the models: estimators, the functions of the pages, and the pages.
