@@ -1,4 +1,4 @@
-"""The ordinary run sees a third of the models in every shared check, and every case of it on two ways into the package."""
+"""The ordinary run sees a third of the models in every shared check, and every case of it on two ways in."""
 
 import inspect
 from collections import Counter

@@ -7,8 +7,8 @@ them: on a third of the models in one version, on others in another. What is lef
 long, the mark ``some_cases(n)`` draws n.
 
 Long tests take turns too: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
-(``tests/times.py`` measures it), have a third of their cases in the ordinary run of a version. They are one of forty cases
-and took half of the time.
+(``tests/times.py`` measures it), have a third of their cases in the ordinary run of a version. They are one of forty
+cases and took half of the time.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
 one file and for all of them; a new page or estimator, which are files of ``problems``, leaves that of the others as it
