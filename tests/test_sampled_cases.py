@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from every_model import COMPONENTS, ESTIMATORS, FUNCTIONS, MODULES, PAIRWISE, parameters_of
@@ -103,13 +104,34 @@ def test_long_tests_take_turns_and_others_do_not():
     assert all(is_its_turn("tests/test_any.py::test_any[0]", str(version)) for version in range(30))
 
 
+class _Item:
+    """As much of an item of pytest as its marks need."""
+
+    def __init__(self, case, *marks, every_turn=False):
+        self.nodeid, self.path, self.marks = case, Path(__file__), list(marks)
+        self.config = SimpleNamespace(getoption=lambda name: every_turn)
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
+
+    def add_marker(self, mark):
+        self.marks.append(mark.name)
+
+
 def test_what_waits_for_its_turn_is_slow(request):
-    named = read_long_tests()
-    found = [item for item in request.session.items if item.nodeid.partition("[")[0] in named]
-    smoke = [item for item in found if item.get_closest_marker("smoke")]
-    for item in found:
-        waits = not is_its_turn(item.nodeid) and item not in smoke and not request.config.getoption("every_turn")
-        assert item.get_closest_marker("slow") is not None or not waits
+    (conftest,) = (
+        plugin
+        for plugin in request.config.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) == str(Path(__file__).with_name("conftest.py"))
+    )
+    cases = [f"{test}[{case}]" for test in sorted(read_long_tests())[:20] for case in range(3)]
+    for item in (_Item(case, *more) for case in (*cases, "tests/test_any.py::test_any") for more in ((), ("smoke",))):
+        conftest.pytest_itemcollected(item)
+        assert ("slow" in item.marks) == (not is_its_turn(item.nodeid) and "smoke" not in item.marks)
+    waits = next(case for case in cases if not is_its_turn(case))
+    item = _Item(waits, every_turn=True)
+    conftest.pytest_itemcollected(item)
+    assert not item.marks
 
 
 def test_there_is_a_model_for_each_way_in():

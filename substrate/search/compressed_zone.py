@@ -116,6 +116,14 @@ class CompressedZone:
         """The number r of directions."""
         return int(self.wide.shape[0])
 
+    @property
+    def stretch(self) -> float:
+        """The factor by which a form inside the zone may exceed the line between those at its ends; infinite from a
+        length of about pi / mu on.
+        """
+        angle = math.sqrt(2.0 * self.dimension + 1.0) * self.length
+        return angle / math.sin(angle) * (1.0 + 1e-12) if angle < 3.0 else math.inf
+
     def minorants(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return p and q, both linear, at the widest end and at the narrowest end."""
         d, length = self.dimension, self.length
@@ -158,8 +166,7 @@ class CompressedZone:
     ) -> CellBounds:
         """Return the least bound at four corners, per cell, and what its width and its interval lose."""
         d, length, free, outputs = self.dimension, self.length, self.free, self.target.shape[1]
-        angle = math.sqrt(2.0 * d + 1.0) * length
-        stretch = angle / math.sin(angle) * (1.0 + 1e-12) if angle < 3.0 else math.inf
+        stretch = self.stretch
         middle = gammas.mean(axis=1)
         centre = 0.5 * stretch * (narrow + wide)
         whole = squares + middle * centre

@@ -121,3 +121,12 @@ def test_the_ls_svm_is_the_kernel_fisher_discriminant(gamma):
     within = sum((X[side == Y] - mean).T @ (X[side == Y] - mean) for side, mean in zip((1.0, -1.0), means, strict=True))
     fisher = np.linalg.solve(within + np.eye(2) / gamma, means[0] - means[1])
     assert_allclose(w / np.linalg.norm(w), fisher / np.linalg.norm(fisher), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_machine_without_support_is_checked_and_fails(n_classes):
+    points, labels = X[:30], np.arange(30) % n_classes
+    model = SquaredHingeClassifier(KERNEL, GAMMA).fit(points, labels)
+    model.support_, model.support_vectors_ = model.support_[:0], model.support_vectors_[:0]
+    model.support_values_, model.support_codes_ = model.support_values_[:0], model.support_codes_[:0]
+    assert not model.certify(points, labels).holds

@@ -194,3 +194,12 @@ def test_kernel_values_within_their_radii_have_their_optimum_within_that_of_the_
     assert 1e-6 < distance <= system.radius(errors)
     assert float(np.linalg.norm(system.start - exact.start)) <= system.errors[0]
     assert float(np.linalg.norm(system.slopes - exact.slopes)) <= system.errors[1]
+
+
+def test_rounding_of_centred_values_is_known_where_an_eigenvalue_is_negative():
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(10, 3))
+    centred = _CentredValues.of(Gram(1e14 + F @ F.T), np.full((2, 10), 1e14), KernelRadii())
+    smallest = float(np.linalg.eigvalsh(centred.gram.matrix)[0])
+    assert -centred.gram.cancelled <= smallest < 0.0
+    assert centred.gram.cancelled < 1e-13 * 1e14 * 10

@@ -126,13 +126,25 @@ def test_the_matrices_of_a_zone_lie_between_what_its_ends_say(kernel):
         (p_near, q_near), (p_far, q_far) = zone.minorants()
         assert q_far > 0.0
         ends = [np.einsum("ik,ik->k", u, family.derivatives(zone.t - end)[0] @ u) for end in (0.0, zone.length)]
-        angle = math.sqrt(2.0 * d + 1.0) * zone.length
         for share in np.linspace(0.0, 1.0, 9):
             K = family.derivatives(zone.t - share * zone.length)[0]
             p, q = p_near + share * (p_far - p_near), q_near + share * (q_far - q_near)
             assert np.linalg.eigvalsh(K - p * wide - q * moment).min() >= -1e-13
-            most = angle / math.sin(angle) * (share * ends[1] + (1.0 - share) * ends[0])
+            most = zone.stretch * (share * ends[1] + (1.0 - share) * ends[0])
             assert (np.einsum("ik,ik->k", u, K @ u) <= most * (1.0 + 1e-13)).all()
+
+
+def test_a_form_inside_a_zone_may_need_its_stretch():
+    """A wave with w = (d + 1) / 2 in the middle, where the form is most concave, is far above the line of its ends."""
+    x = np.linspace(-20.0, 20.0, 801)
+    family, target = WidthFamily.of(RBF(1.0), x[:, None]), centre_targets(x, None)[0]
+    zone = compress_zone(family, 0.0, 0.4, target, AllDirections.of(None, x.size))
+    wave = np.cos(2.0 * x) * np.exp(-np.square(x / 8.0))  # at the width one w is a quarter of the squared frequency
+    narrow, middle, wide = (
+        float(wave @ family.derivatives(t)[0] @ wave)
+        for t in (zone.t - zone.length, zone.t - 0.5 * zone.length, zone.t)
+    )
+    assert 1.2 * 0.5 * (narrow + wide) < middle <= zone.stretch * 0.5 * (narrow + wide)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 10, 40])
