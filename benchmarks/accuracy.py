@@ -2,7 +2,8 @@
 
 ``python -m benchmarks accuracy`` measures the nineteen sets of this package and of scikit-learn. ``python -m
 benchmarks.accuracy --tables FOLDER`` measures public tables with their printed splits, read from a folder
-(:mod:`benchmarks.accuracy_tables`); ``--sets``, ``--splits`` and ``--methods`` choose some of all.
+(:mod:`benchmarks.accuracy_tables`), and with ``--write`` puts them into the record; ``--sets``, ``--splits`` and
+``--methods`` choose some of all, and ``--jobs`` measures several cells at a time, each on one thread.
 
 Finished cells (a method on a split) are kept in a file, by the code and the rows that made them, so that an interrupted
 run goes on: ``SUBSTRATE_BENCHMARK_CELLS`` names it; unless given it is in the user's folder for caches.
@@ -22,7 +23,9 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.accuracy_peers import KERNEL_PEERS, LABELS, MISSING, NUMBERS, PEERS, Method
 from benchmarks.accuracy_sets import Collection, EmbeddedSets, Split
 from benchmarks.accuracy_tables import PublicTables
+from benchmarks.record import Record
 from benchmarks.table import Headline, Table, yes_no
 from problems import (
     LSSVMClassifierCV,
@@ -185,21 +189,31 @@ class Comparison:
             return float(np.mean(predicted != split.y_test)), seconds
         return float(np.sqrt(np.mean((predicted - split.y_test) ** 2))), seconds
 
-    def measure_all(self) -> dict[Cell, Measured]:
-        """Return all cells, those of the file without measuring them again."""
+    def measure_all(self, jobs: int = 1) -> dict[Cell, Measured]:
+        """Return all cells, those of the file without measuring them again, several at a time if ``jobs`` says so."""
         cells, wanted = Cells(_cells_file(), self.collection), list(self.cells())
         missing = [cell for cell in wanted if cells.get(cell) is None]
-        for number, cell in enumerate(missing):
-            print(
-                f"\r\x1b[K{number}/{len(missing)} {cell[0]}, split {cell[1]}: {cell[2]}",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-            cells.add(cell, self.measure(cell))
+        for number, (cell, measured) in enumerate(self._measured(missing, jobs), 1):
+            cells.add(cell, measured)
+            done = f"{number}/{len(missing)} {cell[0]}, split {cell[1]}: {cell[2]}"
+            print(f"\r\x1b[K{done}", end="", file=sys.stderr, flush=True)
         if missing:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         return {cell: cells.get(cell) or (np.nan, np.nan) for cell in wanted}
+
+    def _measured(self, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Measured]]:
+        """Yield cells as they are finished; of several jobs the tables of many rows come first, being the longest."""
+        if jobs == 1:
+            yield from ((cell, self.measure(cell)) for cell in cells)
+            return
+        by_rows = sorted(cells, key=lambda cell: -self.shape(cell[0])[0])
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            waiting = {pool.submit(_measure_cell, self, cell): cell for cell in by_rows}
+            yield from ((waiting[future], future.result()) for future in as_completed(waiting))
+
+
+def _measure_cell(comparison: Comparison, cell: Cell) -> Measured:
+    return comparison.measure(cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +376,8 @@ def tabulate(figures: Figures) -> Table:
             if ratios[method] < SAFE:
                 shortfalls.append(f"The rule has larger errors than {method}, {ratios[method]:.3f} of its own.")
     return Table(
-        "Accuracy: a stack of machines, and one machine, against other methods",
+        f"Accuracy{' on public tables' if _is_public(comparison) else ''}: a stack of machines, and one machine, "
+        "against other methods",
         _note(comparison),
         ("data", "rows x inputs", *METHODS, "target", "met"),
         tuple(rows),
@@ -388,7 +403,7 @@ def _targets(
     if STACK in overall and "boosting" in overall:
         want("boosting", _Target("mean rank of the stack", "boosting", overall[STACK], overall["boosting"]))
     if STACK in ratios and ONE in ratios:
-        is_public = isinstance(comparison.collection, PublicTables)
+        is_public = _is_public(comparison)
         deciding = [name for name in DECIDING_TABLES if name in comparison.sets] if is_public else comparison.sets
         if deciding:
             error = figures.ratios(ONE, deciding)[STACK]
@@ -405,10 +420,14 @@ def _targets(
     return targets, lines
 
 
+def _is_public(comparison: Comparison) -> bool:
+    return isinstance(comparison.collection, PublicTables)
+
+
 def _note(comparison: Comparison) -> str:
     rows = (
         f"the first {comparison.splits} of the printed splits"
-        if isinstance(comparison.collection, PublicTables)
+        if _is_public(comparison)
         else f"means over {comparison.splits} splits (two thirds of the rows train, 200 at most)"
     )
     return (
@@ -441,6 +460,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="some sets or tables of all")
     parser.add_argument("--splits", type=int, help="the first so many splits; default: all")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="some methods of all")
+    parser.add_argument("--jobs", type=int, default=1, help="how many cells are measured at a time (1)")
+    parser.add_argument("--write", action="store_true", help="put the section of public tables into the record")
+    parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
     options = parser.parse_args(arguments)
     collection: Collection = PublicTables(options.tables) if options.tables else EmbeddedSets()
     sets = tuple(options.sets or collection.names)
@@ -449,9 +471,29 @@ def main(arguments: list[str] | None = None) -> int:
     splits = collection.n_splits if options.splits is None else options.splits
     if not 1 <= splits <= (collection.n_splits if options.tables else 1000):
         parser.error(f"--splits must be from 1 to {collection.n_splits}, received {splits}")
+    if options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, received {options.jobs}")
+    if options.write and not options.tables:
+        parser.error("--write is for public tables; `python -m benchmarks accuracy --write` writes the other sets")
     comparison = Comparison(collection, sets, splits, tuple(options.methods))
-    print(tabulate(Figures(comparison, comparison.measure_all())).markdown())
+    start = time.perf_counter()
+    cells = comparison.measure_all(options.jobs)
+    table = tabulate(Figures(comparison, cells))
+    print(table.markdown())
+    if options.write:
+        command = "python -m benchmarks.accuracy --tables FOLDER" + _describe_choice(options)
+        taken = sum(seconds for _, seconds in cells.values())
+        wall = time.perf_counter() - start
+        Record.read(options.record).add("accuracy_of_tables", table, command, taken, wall)
     return 0
+
+
+def _describe_choice(options: argparse.Namespace) -> str:
+    """Return the options that chose some of all, as they were given."""
+    chosen = [f"--splits {options.splits}"] if options.splits is not None else []
+    chosen += [f"--sets {' '.join(options.sets)}"] if options.sets else []
+    chosen += [f"--methods {' '.join(map(repr, options.methods))}"] if options.methods != METHODS else []
+    return "".join(f" {words}" for words in chosen)
 
 
 if __name__ == "__main__":

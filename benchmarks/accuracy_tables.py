@@ -7,7 +7,6 @@ is the embedded one of that name (Boston).
 
 import hashlib
 import json
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +33,7 @@ class PublicTables(Collection):
         self._splits = {name: splits[name] for name in splits if self._has_rows(name) and splits[name]}
         if not self._splits:
             raise SystemExit(f"{file} has splits of no table that is in the folder, as <name>.csv, or embedded")
-        self._rows = lru_cache(self._read)
+        self._read_tables: dict[str, tuple[Array, Array]] = {}
         self.names = tuple(sorted(self._splits, key=lambda name: (self._rows(name)[1].size, name)))
         self.n_splits = min(len(lists) for lists in self._splits.values())
 
@@ -60,6 +59,11 @@ class PublicTables(Collection):
 
     def _has_rows(self, name: str) -> bool:
         return name in _EMBEDDED or (self.folder / f"{name}.csv").is_file()
+
+    def _rows(self, name: str) -> tuple[Array, Array]:
+        if name not in self._read_tables:
+            self._read_tables[name] = self._read(name)
+        return self._read_tables[name]
 
     def _read(self, name: str) -> tuple[Array, Array]:
         file = self.folder / f"{name}.csv"

@@ -4,17 +4,16 @@
 :mod:`benchmarks.device` has them.
 """
 
-import os
 import resource
 import sys
 import time
 
 import numpy as np
-import threadpoolctl
 
 from benchmarks.all_rows import GAMMA, HEADINGS, SHARE, WIDTH, describe_way
 from benchmarks.data import COLUMNS
 from benchmarks.device import write_section
+from benchmarks.measure import all_cores
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor
 from substrate.kernels import RBF
@@ -32,8 +31,7 @@ def run(quick: bool) -> Table:
     X = rng.standard_normal((n, COLUMNS))
     y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(n)
     start, cpu = time.perf_counter(), time.process_time()
-    cores = os.cpu_count() or 1
-    with threadpoolctl.threadpool_limits(cores, user_api="blas"):  # the other benchmarks have one thread
+    with all_cores() as cores:
         model = LSSVMRegressor(RBF(WIDTH), GAMMA, tol=SHARE).fit(X, y)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

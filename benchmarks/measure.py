@@ -10,6 +10,7 @@ import ctypes
 import gc
 import json
 import math
+import os
 import pstats
 import resource
 import subprocess
@@ -22,10 +23,13 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 __all__ = [
     "MIB",
     "ROUNDS",
     "Measured",
+    "all_cores",
     "cost",
     "cpu_seconds_of",
     "describe_spread",
@@ -102,6 +106,14 @@ class Measured(float):
 def _quotient(above: float, below: float) -> float:
     """Return a quotient; a job shorter than a tick of the clock took no time."""
     return above / below if below else math.inf
+
+
+@contextlib.contextmanager
+def all_cores() -> Iterator[int]:
+    """Let BLAS use every core inside this block, where the other benchmarks have one thread; yield their number."""
+    cores = len(os.sched_getaffinity(0))
+    with threadpool_limits(cores, user_api="blas"):
+        yield cores
 
 
 @contextlib.contextmanager

@@ -83,13 +83,21 @@ class Record:
         return cls(machine, tuple(stored["facts"]), entries, folder)
 
     def put(self, entry: Entry, order: Iterable[str]) -> None:
-        """Add or replace an entry, in the given order of topics, and write the record and its pages."""
+        """Add or replace an entry, in the given order of topics, and write the record and its pages.
+
+        The entries are read again first: other topics may be measured, and written, by a process beside this one.
+        """
         if entry.quick:
             raise ValueError(f"{entry.topic} was measured quickly; the record holds full runs only")
-        self.entries[entry.topic] = entry
+        self.entries = Record.read(self.machine, self.folder).entries | {entry.topic: entry}
         places = {topic: place for place, topic in enumerate(order)}
         self.entries = dict(sorted(self.entries.items(), key=lambda item: places.get(item[0], len(places))))
         self.write()
+
+    def add(self, topic: str, table: Table, command: str, cpu_seconds: float, wall_seconds: float) -> None:
+        """Add or replace what a command of its own measured, behind the other topics unless it has a place."""
+        entry = entry_of(topic, table, command, cpu_seconds, wall_seconds, quick=False)
+        self.put(entry, [*self.entries, topic])
 
     def write(self) -> None:
         entries = [asdict(entry) for entry in self.entries.values()]
