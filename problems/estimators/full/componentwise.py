@@ -66,7 +66,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     _: KW_ONLY
     relevance: float = 0.05
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         super().fit(X, y, sample_weight)
         self._model.keep_components()
@@ -98,7 +98,7 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     _: KW_ONLY
     relevance: float = 0.05
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets or labels y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         super().fit(X, y, sample_weight)
         self._model.keep_components()

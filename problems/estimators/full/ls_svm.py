@@ -301,7 +301,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
-    _on_devices = True
+    _on_devices = _gathers_rows = _rows_have_targets = True
     gamma: Any = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -324,8 +324,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.
+
+        Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
+        """
         self._begin_fit()
         model = self._model
         method = model.method()
@@ -408,7 +411,7 @@ class LSSVMClassifier(Classifier):
     _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
-    _on_devices = True
+    _on_devices = _gathers_rows = _rows_have_targets = True
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -423,8 +426,11 @@ class LSSVMClassifier(Classifier):
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all.
+
+        Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
+        """
         self._begin_fit()
         model = self._model
         method = model.method()

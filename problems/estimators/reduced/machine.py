@@ -28,6 +28,7 @@ from problems.estimators.shared.coded import Classes, scores_of, winners
 from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.rows_of_files import check_columns, open_new_rows
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
@@ -55,7 +56,7 @@ from substrate.reduced.statistic import accumulate
 from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
 from substrate.streaming.dask_client import executor_of
-from substrate.streaming.parquet_source import SUFFIXES, ParquetSource, column_file
+from substrate.streaming.parquet_source import SUFFIXES, column_file
 from substrate.streaming.passes import Checkpoint, OpenPasses, digest
 from substrate.streaming.source import Source
 from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
@@ -328,14 +329,12 @@ class ReducedModel(Model):
         model = self.estimator
         if model.kernel_.pairwise:
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
-        names = getattr(model, "feature_names_in_", None)
-        parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
-        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.open_source(X, None)
-        if rows is None:
+        if streams(X):
+            return self.scale_source(open_new_rows(model, X))
+        mapped = self.open_source(X, None)
+        if mapped is None:
             return ArraySource(model._new_points(X), None)
-        if rows.n_features != model.n_features_in_:
-            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
-        return self.scale_source(rows)
+        return self.scale_source(check_columns(model, mapped))
 
     def scale_source(self, rows: Source) -> Source:
         """Return rows that are read in passes, in the units of the machine."""

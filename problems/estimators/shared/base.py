@@ -20,6 +20,7 @@ from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance, term_weights
+from problems.estimators.shared.rows_of_files import read_new_rows, read_rows
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
@@ -28,6 +29,7 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.streaming.sources import streams
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -106,6 +108,8 @@ class KernelEstimator(BaseEstimator):
     _takes_weights: ClassVar[bool] = True
     #: Whether rows may bring their own targets: a file, or blocks ``(X, y)``.
     _rows_have_targets: ClassVar[bool] = False
+    #: Whether rows of files, Dask collections and blocks are read into memory.
+    _gathers_rows: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -338,6 +342,9 @@ class KernelEstimator(BaseEstimator):
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
+        names = None
+        if streams(X, y):
+            (X, y, names), sample_weight = read_rows(self, X, y, sample_weight)
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
         refuse_disguised(sample_weight, "sample_weight")
@@ -355,6 +362,8 @@ class KernelEstimator(BaseEstimator):
                 multi_output=multi_output,
                 ensure_min_samples=2,
             )
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",
@@ -465,6 +474,8 @@ class KernelEstimator(BaseEstimator):
         """Return rows to predict, checked; they are where the model is."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
+            if self._gathers_rows and streams(X):
+                return self._scaled(read_new_rows(self, X))
             refuse_disguised(X, "X")
             with explain_missing(self):
                 points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
