@@ -96,7 +96,7 @@ def prepare(work: str, n: int, is_ours: bool) -> Callable[[], object]:
 
 
 def measure(work: str, n: int, is_ours: bool) -> Point:
-    seconds, used = cost(f"{__name__}:prepared", work, n, is_ours)
+    seconds, used = cost(prepare, work, n, is_ours)
     if work == "search of gamma" and not is_ours:
         seconds *= VALUES / FITTED  # all fits of the grid cost the same
     return Point(n, seconds, used)

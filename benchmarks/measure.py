@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -34,6 +34,7 @@ __all__ = [
     "cpu_seconds_of",
     "describe_spread",
     "few_rounds",
+    "measure_result",
     "measure_rounds",
     "measured_figures",
     "peak_memory",
@@ -41,6 +42,8 @@ __all__ = [
     "shares",
     "time_interleaved",
 ]
+
+Result = TypeVar("Result")
 
 MIB = float(2**20)
 #: Least number of rounds of short jobs, and the CPU seconds that they may take: longer jobs have fewer rounds.
@@ -154,12 +157,7 @@ def time_interleaved(contenders: Mapping[str, Callable[[], object]], repeats: in
 
 def cpu_seconds_of(call: Callable[[], object]) -> float:
     """Return the CPU seconds of one call, without those of collecting garbage before it and after it."""
-    gc.collect()
-    start = time.process_time()
-    result = call()
-    elapsed = time.process_time() - start
-    del result
-    return elapsed
+    return _timed(call)[1]
 
 
 def measure_rounds(measure_round: Callable[[int], Mapping[str, float]], repeats: int) -> dict[str, Measured]:
@@ -177,6 +175,28 @@ def measure_rounds(measure_round: Callable[[int], Mapping[str, float]], repeats:
     if collected is not None:
         collected.extend(figures.values())
     return figures
+
+
+def measure_result(call: Callable[[], Result]) -> tuple[Result, Measured]:
+    """Return what a call returns, and its CPU seconds: of a long one as it is, of a short one over several rounds.
+
+    The first of several rounds warms caches and lazy imports and is not counted.
+    """
+    result, first = _timed(call)
+    rounds = rounds_within(first)
+    taken = [_timed(call)[1] for _ in range(rounds)] if rounds > 1 else [first]
+    figure = Measured(taken)
+    collected = _figures.get()
+    if collected is not None:
+        collected.append(figure)
+    return result, figure
+
+
+def _timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    gc.collect()
+    start = time.process_time()
+    result = call()
+    return result, time.process_time() - start
 
 
 def rounds_within(seconds: float) -> int:
@@ -223,18 +243,19 @@ def shares(call: Callable[[], object], functions: Mapping[str, tuple[str, str]],
     return ", ".join(f"{label} {100.0 * spent / whole:.0f} %" for label, spent in ordered if spent >= 0.005 * whole)
 
 
-def peak_memory(prepare: str, *arguments: Any, repeats: int = 3) -> float:
+def peak_memory(prepare: Callable[..., Callable[[], object]], *arguments: Any, repeats: int = 3) -> float:
     """Return the median, over fresh processes, of the bytes a call needs at its peak beyond what was there before it.
 
-    ``prepare`` is ``"module:function"``; called with the arguments (whatever JSON can carry) it makes the data and
+    ``prepare`` is a function of a module; called with the arguments (whatever JSON can carry) it makes the data and
     returns the call to measure.
     """
     return median(cost(prepare, *arguments)[1] for _ in range(repeats))
 
 
-def cost(prepare: str, *arguments: Any) -> tuple[float, float]:
+def cost(prepare: Callable[..., Callable[[], object]], *arguments: Any) -> tuple[float, float]:
     """Return CPU seconds and peak bytes of one call in a fresh process, see :func:`peak_memory`."""
-    command = [sys.executable, "-m", "benchmarks.measure", prepare, json.dumps(arguments)]
+    name = f"{prepare.__module__}:{prepare.__name__}"
+    command = [sys.executable, "-m", "benchmarks.measure", name, json.dumps(arguments)]
     process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
     seconds, peak = process.stdout.split()[-2:]
     return float(seconds), float(peak)

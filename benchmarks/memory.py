@@ -33,8 +33,8 @@ def run(quick: bool) -> Table:
     repeats = 1 if quick else 3
     for n in QUICK if quick else SIZES:
         matrix = 8.0 * n * n
-        used = peak_memory(f"{__name__}:fit_ours", n, repeats=repeats)
-        peer_memory = peak_memory(f"{__name__}:fit_peer", n, repeats=repeats)
+        used = peak_memory(fit_ours, n, repeats=repeats)
+        peer_memory = peak_memory(fit_peer, n, repeats=repeats)
         met = used <= MOST * matrix
         rows.append(
             (

@@ -121,8 +121,8 @@ def _memory(n: int, repeats: int) -> tuple[list[tuple[str, ...]], list[str]]:
     used, peer_memory = {}, {}
     for rows in (n, 4 * n):
         output = 8.0 * rows
-        used[rows] = peak_memory(f"{__name__}:predict_ours", rows, repeats=repeats) - output
-        peer_memory[rows] = peak_memory(f"{__name__}:predict_peer", rows, repeats=repeats) - output
+        used[rows] = peak_memory(predict_ours, rows, repeats=repeats) - output
+        peer_memory[rows] = peak_memory(predict_peer, rows, repeats=repeats) - output
     growth = used[4 * n] - used[n]
     met = growth <= MOST_GROWTH
     table: list[tuple[str, ...]] = [

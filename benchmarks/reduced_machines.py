@@ -99,7 +99,7 @@ def run(quick: bool) -> Table:
     summary: list[Headline] = []
     for kind, name, least, machine, peer in contenders:
         t = time_interleaved({"ours": machine, "peer": peer}, repeats)
-        memory = [peak_memory(f"{__name__}:fit_ours", kind, size, n_basis, repeats=1) / MIB for size in sizes]
+        memory = [peak_memory(fit_ours, kind, size, n_basis, repeats=1) / MIB for size in sizes]
         faster = t["peer"] / t["ours"]
         fast, flat = least is None or faster >= least, max(memory) <= MOST
         target, met = ("", "") if least is None else (f"≥ {least:g}", yes_no(fast))

@@ -1,13 +1,13 @@
 """The cost of a row in each pass of a streamed fit: the constants of the scaling model in docs/scaling.md."""
 
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from benchmarks.data import COLUMNS, regression_data
+from benchmarks.measure import Measured, measure_result
 from benchmarks.streaming import SIGMA, limit, ours, written_rows
 from benchmarks.table import Headline, Table
 from substrate.kernels import RBF
@@ -28,10 +28,9 @@ FULL, QUICK = 131_072, 32_768
 CHECKED, CHECKED_QUICK, VECTORS, MOST_ABOVE = (1_000_000, 10_000_000), (100_000, 200_000), 300, 1.25
 
 
-def _microseconds(call: Callable[[], object], n: int) -> float:
-    start = time.process_time()
-    call()
-    return (time.process_time() - start) * 1e6 / n
+def _microseconds(call: Callable[[], object], n: int) -> Measured:
+    figure: Measured = measure_result(call)[1] * (1e6 / n)
+    return figure
 
 
 def _passes(source: Source, n_basis: int) -> dict[str, Callable[[], object]]:

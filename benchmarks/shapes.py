@@ -1,17 +1,18 @@
 """Shapes that hold everywhere: time, bracket and violations, beside second-order cones on points."""
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
+from benchmarks.measure import measure_result
 from benchmarks.table import Table, yes_no
 from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.composition.shape_oracle import ShapePlan
 from substrate.composition.shaped_machine import expanded_function
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF, Componentwise, Kernel
 
 __all__ = ["run"]
 
@@ -50,18 +51,23 @@ CASES: dict[str, tuple[int, int, Any, Callable[[Substrate, Everywhere], list[Any
 CONES = (33, 129, 513)
 
 
+def solve_shaped(
+    kernel: Kernel, X: Array, y: Array, shapes: Callable[[Substrate, Everywhere], list[Any]]
+) -> tuple[Any, list[Any]]:
+    """Declare and solve a machine with shapes, and return its result with the constraints."""
+    s = Substrate(kernel, X, y)
+    constraints = shapes(s, Everywhere())
+    objective = 5.0 * cp.sum_squares(s.e) + 0.5 * s.squared_norm
+    return Machine(s, minimize=objective, subject_to=constraints).solve(), constraints
+
+
 def run(quick: bool = False) -> Table:
     """Measure every case, and cones on the example of one column."""
     rows, shortfalls = [], []
     for name, (n, d, kernel, shapes, most) in CASES.items():
         n = min(n, 100) if quick else n
         X, y = rows_of(n, d)
-        began = time.process_time()
-        s = Substrate(kernel, X, y)
-        constraints = shapes(s, Everywhere())
-        objective = 5.0 * cp.sum_squares(s.e) + 0.5 * s.squared_norm
-        result: Any = Machine(s, minimize=objective, subject_to=constraints).solve()
-        seconds = time.process_time() - began
+        (result, constraints), seconds = measure_result(partial(solve_shaped, kernel, X, y, shapes))
         width = (result.objective - result.lower_bound) / result.objective
         worst = least_slack(result, constraints, 20_000 if quick else POINTS)
         met = seconds <= most and width <= MOST_WIDTH and worst >= 0.0 and result.certificate.holds
@@ -123,9 +129,9 @@ def fused(quick: bool) -> list[tuple[str, ...]]:
             s, minimize=0.5 * C * cp.sum_squares(s.e) + 0.5 * s.squared_norm, subject_to=rising(s, Everywhere())
         )
 
-    began = time.process_time()
-    found = fuse(build, "C", cv=5, data=(X, y), gap=gap, box={"C": ends}, progress=False)
-    seconds = time.process_time() - began
+    found, seconds = measure_result(
+        lambda: fuse(build, "C", cv=5, data=(X, y), gap=gap, box={"C": ends}, progress=False)
+    )
     name = f"weight chosen by five folds, {len(found.path)} values"
     return [(name, str(n), f"{seconds:.1f}", "", f"{found.gap:.1e}", "", "", "", yes_no(found.certificate.holds))]
 
@@ -141,9 +147,9 @@ def cones(count: int) -> list[tuple[str, ...]]:
     grid = np.linspace(low + half, high - half, count)[:, None]
     kappa = s.kernel.derivative(np.zeros((1, 1)), np.array([[0.0], [half]]), {0: 1}, {0: 1})[0]
     reach = float(np.sqrt(2.0 * (kappa[0] - kappa[1])))
-    began = time.process_time()
-    tight = Machine(s, minimize=objective, subject_to=[s.gradient(grid, 0) >= reach * s.norm]).solve()
-    seconds = time.process_time() - began
+    tight, seconds = measure_result(
+        lambda: Machine(s, minimize=objective, subject_to=[s.gradient(grid, 0) >= reach * s.norm]).solve()
+    )
     above = tight.objective / result.lower_bound - 1.0
     name = f"second-order cones, {count} points"
     return [(name, "50", f"{seconds:.1f}", "", f"{above:.1e}", str(count), "", "", "")]

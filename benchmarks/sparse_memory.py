@@ -34,11 +34,9 @@ def run(quick: bool) -> Table:
     shortfalls: list[str] = []
     summary: list[Headline] = []
     for n in QUICK if quick else SIZES:
-        used = peak_memory(f"{__name__}:fit_ours", n, N_BASIS, repeats=1) / MIB
+        used = peak_memory(fit_ours, n, N_BASIS, repeats=1) / MIB
         # the peer keeps n x n_basis features: only where they fit
-        peer_memory = (
-            f"{peak_memory(f'{__name__}:fit_peer', n, N_BASIS, repeats=1) / MIB:.0f}" if n <= SIZES[0] else "-"
-        )
+        peer_memory = f"{peak_memory(fit_peer, n, N_BASIS, repeats=1) / MIB:.0f}" if n <= SIZES[0] else "-"
         met = used <= MOST
         rows.append((str(n), f"{8.0 * n * 11 / MIB:.0f}", f"{used:.0f}", f"≤ {MOST:g}", yes_no(met), peer_memory))
         summary.append(Headline(f"memory of a reduced fit, l = {n:,}, MiB", "", used, most=MOST))

@@ -148,7 +148,7 @@ def run(quick: bool) -> Table:
 
     with tempfile.TemporaryDirectory() as folder:
         path = written_rows(folder, n_rows[0])
-        used = peak_memory(f"{__name__}:fit_file", path, n_rows[1], repeats=1) / MIB
+        used = peak_memory(fit_file, path, n_rows[1], repeats=1) / MIB
         judge(
             "memory over the block budget, MiB",
             n_rows,

@@ -87,7 +87,7 @@ def run(quick: bool) -> Table:
             if not met:
                 shortfalls.append(f"{name}, C = {C:g}: {ratio:.1f} times the time of libsvm.")
     many = 1000 if quick else MANY
-    spent, memory = cost("benchmarks.support_vectors:prepare_rows", many)
+    spent, memory = cost(prepare_rows, many)
     least = 8.0 * many**2 / MIB
     met = memory / MIB <= MOST_MEMORY
     rows.append(

@@ -1,11 +1,12 @@
 """The time that ``substrate fit`` estimates before it begins, against the time that the fit takes, on tables."""
 
-import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_friedman1
 
+from benchmarks.measure import measure_result
 from benchmarks.table import Headline, Table, yes_no
 from problems.tables.embedded_sets import question_of
 from problems.tables.fit import Choices, fit_prepared, prepare
@@ -62,9 +63,7 @@ def run(quick: bool) -> Table:
     for name in QUICK if quick else TABLES:
         table, target, task = TABLES[name]()
         ready = prepare(table, Choices(target, task=task, model="auto", kernel="families"))
-        start = time.process_time()
-        fit_prepared(ready)
-        took, estimate = time.process_time() - start, ready.effort.seconds
+        took, estimate = measure_result(partial(fit_prepared, ready))[1], ready.effort.seconds
         off = max(took / estimate, estimate / took)
         worst = max(worst, off)
         cells = (f"{estimate:.1f}", f"{took:.1f}", f"{took / estimate:.2f}", yes_no(off <= MOST_OFF))
