@@ -6,11 +6,14 @@ What a run has measured so far is kept in the folder ``.run`` until the run is c
 """
 
 import datetime
+import fcntl
 import hashlib
 import json
+import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -89,10 +92,11 @@ class Record:
         """
         if entry.quick:
             raise ValueError(f"{entry.topic} was measured quickly; the record holds full runs only")
-        self.entries = Record.read(self.machine, self.folder).entries | {entry.topic: entry}
-        places = {topic: place for place, topic in enumerate(order)}
-        self.entries = dict(sorted(self.entries.items(), key=lambda item: places.get(item[0], len(places))))
-        self.write()
+        with _alone_in(self.folder):
+            self.entries = Record.read(self.machine, self.folder).entries | {entry.topic: entry}
+            places = {topic: place for place, topic in enumerate(order)}
+            self.entries = dict(sorted(self.entries.items(), key=lambda item: places.get(item[0], len(places))))
+            self.write()
 
     def add(self, topic: str, table: Table, command: str, cpu_seconds: float, wall_seconds: float) -> None:
         """Add or replace what a command of its own measured, behind the other topics unless it has a place."""
@@ -167,6 +171,17 @@ class Record:
         )
 
 
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Let no other process write to the records of a folder inside this block."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def index(folder: Path) -> str:
     """Return the page that lists the records, each with its summary."""
     lines = ["# Benchmark results", "", "One record for each kind of processor, made by `python -m benchmarks`."]
@@ -191,7 +206,9 @@ def _digest(text: str) -> str:
 
 
 def commit_of_the_code() -> str:
-    """Return the commit, with a digest of what differs from it."""
+    """Return the commit, with a digest of what differs from it; without a repository that of the environment."""
+    if not (_ROOT / ".git").exists():
+        return os.environ.get("SUBSTRATE_BENCHMARK_COMMIT", "")
     changed = _git("diff", "HEAD", "--", *_CODE)
     return _git("rev-parse", "--short=9", "HEAD") + (f"+{_digest(changed)}" if changed else "")
 

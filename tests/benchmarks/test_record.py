@@ -142,6 +142,24 @@ def test_some_topics_are_written_only_on_request(bench: SimpleNamespace) -> None
     assert list(stored(bench).entries) == ["second"]
 
 
+def test_topics_that_are_measured_side_by_side_are_all_kept(bench: SimpleNamespace) -> None:
+    one, other = stored(bench), stored(bench)
+    for record, topic in ((one, "first"), (other, "second"), (one, "third")):
+        table = bench.Table(topic.title(), "Note.", ("what",), ())
+        record.add(topic, table, "command", 1.0, 2.0)
+    assert set(stored(bench).entries) == {"first", "second", "third"}
+    assert stored(bench).entries["second"].wall_seconds == 2.0
+
+
+def test_without_a_repository_the_commit_is_that_of_the_environment(
+    bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.record, "_ROOT", tmp_path)
+    assert bench.record.commit_of_the_code() == ""
+    monkeypatch.setenv("SUBSTRATE_BENCHMARK_COMMIT", "abc")
+    assert bench.record.commit_of_the_code() == "abc"
+
+
 def test_a_record_is_read_as_it_was_written(bench: SimpleNamespace) -> None:
     bench.main([])
     record = stored(bench)
