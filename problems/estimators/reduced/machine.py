@@ -193,6 +193,12 @@ class ReducedModel(Model):
                 self.check_device_means()
             return source
         self.take_names(rows)
+        if self.estimator.missing is not None:
+            raise DataError(
+                f"missing={self.estimator.missing!r} takes the median of the columns of rows in memory, and "
+                f"{rows.name} is read in passes; give the rows as an array (np.asarray(X)), or fill the cells in first "
+                "and leave missing at None"
+            )
         if self.estimator.standardize:
             first: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "scaling the columns")
             self.estimator._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
@@ -432,7 +438,6 @@ class ReducedModel(Model):
                     "rows bring their own"
                 )
             X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
-            X = model._scaled(X)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
@@ -445,7 +450,7 @@ class ReducedModel(Model):
         model = self.estimator
         parameters = model.get_params(deep=False)
         same = {name: parameters[name] for name in ("class_weight", "linear_columns") if name in parameters}
-        return type(model)(model.kernel, **same)
+        return model._make_checker(**same)
 
     def read_in_memory(self, data: FitData) -> "TrainingRows":
         """Return the training rows of positive weight, on the host."""
