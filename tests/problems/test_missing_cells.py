@@ -280,7 +280,7 @@ def test_missing_codes_are_a_category_of_their_own():
         np.testing.assert_array_equal(model.input_fill_, fill)
         np.testing.assert_allclose(model.predict(X[:20]), y[:20], atol=0.3)
     X[:, 1] *= 8e307
-    with pytest.raises(DataError, match="column 1 of X holds codes of size"):
+    with pytest.raises(DataError, match="column 1 of X holds codes so large"):
         LSSVMRegressor(kernel, missing="median").fit(X, y)
 
 
@@ -293,7 +293,7 @@ def test_kernels_name_their_columns_of_codes():
     assert Componentwise({(0, 1): RBF(1.0), (3,): codes}).code_columns(4) == (3,)
 
 
-def test_what_cannot_be_filled_in_is_refused(tmp_path):
+def test_what_cannot_be_filled_in_is_refused():
     X, y = make_rows(LSSVMRegressor)
     empty, infinite = X.copy(), X.copy()
     empty[:, 1], infinite[2, 2] = np.nan, -np.inf
@@ -318,17 +318,70 @@ def test_what_cannot_be_filled_in_is_refused(tmp_path):
     for rule in ("mean", True, 0.0):
         with pytest.raises(DeclarationError, match=r"missing must be None or one of \('median',\)"):
             LSSVMRegressor(missing=rule).fit(X, y)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r"), np.load(tmp_path / "y.npy", mmap_mode="r")
-    with pytest.raises(DataError, match=r"read in passes; give the rows as an array \(np.asarray\(X\)\)"):
-        SparseLSSVMRegressor(missing="median").fit(*mapped)
-    model = SparseLSSVMRegressor(missing="median", basis=Basis(8, random_state=0)).fit(X, y)
-    with pytest.raises(DataError, match="NaN or infinity, first in row 0, column 0"):
-        model.predict_to(mapped[0], tmp_path / "out.csv")
-    model.predict_to(X, tmp_path / "out.csv")
+
+
+def make_streams(folder, X, y):
+    """Return the same rows as mapped arrays, two files, blocks, and a Parquet file, each with its targets."""
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", y)
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(folder / "rows.parquet")
+    mapped = tuple(np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
+    blocks = [(X[:7], y[:7]), (X[7:], y[7:])]
+    return mapped, (folder / "X.npy", folder / "y.npy"), (blocks, None), (folder / "rows.parquet", "y")
+
+
+def test_rows_in_passes_are_filled_in_as_they_are_read(tmp_path):
+    """By the numbers of rows in memory; new rows too, wherever they are."""
+    pytest.importorskip("pyarrow", reason='pyarrow is not installed: pip install ".[parquet]"')
+    X, y = make_rows(SparseLSSVMRegressor, n=40)
+    parameters = {"basis": Basis(12, random_state=0), "missing": "median", "standardize": True}
+    in_memory = SparseLSSVMRegressor(RBF(2.0), 10.0, **parameters).fit(X, y)
+    np.save(tmp_path / "new.npy", make_new(X))
+    for rows in make_streams(tmp_path, X, y):
+        model = SparseLSSVMRegressor(RBF(2.0), 10.0, **parameters).fit(*rows)
+        np.testing.assert_array_equal(model.input_fill_, in_memory.input_fill_)
+        np.testing.assert_allclose(model.input_scale_, in_memory.input_scale_, rtol=1e-12)
+        new = make_new(X) if not isinstance(rows[1], str) else pd.DataFrame(make_new(X), columns=["a", "b", "c"])
+        np.testing.assert_allclose(model.predict(new), in_memory.predict(make_new(X)), rtol=1e-6, atol=1e-8)
+        assert model.certify(*rows).holds
+        assert model.certify(X, y).holds
+        model.predict_to(tmp_path / "new.npy", tmp_path / "out.csv")
+        written = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, ndmin=2)[:, -1]
+        np.testing.assert_allclose(written, model.predict(new), rtol=1e-12)
+    pd.DataFrame(make_new(X)[:, ::-1], columns=["c", "b", "a"]).to_parquet(tmp_path / "new.parquet")
+    model.predict_to(tmp_path / "new.parquet", tmp_path / "out.csv")  # its columns by name
     written = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, ndmin=2)[:, -1]
-    np.testing.assert_allclose(written, model.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(written, model.predict(new), rtol=1e-12)
+
+
+def test_rows_in_passes_without_a_rule_or_a_value_are_refused(tmp_path):
+    X, y = make_rows(SparseLSSVMRegressor)
+    blocks = [(X[:7], y[:7]), (X[7:], y[7:])]
+    parameters = {"basis": Basis(8, random_state=0)}
+    with pytest.raises(DataError, match=r"NaN or infinity, first in row 0, column 0.*missing='median'"):
+        SparseLSSVMRegressor(RBF(1.5), **parameters).fit(blocks)
+    plain = SparseLSSVMRegressor(RBF(1.5), **parameters).fit(np.nan_to_num(X), y).set_params(missing="median")
+    with pytest.raises(DataError, match="NaN or infinity, first in row 0"):
+        plain.predict_to(lambda: [X], tmp_path / "out.npy")
+    with pytest.raises(DataError, match="NaN or infinity, first in row 0"):
+        plain.certify(blocks)
+    empty, infinite = X.copy(), X.copy()
+    empty[:, 1], infinite[9, 2] = np.nan, np.inf
+    with pytest.raises(DataError, match="column 1 of the row blocks has no value in the rows of the fit"):
+        SparseLSSVMRegressor(RBF(1.5), missing="median", **parameters).fit([(empty, y)])
+    with pytest.raises(DataError, match=": infinity, first in row 9, column 2"):
+        SparseLSSVMRegressor(RBF(1.5), missing="median", **parameters).fit([(infinite, y)])
+
+
+def test_codes_in_passes_have_the_rule_of_rows_in_memory():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=30), rng.integers(0, 3, size=30), rng.integers(0, 3, size=30)]).astype(float)
+    X[::5, 1], y = np.nan, X[:, 0]
+    kernel = RBF(2.0).on(0) * Categorical(0.5).on(1, 2)
+    model = SparseLSSVMRegressor(kernel, missing="median", basis=Basis(8, random_state=0))
+    in_memory = clone(model).fit(X, y).input_fill_
+    np.testing.assert_array_equal(clone(model).fit([(X[:9], y[:9]), (X[9:], y[9:])]).input_fill_, in_memory)
+    assert in_memory[1] == -5.0
 
 
 def test_missing_cells_are_refused_without_a_rule():

@@ -181,7 +181,7 @@ class ReducedModel(Model):
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit, of rows in memory or read in passes."""
-        rows = self.open_source(X, y)
+        rows = self.open_source(X, y, takes_missing=self.estimator._takes_missing())
         if rows is None:
             X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
             source = (
@@ -193,17 +193,13 @@ class ReducedModel(Model):
                 self.check_device_means()
             return source
         self.take_names(rows)
-        if self.estimator.missing is not None:
-            raise DataError(
-                f"missing={self.estimator.missing!r} takes the median of the columns of rows in memory, and "
-                f"{rows.name} is read in passes; give the rows as an array (np.asarray(X)), or fill the cells in first "
-                "and leave missing at None"
-            )
-        if self.estimator.standardize:
-            first: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "scaling the columns")
-            self.estimator._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
-            rows = self.scale_source(rows)
-        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
+        model, given = self.estimator, rows
+        if model.missing is not None:
+            model._keep_fill_of_passes(given, lambda leaf: passes.sums(given, leaf, "filling in missing cells"))
+        if model.standardize:
+            first: Survey = passes.sums(self.scale_source(given), SurveyOfLeaf(None, rows.name), "scaling the columns")
+            model._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
+        rows, weighed = self.weigh(self.scale_source(given), sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
         return FitData.of_stream(rows, survey, coding, passes, weighed)
@@ -243,13 +239,20 @@ class ReducedModel(Model):
                     f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
-    def open_source(self, X: Any, y: Any) -> Source | None:
-        """Return a source where X denotes one, and for mapped files, which are read and not held."""
+    def open_source(self, X: Any, y: Any, takes_missing: bool | None = None) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read and not held.
+
+        Cells may be missing where a fit has kept what stands for them, unless ``takes_missing`` says otherwise.
+        """
+        takes_missing = self.estimator._fill is not None if takes_missing is None else takes_missing
         if streams(X, y):
-            return source_of(X, y)
+            return source_of(X, y, takes_missing=takes_missing)
         if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
-        return NpySource.from_memory_map(X, y) if y is None or is_mapped(y, 1) else None
+        if y is not None and not is_mapped(y, 1):
+            return None
+        rows = NpySource.from_memory_map(X, y)
+        return rows.with_missing() if takes_missing else rows
 
     def take_names(self, rows: Source) -> None:
         """Set the number and the names of the columns."""
@@ -336,7 +339,12 @@ class ReducedModel(Model):
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         names = getattr(model, "feature_names_in_", None)
         parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
-        rows = ParquetSource.of(X, columns=names) if parquet and names is not None else self.open_source(X, None)
+        rows: Source | None
+        if parquet and names is not None:
+            rows = ParquetSource.of(X, columns=names)
+            rows = rows if model._fill is None else rows.with_missing()
+        else:
+            rows = self.open_source(X, None)
         if rows is None:
             return ArraySource(model._new_points(X), None)
         if rows.n_features != model.n_features_in_:
@@ -344,9 +352,10 @@ class ReducedModel(Model):
         return self.scale_source(rows)
 
     def scale_source(self, rows: Source) -> Source:
-        """Return rows that are read in passes, in the units of the machine."""
-        scales = self.estimator._scales
-        return rows if scales is None else scales.of_source(rows)
+        """Return rows that are read in passes, as the machine takes them: filled in, and in its units."""
+        fill, scales = self.estimator._fill, self.estimator._scales
+        filled = rows if fill is None else fill.fill_source(rows)
+        return filled if scales is None else scales.of_source(filled)
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""

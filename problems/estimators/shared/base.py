@@ -35,6 +35,8 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.streaming.executors import LeafSum
+from substrate.streaming.source import Source
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
@@ -334,10 +336,21 @@ class KernelEstimator(BaseEstimator):
 
     def _keep_fill(self, X: Any, weights: Any) -> None:
         """Keep what stands for missing cells, by the rows of a fit."""
-        n_features = int(X.shape[1])
-        codes = {column for kernel in self._stated_kernels() for column in kernel.code_columns(n_features)}
-        self.input_fill_ = InputFill.of(X, weights, codes, self._column_name).values
+        self.input_fill_ = InputFill.of(X, weights, self._code_columns(int(X.shape[1])), self._column_name).values
         self._keep_missing_cells(X, weights)
+
+    def _keep_fill_of_passes(self, rows: Source, sums: Callable[[LeafSum], Any]) -> None:
+        """Keep what stands for missing cells of rows that are read in passes, by ``sums`` over them."""
+        n_features, names = rows.n_features, rows.feature_names
+
+        def name(column: int) -> str:
+            return f"column {column} of {rows.name}" if names is None else f"column {names[column]!r} of {rows.name}"
+
+        self.input_fill_ = InputFill.of_passes(sums, n_features, self._code_columns(n_features), name).values
+
+    def _code_columns(self, n_features: int) -> set[int]:
+        """Return the columns that some kernel compares as codes of categories."""
+        return {column for kernel in self._stated_kernels() for column in kernel.code_columns(n_features)}
 
     def _keep_missing_cells(self, X: Any, weights: Any) -> None:
         """Keep which cells of the rows of a fit were missing, where something is fitted to parts of the rows later."""

@@ -23,8 +23,12 @@ from numpy.typing import NDArray
 
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
-from substrate.least_squares.robust_weights import weighted_quantile
+from substrate.least_squares.robust_weights import quantile_ranks, weighted_quantile
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.streaming.array_source import FilledSource
+from substrate.streaming.executors import LeafSum
+from substrate.streaming.source import Block, Source
+from substrate.streaming.survey import CellsOfLeaf, CellSurvey, column_order_statistics
 
 __all__ = ["MISSING_RULES", "InputFill", "find_missing", "median_cell", "most_frequent_cell"]
 
@@ -86,20 +90,45 @@ class InputFill:
         for column, (cells, shares) in enumerate(columns):
             present = ~np.isnan(cells)
             if not present.any():
-                raise DataError(
-                    f"{name(column)} has no value in the rows of the fit, and there is nothing to fill in; leave the "
-                    "column out"
-                )
+                raise _no_value(name(column))
             known, of_known = cells[present], None if equal and cells.size == v.size else shares[present]
             if column in codes:
                 values[column] = _code_cell(known, of_known, not present.all())
             else:
                 values[column] = median_cell(known, of_known)
+        return cls._finite(values, name)
+
+    @classmethod
+    def of_passes(
+        cls, sums: Callable[[LeafSum], Any], n_features: int, codes: Collection[int], name: Callable[[int], str]
+    ) -> Self:
+        """Return what fills the columns of rows that are read in passes, each row counted once.
+
+        ``sums`` makes a pass: one counts cells, up to five find the medians of all columns together.
+        """
+        coded = tuple(sorted(codes))
+        survey: CellSurvey = sums(CellsOfLeaf(coded))
+        if not survey.present.all():
+            raise _no_value(name(int(survey.present.argmin())))
+        ranks = [() if c in codes else quantile_ranks(0.5, int(survey.present[c])) for c in range(n_features)]
+        statistics, _ = column_order_statistics(sums, _inputs_of, survey.present.tolist(), ranks)
+        values = np.zeros(n_features)
+        for column, (of_column, found) in enumerate(zip(ranks, statistics, strict=True)):
+            if of_column:
+                low, high = of_column
+                values[column] = 0.5 * found[low] + 0.5 * found[high]
+        for column, categories in zip(coded, survey.categories, strict=True):
+            is_missing = bool(survey.present[column] < survey.count)
+            values[column] = _code_cell(categories.classes, categories.counts, is_missing)
+        return cls._finite(values, name)
+
+    @classmethod
+    def _finite(cls, values: Array, name: Callable[[int], str]) -> Self:
         if not np.isfinite(values).all():
-            column = int(np.flatnonzero(~np.isfinite(values))[0])
+            column = name(int(np.isfinite(values).argmin()))
             raise DataError(
-                f"{name(column)} holds codes of size {-0.5 * values[column]:g} or more, beside which a missing one has "
-                "no number; give categories the codes 0, 1, 2 and so on"
+                f"{column} holds codes so large that a missing one has no number beside them; give categories the "
+                "codes 0, 1, 2 and so on"
             )
         return cls(values)
 
@@ -116,11 +145,25 @@ class InputFill:
         is_missing = xp.isnan(X)
         return xp.where(is_missing, on_device_of(X, self.values), X) if bool(xp.any(is_missing)) else X
 
+    def fill_source(self, rows: Source) -> FilledSource:
+        """Return rows that are read in passes, with their missing cells filled in."""
+        return FilledSource(rows, self.values)
+
     def check(self, n_features: int) -> None:
         """Refuse numbers from a file that do not belong to the columns of a model."""
         values = self.values
         if values.shape != (n_features,) or values.dtype.kind != "f" or not np.isfinite(values).all():
             raise DataError(f"input_fill_ must hold one finite number for each of the {n_features} columns")
+
+
+def _inputs_of(block: Block) -> Array:
+    return np.asarray(block.X)
+
+
+def _no_value(column: str) -> DataError:
+    return DataError(
+        f"{column} has no value in the rows of the fit, and there is nothing to fill in; leave the column out"
+    )
 
 
 def _dense_columns(X: Array, v: Array) -> Any:
