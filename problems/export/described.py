@@ -16,6 +16,7 @@ from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.formulas import DOUBLE, Node, Output, Program, RoundingBound, bound_rounding, inputs
+from substrate.formulas.nodes import fill_missing
 from substrate.formulas.rounding_bound import Arithmetic
 from substrate.namespaces import is_device_array
 
@@ -183,12 +184,17 @@ def _describe_machine(
 
 
 def _scaled_inputs(model: Any, scales: InputScales | None = None) -> list[Node]:
-    """Return the coordinates of a row in the units of the machine."""
-    x = inputs(model.n_features_in_)
-    for units in (scales, model._scales):
-        if units is not None:
-            x = [(value - m) / s for value, m, s in zip(x, units.center, units.scale, strict=True)]
-    return x
+    """Return the coordinates of a row as the machine takes it: missing cells filled in, and in its units."""
+    x = _in_units(inputs(model.n_features_in_), scales)
+    if (fill := model._fill) is not None:
+        x = [fill_missing(value, number) for value, number in zip(x, fill.values, strict=True)]
+    return _in_units(x, model._scales)
+
+
+def _in_units(x: list[Node], scales: InputScales | None) -> list[Node]:
+    if scales is None:
+        return x
+    return [(value - m) / s for value, m, s in zip(x, scales.center, scales.scale, strict=True)]
 
 
 def _classes(model: Any, source: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
@@ -235,11 +241,14 @@ def _compare(model: Any, vectors: Any, machine: Sequence[Node], scales: InputSca
     scaled = vectors[places]
     given = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
     X = given if scales is None else scales.undo(given)
+    box = np.column_stack([X.min(axis=0), X.max(axis=0)])
+    if model._fill is not None:  # each cell of a row missing in turn
+        X = np.concatenate([X, np.where(np.eye(X.shape[1], dtype=bool), np.nan, X[:1])])
     program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
     seen = X if scales is None else scales.apply(X)
     expected = np.reshape(model._evaluate(model._scaled(seen)), values.shape)
-    bound = bound_rounding(program, np.column_stack([X.min(axis=0), X.max(axis=0)]), DOUBLE)
+    bound = bound_rounding(program, box, DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
     if not (np.abs(values - expected) <= _AGREES * sizes).all():
         raise DeclarationError(
@@ -247,4 +256,4 @@ def _compare(model: Any, vectors: Any, machine: Sequence[Node], scales: InputSca
             f"{np.max(np.abs(values - expected)):.1e}; it is not exported. Inputs of other units may help: scale "
             "the columns, or fit with standardize=True"
         )
-    return float(np.min(np.std(expected, axis=0)))
+    return float(np.min(np.std(expected[: places.size], axis=0)))

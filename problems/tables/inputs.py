@@ -6,7 +6,6 @@ rank. A missing cell is refused unless the input has a value to fill it in; of a
 rows too, a category of its own. A category that training did not see is refused, or ignored, as none of the known ones.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.shared.input_fill import median_cell, most_frequent_cell
 from problems.tables.number_format import PLAIN, NumberFormat, is_mixed, number, readings, two_readings
 from problems.tables.table import Table, is_missing, named_columns
 from substrate.arrays import Array
@@ -261,14 +261,12 @@ def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> t
             )
         if input_.categories is None:
             column_table = replace(table, columns={input_.name: tuple(cells)}, rows=None)
-            filled_inputs.append(replace(input_, fill=float(np.median(_values(input_, column_table)))))
+            filled_inputs.append(replace(input_, fill=median_cell(np.array(_values(input_, column_table)))))
         elif len(cells) < len(rows):
             levels = tuple(sorted({*input_.categories, MISSING}))
             filled_inputs.append(replace(input_, categories=levels, fill=MISSING))
         else:
-            filled_inputs.append(
-                replace(input_, fill=min(Counter(cells).items(), key=lambda pair: (-pair[1], pair[0]))[0])
-            )
+            filled_inputs.append(replace(input_, fill=most_frequent_cell(cells)))
     return tuple(filled_inputs)
 
 

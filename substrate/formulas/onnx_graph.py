@@ -144,6 +144,8 @@ class _Writer:
             return self._add("Gemm", [terms, self._tensor(value[:, None].astype(form.type))])
         if operation == "differs":
             return self._cast(self._add("Not", [self._add("Equal", operands)]), form)
+        if operation == "fill":
+            return self._add("Where", [self._add("IsNaN", operands[:1]), operands[1], operands[0]])
         if operation == "step":
             counts = [self._count_places(kind, value.places, operands[0]) for kind in ("Less", "LessOrEqual")]
             return self._take(value.values, self._add("Add", counts))

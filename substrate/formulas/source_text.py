@@ -261,6 +261,8 @@ class _Text:
             return f"{words[0]} > {words[1]} ? {words[0]} : {words[1]}"
         if operation == "select":
             return f"{words[0]} ? {words[1]} : {words[2]}"
+        if operation == "fill":
+            return f"{words[0]} != {words[0]} ? {words[1]} : {words[0]}"
         if operation == "differs":
             return f"{words[0]} != {words[1]} ? 1.0 : 0.0"
         if operation in ("step", "interpolate"):

@@ -109,6 +109,10 @@ class Mapped(Nested):
         """Return nothing: the map sets the scales of the inputs."""
         return ()
 
+    def code_columns(self, n_features: int) -> tuple[int, ...]:
+        """Return nothing: the map adds inputs up, and a sum is no name."""
+        return ()
+
     @property
     def not_smooth(self) -> str:
         """Derivatives in the inputs are not computed."""

@@ -1,7 +1,8 @@
 """Rows that are already in memory, in this process or on a device, and sources derived from another one.
 
 An array source holds a dense or sparse matrix and its targets; for a Dask client its rows are sent to the workers,
-again where the connection breaks. A derived source changes another one block by block: coded targets, or scaled inputs.
+again where the connection breaks. A derived source changes another one block by block: coded targets, inputs
+that are filled in, or scaled.
 
 Where all rows would be too many, some are sampled by their numbers before anything is read. The numbers depend only on
 the number of rows, the number wanted, and a seed, so that an array and a file of the same rows give the same model.
@@ -11,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +21,17 @@ from substrate.errors import DataError, SolverError
 from substrate.namespaces import on_device_of, take_rows, where_it_lives
 from substrate.streaming.source import Block, Source
 
-__all__ = ["ArraySource", "CodedSource", "LabelCodes", "ScaledSource", "draw_rows", "numbers", "scatter", "width_rows"]
+__all__ = [
+    "ArraySource",
+    "CodedSource",
+    "FilledSource",
+    "LabelCodes",
+    "ScaledSource",
+    "draw_rows",
+    "numbers",
+    "scatter",
+    "width_rows",
+]
 
 _TRIES = 5
 #: Seconds to wait before another attempt, after which a lost worker has been detected.
@@ -168,6 +179,10 @@ class DerivedSource(Source):
         """Return those of the inner source."""
         return self.inner.row_weights()
 
+    def with_missing(self) -> Self:
+        """Return the same of an inner source whose cells may be missing."""
+        return replace(self, inner=self.inner.with_missing())
+
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
         """Return the blocks of the inner source, each modified."""
         return map(self.change, self.inner.blocks(start, stop, step))
@@ -182,6 +197,22 @@ class DerivedSource(Source):
         return (
             self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
         )
+
+
+@dataclass(frozen=True)
+class FilledSource(DerivedSource):
+    """Inputs with a number in the place of every missing one, one for each column."""
+
+    values: Array
+
+    def change(self, block: Block) -> Block:
+        """Fill the block in."""
+        return block._replace(X=np.where(np.isnan(block.X), self.values, block.X))
+
+    def take_rows(self, rows: Any) -> Any:
+        """Return the rows filled in."""
+        cells = self.inner.take_rows(rows)
+        return np.where(np.isnan(cells), self.values, cells)
 
 
 @dataclass(frozen=True)

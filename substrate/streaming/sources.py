@@ -8,7 +8,7 @@ blocks come from an iterable that can be iterated again and again, in this proce
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -104,6 +104,11 @@ class NpySource(Source):
 
     rows: NpyFile
     targets: NpyFile | None
+    takes_missing: bool = False
+
+    def with_missing(self) -> Self:
+        """Return the same files, whose cells may be missing."""
+        return replace(self, takes_missing=True)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -147,7 +152,8 @@ class NpySource(Source):
         for begin in range(start, stop, step):
             end = min(begin + step, stop)
             y = None if self.targets is None else self.targets.read(begin, end)
-            yield checked_block(self.rows.read(begin, end), y, self.name, begin, self.n_features)
+            rows = self.rows.read(begin, end)
+            yield checked_block(rows, y, self.name, begin, self.n_features, self.takes_missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +163,26 @@ class RowBlocks(Source):
     factory: Any
     rows: int
     width: int
+    takes_missing: bool = False
 
     @classmethod
-    def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]]) -> Self:
+    def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]], takes_missing: bool = False) -> Self:
         """Take an iterable, or a function that returns one; it must give the same blocks every time."""
         if not callable(blocks) and iter(blocks) is blocks:
             raise DataError(
                 "these row blocks can be iterated only once, and a fit makes several passes; pass a list, or a "
                 "function that returns a new generator"
             )
-        counted = cls(blocks, 0, 0)
+        counted = cls(blocks, 0, 0, takes_missing)
         for block in counted._parts(None):
-            counted = cls(blocks, block.rows.stop, int(block.X.shape[1]))
+            counted = cls(blocks, block.rows.stop, int(block.X.shape[1]), takes_missing)
         if counted.rows == 0:
             raise DataError(f"{counted.name} hold no rows")
         return counted
+
+    def with_missing(self) -> Self:
+        """Return the same blocks, whose cells may be missing."""
+        return replace(self, takes_missing=True)
 
     @property
     def name(self) -> str:
@@ -210,7 +221,7 @@ class RowBlocks(Source):
         start = 0
         for item in self.factory() if callable(self.factory) else self.factory:
             X, y = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-            block = checked_block(X, y, self.name, start, width)
+            block = checked_block(X, y, self.name, start, width, self.takes_missing)
             width, start = int(block.X.shape[1]), block.rows.stop
             yield block
         if self.rows:
@@ -249,19 +260,25 @@ def files_behind(X: Any) -> tuple[str, ...]:
     return tuple(files)
 
 
-def source_of(X: Any, y: Any = None) -> Source:
-    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on."""
+def source_of(X: Any, y: Any = None, *, takes_missing: bool = False) -> Source:
+    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on.
+
+    With ``takes_missing`` cells of its rows may be NaN.
+    """
+    if not (isinstance(X, (Source, str, os.PathLike)) or is_dask(X)):
+        if y is not None:
+            raise DataError("row blocks have their own targets, (X, y) each; leave y out")
+        return RowBlocks.of(X, takes_missing)
+    source = _known_source(X, y)
+    return source.with_missing() if takes_missing else source
+
+
+def _known_source(X: Any, y: Any) -> Source:
     if isinstance(X, Source):
         if y is not None:
             raise DataError("a source of rows has its own targets; leave y out")
         return X
-    if is_dask(X):
-        return DaskSource.of(X, y)
-    if isinstance(X, (str, os.PathLike)):
-        return _file(X, y)
-    if y is not None:
-        raise DataError("row blocks have their own targets, (X, y) each; leave y out")
-    return RowBlocks.of(X)
+    return DaskSource.of(X, y) if is_dask(X) else _file(X, y)
 
 
 def _file(X: str | os.PathLike[str], y: Any) -> Source:

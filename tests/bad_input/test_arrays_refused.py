@@ -306,7 +306,9 @@ def test_missing_cells_are_refused_with_the_estimators_that_have_a_rule_for_them
     """In a fit, at new rows and in validation rows; a precomputed matrix has no cells of a table."""
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
     spoilt = with_entry(X, np.nan)
-    regressor = r"X contains NaN.*problems\.tables\.TabularRegressor\(impute='median'\)"
+    regressor = (
+        r"X contains NaN.*LSSVMRegressor\(missing='median'\).*problems\.tables\.TabularRegressor\(impute='median'\)"
+    )
     model = LSSVMRegressor(RBF(1.0)).fit(X, y)
     with pytest.raises(DataError, match=regressor):
         model.predict(spoilt)

@@ -56,6 +56,7 @@ UNKNOWN_THEN = (
     "monotone",
     "sigma_range",
     "standardize",
+    "missing",
     "width_gap",
     "reach",
     "widths",

@@ -49,10 +49,10 @@ def run_javascript(text, X, folder):
     """Return what a script returns for every row of X."""
     (folder / "model.js").write_text(text, encoding="utf-8")
     program = "const m = require(process.argv[1]); const rows = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
-    program += "console.log(JSON.stringify(rows.map(m)));"
+    program += "console.log(JSON.stringify(rows.map(row => m(row.map(cell => cell === null ? NaN : cell)))));"
     done = subprocess.run(
         [NODE, "-e", program, str(folder / "model.js")],
-        input=json.dumps(X.tolist()),
+        input=json.dumps(np.where(np.isnan(X), None, X.astype(object)).tolist()),
         capture_output=True,
         text=True,
         check=True,

@@ -160,7 +160,7 @@ class BasisSearch(OverGamma):
         model = self.estimator
         rows = model._model.open_source(X, y)
         if rows is None:
-            X, y, _ = type(model)(model.kernel)._check_data(X, y, None, numeric=data.classes is None)
+            X, y, _ = model._make_checker()._check_given(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
         targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
         return np.empty((rows.n_rows, 0)), targets
@@ -307,6 +307,9 @@ class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
+    missing : {"median"}, default=None
+        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
+        one of their own; None refuses them.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels or "families", default=None
@@ -351,8 +354,10 @@ class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths, verbose
+    kernel, tol, standardize, missing, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
+    verbose : int, default=0
+        As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
     calibration, class_weight

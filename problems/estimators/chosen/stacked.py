@@ -346,7 +346,7 @@ class StackIntervals(Intervals):
         if method != "nested":
             return self.split_ends(X, coverage, adaptive)
         model = self.estimator
-        points = model._new_points(X)
+        points = model._in_units(model._check_rows(X))
         if not hasattr(model, "nested_machines_"):
             member = model._model.members()[0]  # whose system gives the targets back
             alpha, ridge, _ = member._model.to_columns()
@@ -656,6 +656,9 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
+    missing : {"median"}, default=None
+        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
+        one of their own; None refuses them.
     kernels : list of kernels or "families", default=None
         The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
         best of each. After a search these are joined by the exponential of the root of the L1 distance
@@ -766,7 +769,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    kernel, tol, standardize, missing, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
         As for :class:`StackedLSSVMRegressor`.
     loss : {"squared", "log"}, default="squared"
         What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss

@@ -80,10 +80,12 @@ def learn_one(self: Fitted, x: Any, y: Any) -> Fitted:
     model: Any = self
     check_is_fitted(model)
     _refuse_others(model)
-    row = real_array(np.atleast_1d(np.asarray(x)), "x", ndim=1)
-    if row.shape != (model.n_features_in_,):
+    given = np.atleast_1d(np.asarray(x))
+    if given.shape != (model.n_features_in_,):
         raise DataError(f"x must be one row of {model.n_features_in_} features, received shape {np.shape(x)}")
-    row = model._scaled(row[None, :])[0]
+    (gaps,) = np.nonzero(np.isnan(given)) if given.dtype.kind == "f" else (np.empty(0, dtype=np.intp),)
+    row = real_array(model._filled(given) if gaps.size else given, "x", ndim=1)
+    row = model._in_units(row[None, :])[0]
     target = float(real_array(np.atleast_1d(np.asarray(y)), "y", ndim=1)[0])
     if np.size(y) != 1:
         raise DataError(f"y must be the target of one row, received shape {np.shape(y)}")
@@ -105,6 +107,9 @@ def learn_one(self: Fitted, x: Any, y: Any) -> Fitted:
     for name in _OUTDATED:
         vars(model).pop(name, None)
     vars(model).update({name: value for name, value in vars(learned).items() if name.endswith("_")})
+    if gaps.size and hasattr(model, "missing_cells_"):
+        learned_cells = np.column_stack([np.full(gaps.size, targets.size - 1), gaps])
+        model.missing_cells_ = np.concatenate([model.missing_cells_, learned_cells])
     model.learned_p_values_ = p_values
     model._learner = _Learner(model.support_values_, inverse, targets) if is_kept else None
     return self

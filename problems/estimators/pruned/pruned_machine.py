@@ -212,8 +212,7 @@ class PrunedModel(LeavesOut):
     def check_rows_again(self, X: Any, y: Any, sample_weight: Any, numeric: bool) -> PrunedRows:
         """Return the training rows given again; refused where they are not those that the path began with."""
         model = self.estimator
-        checked: PrunedRows = type(model)(model.kernel)._model.check_rows(X, y, sample_weight, numeric)
-        checked = replace(checked, X=model._scaled(checked.X))
+        checked: PrunedRows = model._make_checker()._model.check_rows(X, y, sample_weight, numeric)
         first = model.pruning_path_[0].rows
         if checked.numbers.size != first.size:
             raise DataError(f"the path began with {first.size} rows, these are {checked.numbers.size}")

@@ -182,7 +182,7 @@ class ReducedModel(Model):
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit, of rows in memory or read in passes."""
-        rows = self.open_source(X, y)
+        rows = self.open_source(X, y, takes_missing=self.estimator._takes_missing())
         if rows is None:
             X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
             source = (
@@ -194,11 +194,13 @@ class ReducedModel(Model):
                 self.check_device_means()
             return source
         self.take_names(rows)
-        if self.estimator.standardize:
-            first: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "scaling the columns")
-            self.estimator._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
-            rows = self.scale_source(rows)
-        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
+        model, given = self.estimator, rows
+        if model.missing is not None:
+            model._keep_fill_of_passes(given, lambda leaf: passes.sums(given, leaf, "filling in missing cells"))
+        if model.standardize:
+            first: Survey = passes.sums(self.scale_source(given), SurveyOfLeaf(None, rows.name), "scaling the columns")
+            model._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
+        rows, weighed = self.weigh(self.scale_source(given), sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
         return FitData.of_stream(rows, survey, coding, passes, weighed)
@@ -238,13 +240,20 @@ class ReducedModel(Model):
                     f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
-    def open_source(self, X: Any, y: Any) -> Source | None:
-        """Return a source where X denotes one, and for mapped files, which are read and not held."""
+    def open_source(self, X: Any, y: Any, takes_missing: bool | None = None) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read and not held.
+
+        Cells may be missing where a fit has kept what stands for them, unless ``takes_missing`` says otherwise.
+        """
+        takes_missing = self.estimator._fill is not None if takes_missing is None else takes_missing
         if streams(X, y):
-            return source_of(X, y)
+            return source_of(X, y, takes_missing=takes_missing)
         if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
-        return NpySource.from_memory_map(X, y) if y is None or is_mapped(y, 1) else None
+        if y is not None and not is_mapped(y, 1):
+            return None
+        rows = NpySource.from_memory_map(X, y)
+        return rows.with_missing() if takes_missing else rows
 
     def take_names(self, rows: Source) -> None:
         """Set the number and the names of the columns."""
@@ -337,9 +346,10 @@ class ReducedModel(Model):
         return self.scale_source(check_columns(model, mapped))
 
     def scale_source(self, rows: Source) -> Source:
-        """Return rows that are read in passes, in the units of the machine."""
-        scales = self.estimator._scales
-        return rows if scales is None else scales.of_source(rows)
+        """Return rows that are read in passes, as the machine takes them: filled in, and in its units."""
+        fill, scales = self.estimator._fill, self.estimator._scales
+        filled = rows if fill is None else fill.fill_source(rows)
+        return filled if scales is None else scales.of_source(filled)
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""
@@ -431,7 +441,6 @@ class ReducedModel(Model):
                     "rows bring their own"
                 )
             X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
-            X = model._scaled(X)
             if book is None:
                 yield FitData.of_numbers(X, y, passes, weighed)
                 return
@@ -444,7 +453,7 @@ class ReducedModel(Model):
         model = self.estimator
         parameters = model.get_params(deep=False)
         same = {name: parameters[name] for name in ("class_weight", "linear_columns") if name in parameters}
-        return type(model)(model.kernel, **same)
+        return model._make_checker(**same)
 
     def read_in_memory(self, data: FitData) -> "TrainingRows":
         """Return the training rows of positive weight, on the host."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -15,7 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from problems.estimators.shared.checked_again import certify_stored
-from problems.estimators.shared.checks import check_home, checked_on_device, explain_missing, warn_if_unscaled
+from problems.estimators.shared.checks import (
+    cells_to_check,
+    check_home,
+    checked_on_device,
+    explain_missing,
+    warn_if_unscaled,
+)
+from problems.estimators.shared.input_fill import MISSING_RULES, InputFill
 from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
@@ -28,7 +35,9 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
-from substrate.namespaces import device_points, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
+from substrate.streaming.executors import LeafSum
+from substrate.streaming.source import Source
 from substrate.streaming.sources import streams
 
 if TYPE_CHECKING:
@@ -40,6 +49,8 @@ __all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 _PARAMETERS: dict[type, list[str]] = {}
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
+#: Attributes of a fit by which rows are prepared for the machine.
+_PREPARED = ("input_fill_", "input_center_", "input_scale_")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
 
@@ -65,12 +76,16 @@ class KernelEstimator(BaseEstimator):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         Whether every column is first brought to mean 0 and standard deviation 1 over the rows of the fit.
+    missing : {"median"}, default=None
+        What stands for missing cells (NaN) of X: the weighted median of their column over the rows of the fit, of
+        columns that a kernel compares as categories one of their own. None refuses them.
     """
 
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
     standardize: bool = False
+    missing: Literal["median"] | None = None
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The kind of its model: what its machine is.
@@ -140,6 +155,7 @@ class KernelEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         is_pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
         tags.input_tags.pairwise = self._takes_matrix and is_pairwise
+        tags.input_tags.allow_nan = self.missing is not None
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -258,6 +274,8 @@ class KernelEstimator(BaseEstimator):
                 raise DataError("input_center_ and input_scale_ come together; one of them is missing")
             if (scales := self._scales) is not None:
                 scales.check(self.n_features_in_)
+            if (fill := self._fill) is not None:
+                fill.check(self.n_features_in_)
             self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
@@ -280,16 +298,78 @@ class KernelEstimator(BaseEstimator):
         return positive(self.tol, "tol")
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        """Return the rows of a fit, standardised where that is asked for, with their targets and weights, checked."""
+        """Return the rows of a fit, as the machine takes them, with their targets and weights, checked.
+
+        Missing cells are filled in and columns standardised where that is asked for: by numbers from these rows, or, of
+        a model that checks rows given again, by those of its fit.
+        """
         X, y, weights = self._check_given(X, y, sample_weight, **rules)
-        if self.standardize:
-            self._keep_scales(InputScales.of(X, weights))
+        for name in set(_PREPARED) & set(vars(self)):
+            if (n_features := getattr(self, name).size) != X.shape[1]:
+                raise DataError(f"X has {X.shape[1]} features, this model was fitted to {n_features}")
+        if self.missing is not None and self._fill is None:
+            self._keep_fill(X, weights)
+        if self.standardize and self._scales is None:
+            self._keep_scales(InputScales.of(self._filled(X), weights))
         return self._scaled(X), y, weights
 
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        """Return the data of the fit, given again: checked without changing this model, and scaled as in the fit."""
-        X, y, weights = type(self)(self.kernel)._check_data(X, y, sample_weight, **rules)
-        return self._scaled(X), y, weights
+        """Return the data of the fit, given again: checked without changing this model, and prepared as in the fit."""
+        return self._make_checker()._check_data(X, y, sample_weight, **rules)
+
+    def _make_checker(self, **parameters: Any) -> Self:
+        """Return an estimator without a fit, which checks rows and prepares them by the numbers of this model."""
+        checker = type(self)(self.kernel, **parameters)
+        for name in set(_PREPARED) & set(vars(self)):
+            setattr(checker, name, getattr(self, name))
+        checker.missing = None if self._fill is None else "median"
+        return checker
+
+    def _takes_missing(self) -> bool:
+        """Return whether the rows of a fit may have missing cells; refuse a rule that there is not, or cannot be."""
+        if self.missing is None:
+            return False
+        if self.missing not in MISSING_RULES:
+            raise DeclarationError(f"missing must be None or one of {MISSING_RULES}, received {self.missing!r}")
+        if self.__sklearn_tags__().input_tags.pairwise:
+            raise DeclarationError(
+                f"missing={self.missing!r} fills in cells of the columns of X, and a precomputed kernel matrix has "
+                "none; leave it at None and compute the kernel from complete rows"
+            )
+        return True
+
+    def _keep_fill(self, X: Any, weights: Any) -> None:
+        """Keep what stands for missing cells, by the rows of a fit."""
+        self.input_fill_ = InputFill.of(X, weights, self._code_columns(int(X.shape[1])), self._column_name).values
+        self._keep_missing_cells(X, weights)
+
+    def _keep_fill_of_passes(self, rows: Source, sums: Callable[[LeafSum], Any]) -> None:
+        """Keep what stands for missing cells of rows that are read in passes, by ``sums`` over them."""
+        n_features, names = rows.n_features, rows.feature_names
+
+        def name(column: int) -> str:
+            return f"column {column} of {rows.name}" if names is None else f"column {names[column]!r} of {rows.name}"
+
+        self.input_fill_ = InputFill.of_passes(sums, n_features, self._code_columns(n_features), name).values
+
+    def _code_columns(self, n_features: int) -> set[int]:
+        """Return the columns that some kernel compares as codes of categories."""
+        return {column for kernel in self._stated_kernels() for column in kernel.code_columns(n_features)}
+
+    def _keep_missing_cells(self, X: Any, weights: Any) -> None:
+        """Keep which cells of the rows of a fit were missing, where something is fitted to parts of the rows later."""
+
+    def _stated_kernels(self) -> list[Kernel]:
+        """Return the kernel of the machine, or those that a search begins with."""
+        kernels = getattr(self, "kernels", None)
+        if kernels is None or isinstance(kernels, str):
+            return [self._own_kernel()]
+        return [self._model.own_kernel(kernel) for kernel in kernels]
+
+    def _column_name(self, column: int) -> str:
+        """Return what a column of X is called in a refusal."""
+        names = getattr(self, "feature_names_in_", None)
+        return f"column {column} of X" if names is None else f"column {str(names[column])!r} of X"
 
     def _keep_scales(self, scales: InputScales) -> None:
         """Keep the scales of the inputs, as far as the machine is about standardised columns."""
@@ -309,10 +389,24 @@ class KernelEstimator(BaseEstimator):
             return None
         return InputScales(to_numpy(self.input_center_), to_numpy(self.input_scale_))
 
-    def _scaled(self, X: Any) -> Any:
-        """Return rows that were checked, in the units of the machine."""
+    @property
+    def _fill(self) -> InputFill | None:
+        """What stands for missing cells; None where they are refused."""
+        return InputFill(to_numpy(self.input_fill_)) if hasattr(self, "input_fill_") else None
+
+    def _filled(self, X: Any) -> Any:
+        """Return rows that were checked, with their missing cells filled in."""
+        fill = self._fill
+        return X if fill is None else fill.apply(X)
+
+    def _in_units(self, X: Any) -> Any:
+        """Return rows that were checked, in the units of the machine; missing cells stay missing."""
         scales = self._scales
         return X if scales is None else scales.apply(X)
+
+    def _scaled(self, X: Any) -> Any:
+        """Return rows that were checked, as the machine takes them: missing cells filled in, and in its units."""
+        return self._in_units(self._filled(X))
 
     def _given_units(self, X: Any) -> Any:
         """Return rows of the machine in the units in which they were given."""
@@ -320,16 +414,16 @@ class KernelEstimator(BaseEstimator):
         return X if scales is None else scales.undo(X)
 
     def _clone_in_scale(self) -> Self:
-        """Return this estimator without a fit, for rows that are in the units of the machine."""
+        """Return this estimator without a fit, for rows that are as the machine takes them."""
         alike: Self = clone(self)
-        alike.standardize = False
+        alike.standardize, alike.missing = False, None
         return alike
 
     def _copy_in_scale(self) -> Self:
-        """Return a shallow copy of this model, for rows that are in the units of the machine."""
+        """Return a shallow copy of this model, for rows that are as the machine takes them."""
         alike = copy.copy(self)
-        alike.standardize = False
-        for name in {"input_center_", "input_scale_"} & set(vars(alike)):
+        alike.standardize, alike.missing = False, None
+        for name in set(_PREPARED) & set(vars(alike)):
             delattr(alike, name)
         return alike
 
@@ -339,6 +433,7 @@ class KernelEstimator(BaseEstimator):
         """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
         more.
         """
+        finite = "allow-nan" if self._takes_missing() else True
         if is_device_array(X):
             self._refuse_device()
             return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
@@ -361,6 +456,7 @@ class KernelEstimator(BaseEstimator):
                 y_numeric=numeric,
                 multi_output=multi_output,
                 ensure_min_samples=2,
+                ensure_all_finite=finite,
             )
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -391,8 +487,16 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must be {1 + len(outputs)}-D as y is, received {targets.ndim}-D of shape {targets.shape}"
             )
+        finite = True if self._fill is None else "allow-nan"
         with explain_missing(self):
-            points = check_array(X_val, accept_sparse="csr", dtype=np.float64, input_name="X_val", ensure_min_samples=0)
+            points = check_array(
+                X_val,
+                accept_sparse="csr",
+                dtype=np.float64,
+                input_name="X_val",
+                ensure_min_samples=0,
+                ensure_all_finite=finite,
+            )
         if points.shape[0] == 0:
             raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
         if points.shape[1] != self.n_features_in_:
@@ -401,8 +505,7 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {targets.shape[0]}"
             )
-        points = validate_data(self, X_val, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        return self._scaled(points), targets
+        return self._scaled(self._validated(X_val)), targets
 
     def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Return the rows of positive weight."""
@@ -471,20 +574,32 @@ class KernelEstimator(BaseEstimator):
         return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
-        """Return rows to predict, checked; they are where the model is."""
+        """Return rows to predict, checked and as the machine takes them; they are where the model is."""
+        return self._scaled(self._check_rows(X))
+
+    def _check_rows(self, X: Any) -> Any:
+        """Return rows to predict as they were given, checked; missing cells are there where the model has a rule."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             if self._gathers_rows and streams(X):
-                return self._scaled(read_new_rows(self, X))
+                return read_new_rows(self, X)
             refuse_disguised(X, "X")
             with explain_missing(self):
-                points = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-            return self._scaled(points)
+                return self._validated(X)
         check_home(self, self.support_values_, X)
-        X = device_points(X)
+        X = device_numbers(X, "X", (2,))
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
-        return self._scaled(X)
+        with explain_missing(self):
+            check_finite(X=cells_to_check(X, takes_missing=self._fill is not None))
+        return X
+
+    def _validated(self, X: Any) -> Any:
+        """Return rows beside those of the fit, with scikit-learn's checks."""
+        finite = True if self._fill is None else "allow-nan"
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False, ensure_all_finite=finite
+        )
 
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""

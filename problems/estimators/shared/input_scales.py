@@ -114,8 +114,8 @@ class InputScales:
             with np.errstate(over="ignore"):
                 scaled = (X - on_device_of(X, self.center)) / on_device_of(X, self.scale)
         xp = namespace_of(scaled.data if is_sparse(scaled) else scaled)
-        finite = xp.isfinite(scaled.data if is_sparse(scaled) else scaled)
-        if not bool(xp.all(finite)):
+        # a missing cell stays missing; of a finite number these operations make none
+        if bool(xp.any(xp.isinf(scaled.data if is_sparse(scaled) else scaled))):
             raise DataError(
                 "X has a number that is infinite in units of the training rows (standardize=True); correct it, or give "
                 "its column another unit"

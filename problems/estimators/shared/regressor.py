@@ -10,10 +10,11 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.conditional_intervals import predict_conditional_interval
 from problems.estimators.shared.guarantees import Guarantee
+from problems.estimators.shared.input_fill import find_missing
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, same_home, to_numpy
+from substrate.namespaces import is_device_array, same_home, take_rows, to_numpy
 
 __all__ = ["Regressor"]
 
@@ -27,6 +28,11 @@ class Regressor(RegressorMixin, KernelEstimator):
     @property
     def _intervals(self) -> Any:
         return self._intervals_type(self)
+
+    def _keep_missing_cells(self, X: Any, weights: Any) -> None:
+        """Keep the missing cells of the rows of positive weight, where machines without folds of them can be made."""
+        if "nested" in self._intervals_type.methods:
+            self.missing_cells_ = find_missing(take_rows(X, np.flatnonzero(to_numpy(weights))))
 
     def predict(self, X: Any) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""

@@ -63,6 +63,7 @@ _EVERY: _Kinds = {
     "certificate_": certificate(),
     "feature_names_in_": labels("UO"),
     "input_center_": _VECTOR,
+    "input_fill_": _VECTOR,
     "input_scale_": _VECTOR,
     "kernel_": kernel(),
     "n_features_in_": whole(1),
@@ -109,7 +110,8 @@ _NESTED: _Kinds = {
     "nested_folds_": array("iu"),
     "nested_machines_": many(
         entries(
-            {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_", "input_center_", "input_scale_")}
+            {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")}
+            | {name: _EVERY[name] for name in ("input_center_", "input_fill_", "input_scale_")}
             | _PRIMAL
             | _LINEAR
             | _STACK
@@ -118,6 +120,7 @@ _NESTED: _Kinds = {
         2,
     ),
     "nested_scores_": _EACH,
+    "missing_cells_": array("iu", (2,)),
     "calibration_scaled_scores_": _EACH,
     "calibration_spreads_": _SPREADS,
 }
@@ -351,7 +354,7 @@ OUTSIDE: _Kinds = {
 NEWER = frozenset(
     (
         *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
-        *("reach", "standard_errors", "standardize", "widths"),
+        *("missing", "reach", "standard_errors", "standardize", "widths"),
     )
 )
 

@@ -9,7 +9,7 @@ from sampled_cases import first
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+from written_programs import COMPILER, NODE, needs_compiler, needs_node, run_c, run_javascript, run_onnx
 
 from problems import (
     LSSVMClassifier,
@@ -19,7 +19,7 @@ from problems import (
     StackedLSSVMClassifier,
     load,
 )
-from problems.export import to_c, to_javascript, to_onnx
+from problems.export import compress, to_c, to_javascript, to_onnx
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Linear, Polynomial
 
@@ -113,6 +113,27 @@ def test_scales_are_part_of_the_formula(unit, offset):
     answers = run_onnx(export.content, X)
     single = X.astype(np.float32).astype(np.float64) if export.precision == "float32" else X
     assert np.abs(answers["prediction"] - model.predict(single)).max() <= export.bound.loss
+
+
+def test_missing_cells_are_filled_in_by_the_formula(tmp_path):
+    """In ONNX of both precisions, within the bound; in C and JavaScript where they run here."""
+    X, y = rows(d=3)
+    X[[0, 3, 9], [0, 2, 0]] = np.nan
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True, missing="median").fit(X, y)
+    new = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
+    for precision in ("float32", "float64"):
+        export = to_onnx(model, precision=precision)
+        single = new.astype(np.float32).astype(np.float64) if precision == "float32" else new
+        answers = run_onnx(export.content, single)["prediction"]
+        assert np.abs(answers - model.predict(single)).max() <= export.bound.loss + 1e-12
+    if COMPILER is not None:
+        values, _ = run_c(to_c(model, name="model").content.decode(), new, tmp_path)
+        np.testing.assert_allclose(values[:, 0], model.predict(new), atol=1e-12)
+    if NODE is not None:
+        answers = run_javascript(to_javascript(model, name="model").content.decode(), new, tmp_path)
+        np.testing.assert_allclose([answer["prediction"] for answer in answers], model.predict(new), atol=1e-12)
+    small = compress(model, tol=0.5)
+    assert np.abs(small.predict(new) - model.predict(new)).max() <= small.distance
 
 
 def test_tol_decides_the_precision():

@@ -44,6 +44,7 @@ COMBINED = {
     "SlopeSums": {},
     "LinearColumnFactor": {"low": np.minimum, "high": np.maximum},
     "Counted": {"brackets": add_in_pairs, "largest": max},
+    "CellSurvey": {"largest": np.maximum, "categories": add_in_pairs},
 }
 KINDS = {kind.__name__: kind for kind in Tally.__subclasses__() if kind.__module__.startswith("substrate.")}
 
