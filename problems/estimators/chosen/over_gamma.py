@@ -126,6 +126,6 @@ class OverGamma(Search):
             ("kernels", kernels),
             *ranges,
             *next((one.facts for one in judged if one.facts), ()),
-            ("conditional on", "scaling of the columns and candidate kernels, chosen with all rows"),
+            ("conditional on", "preparation of the columns and candidate kernels, chosen with all rows"),
         )
         return rows, facts

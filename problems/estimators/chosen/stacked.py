@@ -640,7 +640,7 @@ class StackChoice:
         return (
             ("stack", f"of {u.shape[0]} machines: {'; '.join(parts)}"),
             ("left-out error", f"{honest}, root mean square ({seen} where the weights have seen the row)"),
-            ("conditional on", "scaling of the columns, kernels and gammas, chosen with all rows"),
+            ("conditional on", "preparation of the columns, kernels and gammas, chosen with all rows"),
         )
 
 

@@ -45,7 +45,7 @@ _DELTA = 1.345
 class HuberModel(LeavesOut):
     """A machine with Huber's loss; it is the LS-SVM with weights min(1, delta/|e|) of its errors."""
 
-    conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and scaling of the columns"
+    conditional = "kernel, gamma, delta, the weights min(1, delta/|e|) of the errors and preparation of the columns"
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the machine on its rows of positive weight."""

@@ -154,7 +154,7 @@ def gamma_by_folds(
         *gram.record(),
         ("criterion", f"{loss} error of rows left out in {len(splits)} folds, {most} reweightings in each"),
         ("gammas", f"{tried.size} from {tried[0]:.3g} to {tried[-1]:.3g}; none between them is known to be worse"),
-        ("conditional on", "kernel and scaling of the columns, chosen with the left-out rows included"),
+        ("conditional on", "kernel and preparation of the columns, chosen with the left-out rows included"),
         (NO_BOUND, "robust weights are no smooth function of gamma, so that a list is searched"),
     )
     certificate = Certificate("Gamma by folds with robust weights", (inner,), facts)

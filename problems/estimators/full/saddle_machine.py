@@ -132,7 +132,7 @@ class LeavesOut(Model):
     """
 
     #: What is not refitted.
-    conditional: ClassVar[str] = "kernel, gamma, weights and scaling of the columns"
+    conditional: ClassVar[str] = "kernel, gamma, weights and preparation of the columns"
 
     @abstractmethod
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:

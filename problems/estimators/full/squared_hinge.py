@@ -139,7 +139,7 @@ class HingeModel(Model):
         facts = (
             ("closed form", f"for {int((Y != 0.0).sum()) - refitted} of {int((Y != 0.0).sum())} rows and machines"),
             ("fitted again", f"{refitted}, without which the set of support rows is another one"),
-            ("conditional on", "kernel, gamma, weights and scaling of the columns, chosen with the left-out row"),
+            ("conditional on", "kernel, gamma, weights and preparation of the columns, chosen with the left-out row"),
             (NO_BOUND, "one refit checks the left-out outputs; the accuracy of the fit is a row"),
         )
         answer = model.certificate_.answer

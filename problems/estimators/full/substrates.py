@@ -30,7 +30,7 @@ __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"
 class SubstrateModel(LeavesOut):
     """The LS-SVM of y - c at gamma = 1; residuals of leave-one-out are those of y - c."""
 
-    conditional = "kernel, the constants c and scaling of the columns"
+    conditional = "kernel, the constants c and preparation of the columns"
 
     def ridge(self) -> Array:
         """Return the diagonal of the system, ones."""

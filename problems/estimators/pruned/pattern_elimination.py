@@ -36,7 +36,7 @@ __all__ = ["ALSSVMClassifier"]
 class PatternModel(ColumnModel, LeavesOut):
     """The LS-SVMs of the patterns left, each without the other rows."""
 
-    conditional = "the patterns that were kept, kernel, gamma and scaling of the columns"
+    conditional = "the patterns that were kept, kernel, gamma and preparation of the columns"
 
     def ridge(self) -> Array:
         return np.full(self.estimator.support_.size, Regularization(positive(self.estimator.gamma, "gamma")).lam)

@@ -59,7 +59,7 @@ class PrunedRows:
 class PrunedModel(LeavesOut):
     """Checked settings, the chosen machine, and other steps of the path as models."""
 
-    conditional = "the rows that were kept, kernel, gamma, weights and scaling of the columns"
+    conditional = "the rows that were kept, kernel, gamma, weights and preparation of the columns"
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the rows of the chosen step among the data of the fit."""

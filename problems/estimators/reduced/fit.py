@@ -127,7 +127,7 @@ def _summary(classes: Classes, counts: Any) -> TargetSummary:
 
 
 #: The conditions of leave-one-out of a sparse machine.
-CONDITIONAL = "the basis, kernel, gamma and scaling of the columns, chosen with the left-out row included"
+CONDITIONAL = "the basis, kernel, gamma and preparation of the columns, chosen with the left-out row included"
 #: Number of rows up to which all pairs of them are examined for a degenerate width.
 _FEW_ROWS = 500
 

@@ -12,7 +12,7 @@ __all__ = ["UNEQUAL", "Guarantee", "check_method", "chosen_on_rows", "guarantee_
 _EXCHANGEABLE = "the training rows and the new row are exchangeable"
 #: What breaks a guarantee where rows have weights.
 UNEQUAL = "rows of unequal weight are not exchangeable with a new row of weight one"
-_FIXED = "kernel, gamma and the scaling of the columns are fixed before these rows are seen"
+_FIXED = "kernel, gamma and the preparation of the columns are fixed before these rows are seen"
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,10 @@ def _certify(
     formula = "f(x_i) - c_i(x_i) r_i - (y_i - r_i), over the spread of y"
     row = Row(name="unchanged rows", value=worst, scale=1.0, tolerance=ACCURATE, formula=formula)
     facts = (
-        ("conditional on", "kernel, gamma, weights and scaling of the columns, chosen with the left-out row included"),
+        (
+            "conditional on",
+            "kernel, gamma, weights and preparation of the columns, chosen with the left-out row included",
+        ),
         (NO_BOUND, "a second way to the left-out outputs of unchanged rows checks those of changed ones"),
     )
     certificate = Certificate("Importance by rows left out, without refitting", (row, *rests_on), facts)
