@@ -19,8 +19,9 @@ if TYPE_CHECKING:
         kernel_influence,
         primal_influence,
     )
-    from substrate.uncertainty.jackknife import cv_plus, jackknife_minmax, jackknife_plus
+    from substrate.uncertainty.jackknife import cv_plus, jackknife_minmax, jackknife_plus, minmax_ends, plus_ends
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
+    from substrate.uncertainty.left_out_stack import LeftOutStack
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
     from substrate.uncertainty.spread import Spread
@@ -40,6 +41,7 @@ _MODULES = {
     "Influence": "influence",
     "KernelInfluence": "influence",
     "LeftOutMachines": "influence",
+    "LeftOutStack": "left_out_stack",
     "MachinesWithoutRows": "own_rows",
     "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
@@ -65,8 +67,10 @@ _MODULES = {
     "less_strange": "label_sets",
     "less_strange_enlarged": "label_sets",
     "margins": "calibration",
+    "minmax_ends": "jackknife",
     "noise_of_targets": "gaussian",
     "pair_groups": "studentised",
+    "plus_ends": "jackknife",
     "predictive_distribution": "studentised",
     "primal_influence": "influence",
     "split_ends": "conformal",
@@ -81,6 +85,7 @@ __all__ = [
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
+    "LeftOutStack",
     "MachinesWithoutRows",
     "MergedMap",
     "OwnRows",
@@ -106,8 +111,10 @@ __all__ = [
     "less_strange",
     "less_strange_enlarged",
     "margins",
+    "minmax_ends",
     "noise_of_targets",
     "pair_groups",
+    "plus_ends",
     "predictive_distribution",
     "primal_influence",
     "split_ends",

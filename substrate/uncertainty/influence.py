@@ -57,6 +57,7 @@ __all__ = [
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
+    "ShiftBlock",
     "feature_root",
     "kernel_influence",
     "primal_influence",
@@ -306,6 +307,17 @@ class PointBlock(NamedTuple):
     spread: Array
 
 
+class ShiftBlock(NamedTuple):
+    """A block of new points: which they are, with f(x), what leaving out each row adds to it, and, where asked for, the
+    deviation of the error at x over that at the row, both of the machine without the row.
+    """
+
+    block: slice
+    fitted: Array
+    shifts: Array
+    stretches: Array | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOutMachines:
     """One output: the influence of the rows, their support values and left-out residuals, the diagonal, and gamma.
@@ -338,6 +350,23 @@ class LeftOutMachines:
             else:
                 raise TypeError("predictions are needed where the machines have no bias of their own")
             yield PointBlock(block, f, *self.influence.at(rows, diagonal[block]))
+
+    def shifts(self, X: Any, diagonal: Array, fitted: Array | None, studentised: bool = False) -> Iterator[ShiftBlock]:
+        r"""Yield :math:`f^{(-i)}(x) - f(x)`, one column per row, and, where ``studentised``, :math:`s_i(x) / s_i(x_i)`.
+
+        The machine without row i has :math:`p^{(-i)}(x) = p(x) + c_i^2 / B_{ii}`, B the lower block of :math:`M^{-1}`,
+        and the error at x of a target with the weight of that row the variance :math:`s_i^2(x) = p^{(-i)}(x) + D_{ii}`
+        in units of its own, which is :math:`1 / B_{ii}` at the row itself: the ratio is
+        :math:`\sqrt{B_{ii} (p(x) + D_{ii}) + c_i^2}`.
+        """
+        xp = namespace_of(self.residuals)
+        for block, f, c, p in self.blocks(X, diagonal, fitted):
+            stretches = None
+            if studentised:
+                new = p[:, None] + (1.0 / self.gamma if self.ridge is None else self.ridge)
+                stretches = xp.sqrt(self.diagonal * new + c * c)
+            c *= -self.residuals
+            yield ShiftBlock(block, f, c, stretches)
 
     def lines(self, X: Any) -> Array:
         """Return the influence of every row on f(x), the derivative in its target, one line per new point."""

@@ -13,15 +13,16 @@ For exchangeable rows and a machine fixed in advance jackknife+ covers a new tar
 infinite end. CV+ is jackknife+ with the machines without a fold in the place of those without a row.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from substrate.arrays import Array
 from substrate.namespaces import blocks_beside, namespace_of, zeros_beside
-from substrate.uncertainty.influence import LeftOutMachines
+from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
 from substrate.uncertainty.levels import rank
 from substrate.uncertainty.order import kth_smallest
 
-__all__ = ["cv_plus", "jackknife_minmax", "jackknife_plus"]
+__all__ = ["cv_plus", "jackknife_minmax", "jackknife_plus", "minmax_ends", "plus_ends"]
 
 
 def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -29,13 +30,7 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diag
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
-    xp, n, k = namespace_of(machines.residuals), machines.n, rank(coverage, machines.n)
-    ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), xp.abs(machines.residuals)
-    for block, f, c, _ in machines.blocks(X, diagonal, fitted):
-        c *= -machines.residuals  # what leaving a row out adds to the prediction
-        ends[block, 0] = f + kth_smallest(c - size, n + 1 - k)
-        ends[block, 1] = f + kth_smallest(c + size, k)
-    return ends  # type: ignore[no-any-return]
+    return plus_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
 
 
 def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -43,12 +38,34 @@ def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, di
 
     :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
     """
-    xp, k = namespace_of(machines.residuals), rank(coverage, machines.n)
-    ends, size = zeros_beside(machines.residuals, (X.shape[0], 2)), kth_smallest(xp.abs(machines.residuals), k)
-    for block, f, c, _ in machines.blocks(X, diagonal, fitted):
-        c *= -machines.residuals
-        ends[block, 0] = f + xp.min(c, axis=1) - size
-        ends[block, 1] = f + xp.max(c, axis=1) + size
+    return minmax_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
+
+
+def plus_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
+    """Return the ends of jackknife+ from predictions without each row, and the left-out residuals of the rows.
+
+    Where the blocks have stretches, a score is the residual over the deviation that the machine without the row states
+    there, and is multiplied by that at the new point: the theorem is about any score by which a machine orders targets
+    ([Gupta2022]_).
+    """
+    n = int(residuals.shape[0])
+    k, size = rank(coverage, n), namespace_of(residuals).abs(residuals)
+    ends = zeros_beside(residuals, (n_points, 2))
+    for block, f, shifts, stretches in blocks:
+        reach = size if stretches is None else size * stretches
+        ends[block, 0] = f + kth_smallest(shifts - reach, n + 1 - k)
+        ends[block, 1] = f + kth_smallest(shifts + reach, k)
+    return ends  # type: ignore[no-any-return]
+
+
+def minmax_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
+    """Return the ends of jackknife-minmax from the same."""
+    xp = namespace_of(residuals)
+    size = kth_smallest(xp.abs(residuals), rank(coverage, int(residuals.shape[0])))
+    ends = zeros_beside(residuals, (n_points, 2))
+    for block, f, shifts, _ in blocks:
+        ends[block, 0] = f + xp.min(shifts, axis=1) - size
+        ends[block, 1] = f + xp.max(shifts, axis=1) + size
     return ends  # type: ignore[no-any-return]
 
 

@@ -25,7 +25,7 @@ from substrate.least_squares.simplex_weights import weigh_by_products
 from substrate.namespaces import to_numpy
 from substrate.uncertainty.influence import KernelInfluence, LeftOutMachines
 
-__all__ = ["nested_log_loss_errors", "nested_stack_errors", "pair_residuals"]
+__all__ = ["nested_log_loss_weights", "nested_stack_weights", "pair_residuals"]
 
 #: Share of B_jj below which what is left of it without row i is rounding: row j is then determined by row i alone.
 _LOST = 1e-11
@@ -71,46 +71,46 @@ def _pairs(machines: LeftOutMachines, below: Array, rows: Any) -> Array:
     return np.asarray(np.where(is_known, residuals, np.nan))
 
 
-def nested_stack_errors(left_out: Array, pairs: Array, weights: Array, rows: Any, pooled: bool = False) -> Array:
-    """Return the error at each of ``rows`` of the stack whose machines and weights have not seen it, by outputs.
+def nested_stack_weights(left_out: Array, pairs: Array, weights: Array, pooled: bool = False) -> Array:
+    r"""Return :math:`u^{(-i)}`, the weights of machines that have not seen row i, for each row of ``pairs``: a line for
+    every output, and a column for each machine.
 
-    ``left_out`` are the left-out residuals of all rows, by output and machine, ``pairs`` those of
-    :func:`pair_residuals`, machines in the last axis, ``weights`` those of the rows. Where ``pooled``, all outputs have
-    the same weights of machines. There have to be three rows: of two, none is left when both are out.
+    ``pairs`` are those of :func:`pair_residuals`, machines in the last axis, ``weights`` those of the rows, and
+    ``left_out`` the left-out residuals of all rows, by output and machine, which give the unit. Where ``pooled``, all
+    outputs have the same weights of machines. There have to be three rows: of two, none is left when both are out.
     """
     n, n_outputs, M = left_out.shape
     if n < 3:
         raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
     sizes = np.abs(left_out).max(axis=(0, 2))
     sizes = np.where(sizes > 0.0, sizes, 1.0) if not pooled else np.full(n_outputs, float(sizes.max()) or 1.0)
-    errors, step = np.empty((len(rows), n_outputs)), max(1, _HELD // (n * M * n_outputs))
-    for first in range(0, len(rows), step):
+    u, step = np.empty((pairs.shape[0], n_outputs, M)), max(1, _HELD // (n * M * n_outputs))
+    for first in range(0, pairs.shape[0], step):
         some = pairs[first : first + step]
         is_known = np.asarray(np.isfinite(some).all(axis=3))[..., None]
         scaled = np.where(is_known, some, 0.0) / sizes[None, None, :, None]
         scaled *= np.sqrt(weights / weights.max())[None, :, None, None]
-        products = np.einsum("ijkm,ijkl->kiml", scaled, scaled, optimize=True)
+        products = np.einsum("ijkm,ijkl->ikml", scaled, scaled, optimize=True)
         if pooled:
-            u = np.broadcast_to(weigh_by_products(products.sum(axis=0)), (n_outputs, some.shape[0], M))
+            u[first : first + step] = weigh_by_products(products.sum(axis=1))[:, None, :]
         else:
-            u = np.stack([weigh_by_products(of_output) for of_output in products])
-        errors[first : first + step] = np.einsum("kim,ikm->ik", u, left_out[rows[first : first + step]])
-    return errors
+            joined = weigh_by_products(np.reshape(products, (-1, M, M)))
+            u[first : first + step] = np.reshape(joined, (some.shape[0], n_outputs, M))
+    return u
 
 
-def nested_log_loss_errors(left_out: Array, pairs: Array, codes: Array, weights: Array, rows: Any, u: Array) -> Array:
-    """Return the errors of :func:`nested_stack_errors` with weights of machines by the log-loss of all codes together.
+def nested_log_loss_weights(pairs: Array, codes: Array, weights: Array, u: Array) -> Array:
+    """Return the weights of :func:`nested_stack_weights` by the log-loss of all codes together.
 
     ``codes`` are -1 and 1, one column per output, and ``u`` the weights that have seen all rows, to start from.
     """
-    n, n_outputs, M = left_out.shape
+    _, n, n_outputs, M = pairs.shape
     if n < 3:
         raise DataError(f"the error of a stack needs three rows, of which two are left out; received {n}")
-    errors = np.empty((len(rows), n_outputs))
-    for number, row in enumerate(rows):
-        is_known = np.isfinite(pairs[number]).all(axis=(1, 2))
-        probabilities = left_out_probabilities(pairs[number][is_known], codes[is_known])
+    nested = np.empty((pairs.shape[0], n_outputs, M))
+    for number, residuals in enumerate(pairs):
+        is_known = np.isfinite(residuals).all(axis=(1, 2))
+        probabilities = left_out_probabilities(residuals[is_known], codes[is_known])
         counted = np.repeat(weights[is_known], n_outputs)
-        without = u if not is_known.any() else weigh_by_log_loss(np.reshape(probabilities, (-1, M)), counted, u)
-        errors[number] = left_out[row] @ without
-    return errors
+        nested[number] = u if not is_known.any() else weigh_by_log_loss(np.reshape(probabilities, (-1, M)), counted, u)
+    return nested

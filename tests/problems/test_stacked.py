@@ -205,15 +205,19 @@ def test_wrong_parameters_are_refused_before_any_work():
         ({"kernels": "all"}, "kernels must be a list of kernels, at least one, or 'families'"),
         ({"kernels": None, "kernel": "precomputed"}, "a stack computes kernels of the inputs"),
         ({"gap": 0.0}, "gap"),
+        ({"gammas": [1.0]}, "one gamma for each of 4 kernels"),
+        ({"gammas": 3.0}, "one gamma for each of 4 kernels"),
+        ({"gammas": [1.0, 2.0, -1.0, 1.0]}, r"gammas\[2\]"),
+        ({"kernels": "families", "gammas": [1.0]}, "gammas are those of a list of kernels"),
         ({"max_evaluations": 0}, "max_evaluations"),
         ({"gamma_range": (1.0,)}, "the range of gamma must be a pair"),
     ):
         with pytest.raises((DeclarationError, DataError), match=message):
             stack(**parameters).fit(X, Y)
-    with pytest.raises(DeclarationError, match="method must be one of auto, conformal, nested, split"):
+    with pytest.raises(DeclarationError, match="method must be one of auto, conformal, studentised-jackknife"):
         stack().fit(X, Y).predict_interval(NEW, method="studentised")
     with pytest.raises(DataError, match="has no calibration rows"):
-        stack().fit(X, Y).predict_interval(NEW)
+        stack().fit(X, Y).predict_interval(NEW, method="split")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

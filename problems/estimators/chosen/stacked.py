@@ -47,34 +47,40 @@ from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
-from problems.estimators.shared.guarantees import Guarantee, guarantee_of, has_unequal_rows
+from problems.estimators.shared.guarantees import UNEQUAL, Guarantee, check_method, guarantee_of, has_unequal_rows
 from problems.estimators.shared.intervals import Intervals
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
 from problems.estimators.shared.relevance import input_relevance
+from substrate import uncertainty
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.log_loss_weights import bound_log_loss, left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
+from substrate.namespaces import room_on_device
 from substrate.progress import Progress
 from substrate.search.gamma_search import GAP, gamma_ends
-from substrate.uncertainty.left_out_pairs import nested_log_loss_errors, nested_stack_errors, pair_residuals
+from substrate.uncertainty.left_out_pairs import nested_log_loss_weights, nested_stack_weights, pair_residuals
+from substrate.uncertainty.left_out_stack import LeftOutStack
 
 if TYPE_CHECKING:
     from substrate.formulas import Node
     from substrate.proof import Proof
 
-__all__ = ["StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
+__all__ = ["MOST_LEFT_OUT", "StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
 #: Rows below which the search itself decides what can be fitted.
 _FEWEST_ROWS = 4
+#: Most rows that are left out of a stack one by one, for intervals.
+MOST_LEFT_OUT = 2000
 #: Most numbers that are held of residuals without two rows.
 _MOST_PAIRS = 2**27
 
@@ -124,9 +130,45 @@ class StackedModel(Model):
         """Return the weighted mean of what the members predict, at rows that were checked."""
         u = self.weights()
         (used,) = np.nonzero((u > 0.0).any(axis=1))
-        values = [np.reshape(self._member(int(m))._model.evaluate(X), (X.shape[0], -1)) for m in used]
-        outputs = average(np.stack(values, axis=-1), u[used])
+        outputs = average(self.member_values(X, used.tolist()), u[used])
         return outputs if self.outputs() else outputs[:, 0]
+
+    def member_values(self, X: Any, which: Sequence[int]) -> Array:
+        """Return what some members predict at rows that were checked: outputs, then members in the last axis."""
+        values = [np.reshape(self._member(m)._model.evaluate(X), (X.shape[0], -1)) for m in which]
+        return np.stack(values, axis=-1)
+
+    def targets(self) -> Array:
+        """Return the targets or codes of the rows, one column per output, which the system of a member gives back."""
+        member = self._member(self.largest())
+        alpha, ridge, _ = member._model.to_columns()
+        return np.asarray(np.reshape(member._evaluate(self.estimator.support_vectors_), alpha.shape) + ridge * alpha)
+
+    def left_out_stacks(self) -> tuple[LeftOutStack, ...]:
+        """Return, for every output, the stacks that are made without each row, their kernels and gammas held."""
+        model, n = self.estimator, int(self.estimator.support_.size)
+        members, X, rows = self.members(), model.support_vectors_, np.arange(n)
+        self.refuse_many_rows()
+        machines = [member._intervals.machines(None) for member in members]
+        errors = np.stack([np.stack([output.residuals for output in outputs], axis=1) for outputs in machines], axis=2)
+        pairs = np.empty((n, n, errors.shape[1], len(members)))
+        for m, (member, outputs) in enumerate(zip(members, machines, strict=True)):
+            pairs[..., m] = pair_residuals(outputs, X, np.asarray(member.kernel_.diag(X)), rows)
+        targets = np.sign(self.targets()) if model._labels else self.targets()
+        u = model._weights_without(errors, pairs, targets, model.row_weights_, self.weights())
+        return tuple(LeftOutStack([outputs[k] for outputs in machines], u[:, k]) for k in range(errors.shape[1]))
+
+    def refuse_many_rows(self) -> None:
+        """Refuse to leave each of very many rows out of all members, before any work."""
+        model, n = self.estimator, int(self.estimator.support_.size)
+        advice = "keep rows for calibrate(X, y), and use method='split', or fit(X, y, nested=10) and method='nested'."
+        if n > MOST_LEFT_OUT:
+            raise DataError(
+                f"to leave every row out of a stack takes a matrix of rows by rows for each machine, which is done up "
+                f"to {MOST_LEFT_OUT} rows, and this one has {n}; {advice[:-1]}"
+            )
+        count = len(model.kernels_) * (2.0 + self.weights().shape[1])
+        room_on_device(model.support_values_, 8.0 * count * n * n, f"{n} x {n} matrices of every machine", advice)
 
     def express(self, x: "Sequence[Node]") -> "list[Node]":
         """Return the weighted mean of the members, as :func:`average` forms it."""
@@ -331,47 +373,101 @@ def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled:
 
 
 class StackIntervals(Intervals):
-    """Intervals of a stack: by rows that it has not seen, or by folds of the whole choice."""
+    """Intervals of a stack: by leaving every row out of machines and weights, by calibration rows, or by folds."""
 
-    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "nested", "split")
+    methods: ClassVar[tuple[str, ...]] = (
+        "auto",
+        "conformal",
+        "studentised-jackknife+",
+        "jackknife+",
+        "jackknife-minmax",
+        "nested",
+        "split",
+    )
 
     def resolve(self, method: str) -> str:
-        """Return nested intervals for "auto" where they have been made, otherwise those by calibration rows."""
-        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
+        """Return for "auto" nested intervals where they have been made, those by calibration rows where there are any,
+        and otherwise those by leaving rows out, studentised where rows have one weight.
+        """
+        model = self.estimator
+        if method != "auto":
+            return method
+        if hasattr(model, "nested_machines_"):
+            return "nested"
+        if hasattr(model, "calibration_scores_"):
+            return "split"
+        return "jackknife+" if has_unequal_rows(model.row_weights_) else "studentised-jackknife+"
 
     def ends(self, X: Any, coverage: float, method: str, adaptive: bool) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
         self.check(coverage, method)
         method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
-        if method != "nested":
+        if method in ("conformal", "split"):
             return self.split_ends(X, coverage, adaptive)
         model = self.estimator
-        points = model._in_units(model._check_rows(X))
+        rows = model._check_rows(X)
+        if method != "nested":
+            return self.left_out_ends(model._scaled(rows), coverage, method)
+        points = model._in_units(rows)  # the machine of each fold fills in missing cells by its own rows
         if not hasattr(model, "nested_machines_"):
-            member = model._model.members()[0]  # whose system gives the targets back
-            alpha, ridge, _ = member._model.to_columns()
-            targets = np.reshape(member._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
+            targets = model._model.targets()
             targets = targets if model._outputs() else targets[:, 0]
             keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
         return nested_ends(model, points, coverage, adaptive)
 
+    def left_out_ends(self, points: Any, coverage: float, method: str) -> Array:
+        """Return the ends of intervals by the stacks without each row, at new rows that were checked."""
+        machines = self.estimator._model
+        machines.refuse_many_rows()
+        n_points, u = int(points.shape[0]), machines.weights()
+        if self.estimator.support_.size < 3:  # of two rows none is left to weigh machines by: every target is allowed
+            return np.broadcast_to([-np.inf, np.inf], (n_points, *machines.outputs(), 2)).copy()
+        values = machines.member_values(points, range(u.shape[0]))
+        fitted, ends = average(values, u), []
+        diagonals = np.column_stack([np.asarray(kernel.diag(points)) for kernel in self.estimator.kernels_])
+        rule = uncertainty.minmax_ends if method == "jackknife-minmax" else uncertainty.plus_ends
+        for k, stack in enumerate(machines.left_out_stacks()):
+            blocks = stack.shifts(
+                points, diagonals, values[:, k], fitted[:, k], studentised=method.startswith("studentised")
+            )
+            ends.append(rule(blocks, stack.residuals, n_points, coverage))
+        return np.stack(ends, axis=1) if machines.outputs() else ends[0]
+
     def left_out_rows(self) -> tuple[Array, Array]:
         """Return errors and predictions of the rows, left out of the machines and not of their weights."""
         model = self.estimator
-        members, u = model._model.members(), model._model.weights()
-        errors = np.einsum("ikm,mk->ik", left_out_errors(members), u)
-        alpha, ridge, _ = members[0]._model.to_columns()  # whose system gives the targets back
-        targets = np.reshape(members[0]._evaluate(model.support_vectors_), alpha.shape) + ridge * alpha
-        return errors, targets - errors
+        errors = np.einsum("ikm,mk->ik", left_out_errors(model._model.members()), model._model.weights())
+        return errors, model._model.targets() - errors
 
     def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
-        """Return what intervals guarantee."""
-        guarantee = super().guarantee(coverage, method, adaptive)
-        if guarantee.method != "nested":
-            return guarantee
+        """Return what intervals guarantee, and what breaks it."""
+        check_method(method, self.methods)
+        check_is_fitted(self.estimator)
+        method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
         outputs = int(np.prod(self.estimator._outputs() or (1,)))
-        other = guarantee_of("nested", coverage, outputs, False, ())
-        return nested_guarantee(other, self.estimator, has_unequal_rows(self.estimator.row_weights_))
+        is_split = method in ("conformal", "split")
+        guarantee = guarantee_of(method, coverage, outputs, is_split, self.chosen_on_rows(method))
+        if method != "nested":
+            return guarantee
+        return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator.row_weights_))
+
+    def chosen_on_rows(self, method: str = "jackknife+") -> tuple[str, ...]:
+        """Return what was chosen or computed from the rows; weights of machines, which each row is left out of, are no
+        part of it.
+        """
+        model = self.estimator
+        reasons = [] if model.gammas is not None else ["the gammas of the machines were chosen on these rows"]
+        if families.is_families(model.kernels) or model.search is not None:
+            reasons.append("their kernels were chosen on these rows")
+        elif not set(model.kernels_) <= set(model._stated_kernels()):
+            reasons.append("the widths of their kernels are computed from these rows")
+        if model._scales is not None:
+            reasons.append("the scales of the inputs are computed from these rows")
+        if model.gammas is not None and len(model.kernels_) < len(model._stated_machines()):
+            reasons.append("machines that rounding hides on these rows are not in the stack")
+        if has_unequal_rows(model.row_weights_):
+            reasons.append(UNEQUAL)
+        return tuple(reasons)
 
     def check_loaded(self) -> None:
         """Refuse what no fit leaves."""
@@ -395,6 +491,7 @@ class StackChoice:
     _typical: ClassVar[Uses] = ({"criteria": "loo"},)
     _: KW_ONLY
     kernels: Any = None
+    gammas: Any = None
     criteria: Literal["loo", "evidence", "both"] = "both"
     gamma_range: Any = None
     gap: float = GAP
@@ -460,11 +557,37 @@ class StackChoice:
             raise DeclarationError(f"criteria must be 'loo', 'evidence' or 'both', received {self.criteria!r}")
         if self.search not in ("gradient", None):
             raise DeclarationError(f"search must be None or 'gradient', received {self.search!r}")
+        if self.gammas is not None:
+            self._check_gammas()
         if self.gamma_range is not None:
             gamma_ends(self.gamma_range)
         if self.max_evaluations is not None:
             whole_number(self.max_evaluations, "max_evaluations", 1)
         positive(self.gap, "gap")
+
+    def _check_gammas(self) -> None:
+        """Refuse given gammas that are not those of a list of kernels."""
+        gammas = self.gammas
+        if families.is_families(self.kernels) or self.search is not None:
+            raise DeclarationError("gammas are those of a list of kernels; leave them out where a search chooses both")
+        count = 1 if self.kernels is None else len(self.kernels)
+        if isinstance(gammas, (str, float, int)) or not hasattr(gammas, "__len__") or len(gammas) != count:
+            raise DeclarationError(f"gammas must be a list with one gamma for each of {count} kernels, got {gammas!r}")
+        for number, gamma in enumerate(gammas):
+            for value in [gamma] if np.ndim(gamma) == 0 else gamma:
+                positive(value, f"gammas[{number}]")
+
+    def _stated_kernels(self) -> list[Kernel]:
+        """Return the kernels of the parameters, where these are no families."""
+        model: Any = self
+        return [model._own_kernel()] if self.kernels is None else [as_kernel(kernel) for kernel in self.kernels]
+
+    def _stated_machines(self) -> dict[tuple[Kernel, float | tuple[float, ...]], None]:
+        """Return kernel and gamma of the parameters, each pair once."""
+        gammas = [
+            float(gamma) if np.ndim(gamma) == 0 else tuple(float(value) for value in gamma) for gamma in self.gammas
+        ]
+        return dict.fromkeys(zip(self._stated_kernels(), gammas, strict=True))
 
     def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
         """Return the machines of all searches, fitted to targets or codes, and which were dropped as not determined."""
@@ -476,7 +599,10 @@ class StackChoice:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             earlier: StackSearch | None = None
-            for criterion in ("evidence", "loo") if self.criteria == "both" else (self.criteria,):
+            if self.gammas is not None:
+                chosen |= self._stated_machines()
+            criteria = ("evidence", "loo") if self.criteria == "both" else (self.criteria,)
+            for criterion in criteria if self.gammas is None else ():
                 search = self._search_type(
                     model.kernel,
                     tol=model.tol,
@@ -564,14 +690,14 @@ class StackChoice:
         if pairs is None:
             return np.full(errors.shape[1], np.inf), ()
         said = "" if len(rows) == errors.shape[0] else f", {len(rows)} of {errors.shape[0]} rows"
-        nested = self._left_out_of_weights(errors, pairs, rows, Y, weights, u)
+        nested = np.einsum("ikm,ikm->ik", self._weights_without(errors, pairs, Y, weights, u), errors[rows])
         fact = ("criterion of the stack", f"every row left out of machines and weights, their kernels held{said}")
         return _mean_squares(nested, weights[rows]), (fact,)
 
-    def _left_out_of_weights(self, errors: Array, pairs: Array, rows: Any, Y: Array, weights: Array, u: Array) -> Array:
-        """Return the error of every one of the rows, of which neither machines nor weights know."""
+    def _weights_without(self, errors: Array, pairs: Array, Y: Array, weights: Array, u: Array) -> Array:
+        """Return the weights of members that do not know a row, by outputs, for each of the rows of the pairs."""
         model: Any = self
-        return nested_stack_errors(errors, pairs, weights, rows, pooled=bool(model._labels))
+        return nested_stack_weights(errors, pairs, weights, pooled=bool(model._labels))
 
     def _weights_row(self, errors: Array, weights: Array, u: Array, Y: Array) -> Row:
         """Return the gap of the weights."""
@@ -664,6 +790,9 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         best of each. After a search these are joined by the exponential of the root of the L1 distance
         (``PowerExponential(p=1, q=0.5)``), and by the best ones with one width for each input.
         ``StackedLSSVMRegressor.recommended()`` has ``kernels="families"`` and ``search="gradient"``.
+    gammas : list of float, default=None
+        Gammas of the kernels in their order, or a list for each with one gamma per output, in place of a choice: then
+        only the weights of the machines are chosen.
     criteria : {"loo", "evidence", "both"}, default="both"
         What chooses gammas and widths of the machines: leave-one-out, the evidence, or both, which are then two
         machines. Weights are always by leave-one-out.
@@ -723,10 +852,14 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         ----------
         X, coverage
             As for :meth:`LSSVMRegressor.predict_interval`.
-        method : {"auto", "conformal", "nested", "split"}, default="auto"
-            ``"auto"``: ``"nested"`` where the machines for it have been made, otherwise ``"split"``. ``"nested"``: by
-            folds of the whole choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and
-            ``"split"``: by the rows given to :meth:`calibrate`.
+        method : str, default="auto"
+            ``"auto"``: ``"nested"`` where the machines for it have been made, ``"split"`` where there are calibration
+            rows, otherwise ``"studentised-jackknife+"``, or ``"jackknife+"`` for rows of unequal weight.
+            ``"jackknife+"`` and ``"jackknife-minmax"``: those of [Barber2021]_, with machines and weights that have not
+            seen a row, by closed forms and one small problem per row; up to 2000 rows. ``"studentised-jackknife+"``:
+            jackknife+ by errors over their deviation, wider where rows are sparse. ``"nested"``: by folds of the whole
+            choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and ``"split"``: by the rows given
+            to :meth:`calibrate`. :meth:`interval_guarantee` states what each of them guarantees.
         adaptive : bool, default=False
             As for :meth:`LSSVMRegressor.predict_interval`.
 
@@ -756,7 +889,7 @@ class StackCalibration(Calibration):
         kernels = list(
             dict.fromkeys(kernel for kernel, has_weight in zip(model.kernels_, used, strict=True) if has_weight)
         )
-        return super().fold_machine(X).set_params(kernels=kernels, search=None, criteria="loo")
+        return super().fold_machine(X).set_params(kernels=kernels, gammas=None, search=None, criteria="loo")
 
 
 @dataclass(eq=False, repr=False)
@@ -769,7 +902,11 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
+<<<<<<< HEAD
     kernel, tol, standardize, missing, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+=======
+    kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+>>>>>>> part-stackint
         As for :class:`StackedLSSVMRegressor`.
     loss : {"squared", "log"}, default="squared"
         What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
@@ -822,11 +959,11 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
         u = weigh_by_log_loss(*_joined_probabilities(errors, Y, weights))
         return np.repeat(u[:, None], errors.shape[1], axis=1)
 
-    def _left_out_of_weights(self, errors: Array, pairs: Array, rows: Any, Y: Array, weights: Array, u: Array) -> Array:
-        """Return the error of every one of the rows, of which neither machines nor weights know."""
+    def _weights_without(self, errors: Array, pairs: Array, Y: Array, weights: Array, u: Array) -> Array:
+        """Return the weights of members that do not know a row, the same for all codes."""
         if self.loss == "squared":
-            return super()._left_out_of_weights(errors, pairs, rows, Y, weights, u)
-        return nested_log_loss_errors(errors, pairs, Y, weights, rows, u[:, 0])
+            return super()._weights_without(errors, pairs, Y, weights, u)
+        return nested_log_loss_weights(pairs, Y, weights, u[:, 0])
 
     def _weights_row(self, errors: Array, weights: Array, u: Array, Y: Array) -> Row:
         """Return the gap of the weights, that of their squares or of their log-loss."""

@@ -72,7 +72,7 @@ def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: 
     if method == "gaussian":
         model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
         return Guarantee(method, level_given, None, (model, *each))
-    proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
+    proved = max(2 * level - 1, 0 * level) if method.endswith("jackknife+") else level
     return Guarantee(
         method=method,
         coverage=level_given,

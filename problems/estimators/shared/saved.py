@@ -425,6 +425,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "StackedLSSVMClassifier": _CLASSES,
     "StackChoice": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
+        "gammas": either(nothing(), many(_AMOUNTS, 1), array("fiu", (1, 2))),
         "gamma_range": either(nothing(), _RANGE),
     },
     "LSSVMClassifierCV": _WRONG,

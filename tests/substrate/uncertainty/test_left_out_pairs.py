@@ -9,7 +9,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.least_squares.simplex_weights import bound_stack, weigh_by_products, weigh_machines
 from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
-from substrate.uncertainty.left_out_pairs import nested_stack_errors, pair_residuals
+from substrate.uncertainty.left_out_pairs import nested_stack_weights, pair_residuals
 
 RNG = np.random.default_rng(2)
 N = 11
@@ -43,6 +43,11 @@ def machines(kernel, gamma):
     alpha = solve(kernel, ridge, X, Y, X)[1]
     home = influence.diagonal
     return LeftOutMachines(influence, alpha, alpha / home, home, gamma, ridge=ridge)
+
+
+def nested_errors(errors, pairs, rows, pooled=False):
+    """The errors of rows in the stack whose machines and weights have not seen them."""
+    return np.einsum("ikm,ikm->ik", nested_stack_weights(errors, pairs, V, pooled), errors[rows])
 
 
 def by_solver(errors, weights):
@@ -82,16 +87,16 @@ def test_the_error_of_a_stack_is_that_of_whole_refits():
         pair_residuals(outputs, X, kernel.diag(X), every) for outputs, (kernel, _) in zip(members, KERNELS, strict=True)
     ]
     pairs = np.stack(found_pairs, axis=3)
-    found = nested_stack_errors(errors, pairs, V, every)[:, 0]
+    found = nested_errors(errors, pairs, every)[:, 0]
     for i in (0, 4, 10):
         rest = np.flatnonzero(np.arange(N) != i)
         u, _ = by_solver(np.column_stack([left_out(*pair, rest) for pair in KERNELS]), V[rest])
         at = [solve(kernel, 1.0 / (gamma * V[rest]), X[rest], Y[rest], X[[i]])[0][0] for kernel, gamma in KERNELS]
         np.testing.assert_allclose(found[i], Y[i] - np.dot(u, at), atol=2e-5)
-    few = nested_stack_errors(errors, pairs[[4, 10]], V, np.array([4, 10]))
+    few = nested_errors(errors, pairs[[4, 10]], np.array([4, 10]))
     np.testing.assert_allclose(few[:, 0], found[[4, 10]], atol=1e-9)
     twice = np.repeat(errors, 2, axis=1), np.repeat(pairs, 2, axis=2)
-    pooled = nested_stack_errors(*twice, V, every, pooled=True)
+    pooled = nested_errors(*twice, every, pooled=True)
     np.testing.assert_allclose(pooled, np.column_stack([found, found]), atol=1e-9)
 
 
@@ -132,4 +137,4 @@ def test_errors_that_vanish_tie_or_repeat():
     u = weigh_machines(RNG.normal(size=(9, 3)), weights)
     assert np.isfinite(u).all()
     with pytest.raises(DataError, match="needs three rows"):
-        nested_stack_errors(np.ones((2, 1, 1)), np.ones((2, 2, 1, 1)), np.ones(2), np.arange(2))
+        nested_stack_weights(np.ones((2, 1, 1)), np.ones((2, 2, 1, 1)), np.ones(2))
