@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
-from substrate.certificates.rounding import cholesky_rounding, rank_cutoff
+from substrate.certificates.rounding import block_length, cholesky_rounding, rank_cutoff
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import symmetric_matrix
+from substrate.kernels.base import mirror_square, strips, symmetric_matrix
 from substrate.namespaces import column_squares
 from substrate.operators import SystemMatrix
 from substrate.threads import blas_threads
@@ -62,6 +62,8 @@ class Gram(SystemMatrix):
         self._ridge: Array | None = None
         self._factor_diagonal: Array | None = None
         self._pivots: Any = None
+        #: The points of which the matrix was computed in strips; None for a matrix from elsewhere, or a part of one.
+        self.points: Any = None
         self._coordinates: dict[float, Coordinates] = {}
 
     @classmethod
@@ -80,6 +82,7 @@ class Gram(SystemMatrix):
             computed = symmetric_matrix(kernel, matrix)
             return cls(computed, kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
+        gram.points = X
         if (envelope := kernel.envelope) is not kernel:
             # entries within p sqrt(k(x, x) k(z, z)) move an eigenvalue by p trace(K) at most
             gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(envelope.diag(X)))
@@ -117,6 +120,22 @@ class Gram(SystemMatrix):
     def product(self, V: Array) -> Array:
         """Return K V, from the triangle that no factor overwrites."""
         return triangle_product(self._store.T, V, lower=0)  # Fortran's upper triangle is the untouched one
+
+    def product_in_blocks(self, V: Array) -> Array:
+        """Return K V from the same triangle, in sums that lose at most
+        :func:`~substrate.certificates.rounding.block_rounding`.
+        """
+        result = np.zeros(V.shape)
+        blocks = list(strips(self.n, block_length(self.n)))
+        for number, rows in enumerate(blocks):
+            for columns in blocks[:number]:
+                tile = self._store[rows, columns]
+                result[rows] += tile @ V[columns]
+                result[columns] += tile.T @ V[rows]
+            square = self._store[rows, rows].copy()
+            mirror_square(square, upper=False)
+            result[rows] += square @ V[rows]
+        return result
 
     def factorize(self, ridge: Array) -> None:
         """Factor K + diag(ridge) in place; :meth:`solve` then uses it.

@@ -25,6 +25,8 @@ __all__ = [
     "add_roundings",
     "at_most",
     "bessel_rounding",
+    "block_length",
+    "block_rounding",
     "cholesky_rounding",
     "dependence_cutoff",
     "eigenvalue_rounding",
@@ -54,6 +56,8 @@ _SINGLE_EPS = 2.0**-23
 
 #: An upper bound on t exp(-t), whose largest value is 1/e.
 _LARGEST_DAMPED = 0.37
+#: Terms that are always added up at once where sums are formed in blocks: shorter products cost more (measured).
+_SHORT = 128
 #: Margin for the rounding of the bounds themselves, and for products of shares that are left out.
 _ROOM = 1.01
 
@@ -90,6 +94,20 @@ def sum_rounding(terms: float) -> float:
     other rows of operations :func:`at_most` covers the rest.
     """
     return terms * UNIT
+
+
+def block_length(terms: int) -> int:
+    """Return how many of so many terms are added up at a time where a sum is formed in blocks."""
+    return max(_SHORT, math.isqrt(terms) + 1)
+
+
+def block_rounding(terms: int) -> float:
+    r"""Return the share of the sum of sizes that a sum in blocks may lose, the sums of blocks added one by one.
+
+    With blocks of m of the n terms, each in whatever order, :math:`(m + n/m)\, u` in place of :math:`n u`.
+    """
+    length = block_length(terms)
+    return sum_rounding(terms) if terms <= length else at_most(sum_rounding(length + math.ceil(terms / length)))
 
 
 def add_roundings(left: float, right: float, operations: float = 1.0) -> float:

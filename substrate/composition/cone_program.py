@@ -80,7 +80,11 @@ class ConeProgram:
         )
 
     def with_space(self, whole: Any, radius: Array | None = None) -> "ConeProgram":
-        """Return the same program with what is known of the machine over all w; what was computed is kept."""
+        """Return the same program with what is known of the machine over all w; what was computed is kept.
+
+        What is found later of either of them is known of both: ``moves`` and ``inward`` are theirs in common.
+        """
+        vars(self).update(moves=self.moves, inward=self.inward)
         program = replace(self, whole=whole, radius=radius)
         vars(program).update({name: value for name, value in vars(self).items() if name not in vars(program)})
         return program
@@ -95,7 +99,7 @@ class ConeProgram:
         kinds = np.array_equal(self.equal, other.equal) and np.array_equal(self.linear, other.linear)
         if not kinds or not _same(self.A, other.A):
             return
-        values, kept = vars(other), ["_long", "moves", "equalities"]
+        values, kept = vars(other), ["_long", "moves", "inward", "equalities"]
         vars(self).update({name: values[name] for name in kept if name in values})
         if "sizes" in values:
             vars(self)["sizes"] = abs(self.P), values["sizes"][1]
@@ -106,6 +110,11 @@ class ConeProgram:
     @cached_property
     def moves(self) -> list[Any]:
         """What bounds the changes of coordinates by those of the rows of A, where that was computed."""
+        return []
+
+    @cached_property
+    def inward(self) -> list[Array]:
+        """The latest change of x that led into the interior, where there was one."""
         return []
 
     @cached_property

@@ -177,16 +177,24 @@ class Feasibility:
     def _move(self, x: Array, near: NDArray[np.bool_], gains: Array, step: Step | None) -> Array | None:
         program = self.program
         unit = float(gains[near].max(initial=0.0))
-        if step is not None and unit > 0.0:
-            step_taken = step(near, gains / unit)
-            if step_taken is not None and _serves(
-                program.equalities @ step_taken,
-                _gains_of_step(program, x, step_taken)[near],
-                gains[near] / unit,
-                step_taken,
-            ):
-                return np.asarray(unit * step_taken)
-        return least_step(program.equalities, _inward(program, x)[near], gains[near])
+        if unit > 0.0:
+            tried = [] if step is None else [step(near, gains / unit)]
+            # what led inside before does so again, if it is long enough
+            lacking = near & (gains > 0.0)
+            for way in program.inward:
+                least = float((_gains_of_step(program, x, way)[lacking] * unit / gains[lacking]).min())
+                tried += [way / least] if least > 0.0 else []
+            for step_taken in tried:
+                if step_taken is not None and _serves(
+                    program.equalities @ step_taken,
+                    _gains_of_step(program, x, step_taken)[near],
+                    gains[near] / unit,
+                    step_taken,
+                ):
+                    return np.asarray(unit * step_taken)
+        least_taken = least_step(program.equalities, _inward(program, x)[near], gains[near])
+        program.inward[:] = [] if least_taken is None else [least_taken / unit]
+        return least_taken
 
     def at(self, x: Array) -> FeasiblePoint | None:
         """Return x itself, corrected in columns that belong to one equality; None where feasibility is not certain."""

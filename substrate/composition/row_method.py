@@ -17,6 +17,7 @@ from substrate.composition.outputs import Outputs
 from substrate.composition.result import KernelExpansion
 from substrate.composition.row_check import RowCheck, is_known
 from substrate.composition.row_losses import RowLosses, read_row_losses
+from substrate.composition.row_path import follow_rows
 from substrate.composition.row_solution import RowPoint, solve_rows
 from substrate.composition.span import SubstrateSpan, value_of_holder
 from substrate.ingredients import zero_sum_row
@@ -100,6 +101,8 @@ class RowMethod:
         self._objective, self._substrate, self._label = objective, substrate, label
         self._mentioned = _mentioned(objective, substrate)
         self._start: RowPoint | None = None
+        #: The weight of w'w and the losses that the latest point is of.
+        self._solved: tuple[float, RowLosses] | None = None
         self._read_at: list[Array] = []
 
     @classmethod
@@ -150,7 +153,7 @@ class RowMethod:
         spread = deviation or float(np.abs(s.y).max()) or 1.0
         deadline = None if time_limit is None else time.monotonic() + time_limit
         solution: RowSolution | str = ""
-        for start in (self._start, None) if self._start is not None else (None,):
+        for start in self._starts(p, losses, deadline):
             point: RowPoint | LargestPoint | str
             if isinstance(losses, LargestLoss):
                 point = solve_largest(s.gram.matrix, losses, p, s.bias, spread, deadline)
@@ -164,9 +167,22 @@ class RowMethod:
             solution = RowSolution(check=check, a=check.coefficients, b=point.b, label=self._label)
             if solution.worst() <= 1.0:
                 break
-        self._start = point if isinstance(point, RowPoint) else None
+        self._start, self._solved = None, None
+        if isinstance(point, RowPoint) and isinstance(losses, RowLosses):
+            self._start, self._solved = point, (p, losses)
         self._read_at = self._parameter_values()
         return solution
+
+    def _starts(self, p: float, losses: RowLosses | LargestLoss, deadline: float | None) -> tuple[RowPoint | None, ...]:
+        """Return where to begin, in turn: the latest point, followed to the present parameters if they are near, then
+        anew.
+        """
+        start = self._start
+        if start is None or self._solved is None or not isinstance(losses, RowLosses):
+            return (None,)
+        s = self._substrate
+        way = follow_rows(s.gram.matrix, s.bias, start, self._solved, (p, losses), deadline)
+        return (None,) if way.is_far else (way.point or start, None)
 
     def at_present_parameters(self, solution: RowSolution) -> RowSolution:
         """Return the same coefficients as a solution at the present values of the parameters, good or bad."""

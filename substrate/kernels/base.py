@@ -33,6 +33,7 @@ __all__ = [
     "row_blocks",
     "strips",
     "symmetric_matrix",
+    "symmetric_rounding",
 ]
 
 #: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
@@ -130,6 +131,14 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
     def careful_rounding(self, X: Any) -> float:
         """Return the same as :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
+
+    def pair_rounding(self, X: Any, Z: Any) -> tuple[Array, Array] | None:
+        """Return shares l and r: a value v that :meth:`fill` writes for x_i and z_j is within (l_i + r_j) v of the
+        true one, and neither is negative; apart from what underflow loses.
+
+        None where no such shares are known, as for kernels that may be negative.
+        """
+        return None
 
     @property
     def envelope(self) -> "BaseKernel":
@@ -240,3 +249,19 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
         mirror_square(K[rows, rows], upper=True)  # both its triangles were computed, each with its own rounding
     np.fill_diagonal(K, kernel.diag(X))
     return K
+
+
+def symmetric_rounding(kernel: BaseKernel, X: Any) -> Array | None:
+    """Return shares q: an entry v of :func:`symmetric_matrix` is within (q_i + q_j) v of the true one, if they are
+    known.
+    """
+    if kernel.pairwise:
+        return None
+    shares = np.zeros(X.shape[0])
+    for rows in strips(X.shape[0], _STRIP):
+        both = kernel.pair_rounding(X[rows], X[rows.start :])
+        if both is None:
+            return None
+        for places, share in zip((rows, slice(rows.start, None)), both, strict=True):
+            np.maximum(shares[places], share, out=shares[places])
+    return shares

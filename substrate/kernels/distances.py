@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, paired_sums
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "differences",
     "exact_squared_distance",
     "metric_distances",
+    "pair_shares",
     "scaled_squared_distances",
     "squared_distance_error",
 ]
@@ -106,6 +107,23 @@ def squared_distance_error(X: Any, root: Units) -> float:
     # beyond the accepted error the entries are computed again from differences, and those left out are zero
     accepted = _ABSOLUTE_ERROR_ON_DEVICE if is_device_array(X) else _ABSOLUTE_ERROR
     return float(error if error <= 1.5 * accepted else 1.5 * accepted + relative_rounding(X.shape[1] + 6.0))
+
+
+def pair_shares(X: Array, Z: Array, root: Units) -> tuple[Array, Array]:
+    r"""Bound the error of every ``(root * ||x_i - z_j||)^2``, as written from X and Z, by a number per row of either.
+
+    About the mean of Z, :math:`\|x_i - z_j\|^2` is a sum of d + 2 products whose sizes add up to at most
+    :math:`2 (\|x_i\|^2 + \|z_j\|^2)`. With the norms' own d operations, eight for centring and scaling, and twelve for
+    ``root``, which is right to three, the error is at most :math:`(3 d + 26)\, u\, (\|x_i\|^2 + \|z_j\|^2)`. Entries
+    that are computed again from differences are right to :math:`(d + 11)\, u` of themselves, which is less.
+    """
+    share = relative_rounding(1.5 * X.shape[1] + 13.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = _finite_mean(Z)
+        # the mean may have been rounded otherwise when the entries were written
+        off = float(np.linalg.norm(relative_rounding(Z.shape[0]) * np.abs(Z).max(axis=0) * root))
+        left, right = (np.sqrt(np.square((points - centre) * root).sum(axis=1)) + off for points in (X, Z))
+        return at_most(share) * np.square(left), at_most(share) * np.square(right)
 
 
 def _dense_into(X: Array, Z: Array, root: Units, sign: float, out: Array) -> tuple[Array, Array]:

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import exponential_rounding, relative_rounding
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.rounding import at_most, exponential_rounding, relative_rounding
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import (
     differences,
     exact_squared_distance,
     metric_distances,
+    pair_shares,
     scaled_squared_distances,
     squared_distance_error,
 )
@@ -40,6 +41,8 @@ _FAR = 50.0
 _ROOT_LOG2_E = 1.4426950408889634**0.5
 #: Of a squared distance, in units of the width, that is computed by products; see scaled_squared_distances.
 _ERROR = 2e-13
+#: The error of an exponent from which on nothing is said of one value by its own size.
+_LARGEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,6 +165,18 @@ class RBF(KernelOfDistance):
         """Return the absolute error of the exponent, and that of the exponential."""
         error = squared_distance_error(X, self._inverse(X.shape[1]))
         return error + relative_rounding(X.shape[1] + 10.0)
+
+    def pair_rounding(self, X: Any, Z: Any) -> tuple[Array, Array] | None:
+        """Return the absolute errors of the exponents, by the distances from the centre, and that of the
+        exponential.
+        """
+        if is_sparse(X) or is_sparse(Z):
+            return None
+        left, right = pair_shares(X, Z, self._inverse(X.shape[1]))
+        left, right = (at_most(1.0) * (share + relative_rounding(2.5)) for share in (left, right))
+        # up to here the exponential of an error is one and little more than the error
+        is_small = max(float(left.max()), float(right.max())) < _LARGEST_SHARE
+        return (left, right) if is_small else None
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """Fill ``out`` by plain differences."""

@@ -5,7 +5,8 @@ in working precision adds :math:`m u |K| |x|` where blocks of m terms are summed
 pairs of numbers; in doubled precision (:mod:`substrate.certificates.doubled_precision`) the added error is negligible.
 A user's matrix or function is exact by definition: p = 0.
 
-The values of an expansion are computed block by block, in memory that does not grow with the rows.
+The values of an expansion are computed block by block, in memory that does not grow with the rows. On the host their
+sums are formed in blocks, too (:func:`~substrate.certificates.rounding.block_rounding`): less is lost than in one.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, add, exact_product
-from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
+from substrate.certificates.rounding import at_most, block_length, relative_rounding, sum_rounding
 from substrate.kernels import Kernel
 from substrate.kernels.base import blocks_beside, strips
 from substrate.namespaces import is_device_array, namespace_of, take_columns, zeros_beside
@@ -132,6 +133,7 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
                 continue
             block = buffer[: rows.stop - rows.start]
             kernel.fill(rows_of_X, points, block)
-            np.matmul(block, a, out=result[rows])
+            for terms in strips(a.shape[0], block_length(a.shape[0])):
+                result[rows] += block[:, terms] @ a[terms]
     result += b
     return result

@@ -30,7 +30,13 @@ that are not penalised Z is in the place of 1 (:mod:`~substrate.least_squares.bo
 :func:`bound_expansion` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`), so that
 rounding is part of them. With :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed kernel value within :math:`p\, s_i s_j`
 of the true one, K a has in double precision the radius :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once in the residual
-and once in what ``predict`` returns. Where that exceeds the tolerance the formula is evaluated in doubled precision,
+and once in what ``predict`` returns. Where that exceeds the tolerance and the matrix of the fit is at hand, K a is
+formed in blocks, which lose :math:`w u \ll n u`; and where the kernel bounds the error of a value by the value itself,
+:math:`|\hat k_{ij} - k_{ij}| \le (q_i + q_j)\, \hat k_{ij}` with :math:`\hat k_{ij} \ge 0`, the radius is
+
+.. math:: (q_i + w u) (\hat K |a|)_i + (\hat K (q \circ |a|))_i .
+
+Where that is too large, too, the formula is evaluated in doubled precision,
 with kernel values from plain differences, and the distance of what ``predict`` returns is measured, not bounded. In
 balls, with kernel values from their formulas, it is a proof (:mod:`substrate.proof.least_squares`).
 
@@ -52,18 +58,20 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.doubled_precision import Pair, SymmetricProduct, exact_product, exact_sum
 from substrate.certificates.enclosed import LEAST, Double, Doubled, Enclosed, sum_rounding
-from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rounding import at_most, block_rounding, relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
 from substrate.gram import Gram
 from substrate.ingredients import error_row, fit_row, zero_sum_row
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
+from substrate.kernels.base import strips, symmetric_rounding
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
 
 __all__ = [
+    "BLOCK_FORMULA",
     "CAREFUL_FORMULA",
     "FORMULA",
+    "BlockRows",
     "CarefulRows",
     "Expansion",
     "PlainRows",
@@ -176,6 +184,7 @@ def worst_rows(outputs: list[tuple[Row, ...]]) -> tuple[Row, ...]:
 
 
 FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
+BLOCK_FORMULA = f"{FORMULA}, in blocks"
 CAREFUL_FORMULA = f"{FORMULA}, in doubled precision"
 #: Rows of a given matrix, and rows and columns of kernel values, that are sliced at a time.
 _BLOCK, _TILE = 128, 256
@@ -183,6 +192,8 @@ _BLOCK, _TILE = 128, 256
 _LARGEST_ROUNDING = 0.4
 #: Below this k(x, x) may have lost digits to underflow; as a floor it keeps the bounds valid at no cost.
 _LEAST_DIAGONAL = 1e-290
+#: A share of s_i s_j that is more than values lose to underflow.
+_UNDERFLOW = 1e-300
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -263,6 +274,47 @@ class PlainRows:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockRows:
+    """K a of the certified coefficients by a stored matrix, in blocks: ``products`` within ``radius``, as are values
+    that ``predict`` returns.
+
+    ``roots`` are upper bounds of s_i.
+    """
+
+    products: Array
+    radius: Array
+    roots: Array
+
+    @classmethod
+    def of(cls, gram: Gram, points: Any, a: Array, roots: Array, rounding: float) -> "BlockRows":
+        """Multiply by the matrix; ``points`` are those of ``predict``, ``rounding`` is the kernel's p."""
+        lost, shares = block_rounding(a.size), _value_shares(gram, points)
+        if shares is None:
+            radius = kernel_radius(roots, rounding + lost, a, 0.0)
+            return cls(gram.product_in_blocks(a[:, None])[:, 0], radius, roots)
+        sizes = np.abs(a)
+        products, each, with_share = gram.product_in_blocks(np.stack([a, sizes, shares * sizes], axis=1)).T
+        # what is left out is at most as large as the numbers here, each right to its own rounding
+        radius = at_most(1.0) * ((shares + lost) * each + with_share)
+        return cls(products.copy(), radius + kernel_radius(roots, _UNDERFLOW, a, 0.0), roots)
+
+    def __call__(self, a: Double) -> Double:
+        """Return K a for coefficients with these midpoints."""
+        return Double(self.products, self.radius + kernel_radius(self.roots, 0.0, a.middle, a.radius))
+
+
+def _value_shares(gram: Gram, points: Any) -> Array | None:
+    """Return q of all values of the matrix and of those that ``predict`` computes; None where they are not known."""
+    kernel = gram.kernel
+    if kernel is None or gram.points is None:
+        return None
+    stored, predicted = symmetric_rounding(kernel, gram.points), kernel.pair_rounding(points, points)
+    if stored is None or predicted is None:
+        return None
+    return np.maximum(stored, np.maximum(*predicted))
+
+
+@dataclass(frozen=True, slots=True)
 class CarefulRows:
     """K a by accurate kernel values, block by block, in doubled precision; ``roots`` are upper bounds of s_i.
 
@@ -319,7 +371,7 @@ def kernel_radius(roots: Array, share: float, a: Array, radius: Any) -> Array:
     return np.asarray(roots * max(weight, LEAST)) if a.any() else np.zeros_like(roots)
 
 
-def bound_plainly(machine: Expansion, rows: PlainRows, fitted: Array | None = None) -> float:
+def bound_plainly(machine: Expansion, rows: "PlainRows | BlockRows", fitted: Array | None = None) -> float:
     """Return the bound in double precision; ``fitted`` is what predict returns, where it must be measured."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
         return bound_expansion(machine, Double, rows, fitted)[0].upper()

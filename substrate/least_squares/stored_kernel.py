@@ -34,8 +34,8 @@ _SMALL_PAGES_FROM = 2.0**27
 class KernelTriangle(SymmetricOperator):
     """The upper triangle of a kernel matrix."""
 
-    def __init__(self, kernel: Kernel, store: Array, diagonal: Array) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, store: Array, diagonal: Array, points: Any = None) -> None:
+        self.kernel, self.points = kernel, points
         self._store, self._diagonal = store, diagonal
 
     @classmethod
@@ -55,7 +55,7 @@ class KernelTriangle(SymmetricOperator):
         for rows in strips(n, _STRIP):
             kernel.fill(X[rows], X[rows.start :], store[rows, rows.start :])
         np.fill_diagonal(store, diagonal)
-        triangle = cls(kernel, store, diagonal)
+        triangle = cls(kernel, store, diagonal, X)
         if kernel.decays and n > 1:
             warn_if_degenerate(store, diagonal, X, _extreme_correlations)
         return triangle
@@ -95,7 +95,9 @@ class KernelTriangle(SymmetricOperator):
         for rows in strips(n, _STRIP):
             K[rows.stop :, rows] = K[rows, rows.stop :].T
             mirror_square(K[rows, rows], upper=True)
-        return Gram(K, self.kernel)
+        gram = Gram(K, self.kernel)
+        gram.points = self.points
+        return gram
 
 
 def _reserve_half(n: int, small_pages_from: float) -> Array:

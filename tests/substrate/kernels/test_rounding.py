@@ -8,6 +8,7 @@ from scipy import sparse
 
 from substrate.errors import SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, PowerExponential, Symmetric
+from substrate.kernels.base import symmetric_rounding
 
 flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
 from substrate.proof import balls, feature_balls, formula_of, precision  # noqa: E402
@@ -81,6 +82,41 @@ def test_values_are_as_near_as_the_kernel_says(name, part):
                         assert math.isinf(p) or abs(flint.arb(values[i, j]) - true) <= flint.arb(p) * size, (seed, i, j)
                         compared += 1
     assert compared > 50
+
+
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by_column", [False, True])
+def test_a_value_is_as_near_as_the_shares_of_its_pair_say(by_column, part):
+    """Of itself: also where it is small, far from the centre or next to it."""
+    compared = 0
+    for seed in range(part, 60, 2):
+        X, width = points(seed)
+        kernel = RBF(tuple(width * np.resize([1.0, 3.0, 0.2], X.shape[1])) if by_column else width)
+        Z = X[: max(1, X.shape[0] // 2)]
+        shares, values = kernel.pair_rounding(Z, X), np.empty((Z.shape[0], X.shape[0]))
+        if shares is None:
+            continue
+        kernel.fill(Z, X, values)
+        with precision(300):
+            formula, rows = formula_of(kernel, X.shape[1]), [balls(row) for row in X]
+            for i in range(Z.shape[0]):
+                for j in range(X.shape[0]):
+                    value, share = flint.arb(values[i, j]), flint.arb(shares[0][i]) + flint.arb(shares[1][j])
+                    assert abs(value - formula(rows[i], rows[j])) <= share * value + flint.arb(1e-300), (seed, i, j)
+                    compared += 1
+    assert compared > 100
+
+
+def test_shares_grow_with_the_distance_from_the_centre_and_are_not_known_beyond_it():
+    X = np.linspace(-3.0, 3.0, 301)[:, None]
+    shares = symmetric_rounding(RBF(1.0), X)
+    assert shares[150] < 0.3 * shares[0] < 1e-14
+    assert symmetric_rounding(RBF(1e-9), X) is None
+    assert symmetric_rounding(Linear(), X) is None
+    # the centre of the last strip is near its own rows and far from those of the first
+    assert (shares[:128] >= RBF(1.0).pair_rounding(X[:128], X)[0]).all()
+    assert (shares[256:] >= RBF(1.0).pair_rounding(X[:128], X)[1][256:]).all()
+    assert (shares[256:] >= RBF(1.0).pair_rounding(X[256:], X[256:])[0]).all()
 
 
 def test_a_constant_column_of_another_world_costs_no_digits():
