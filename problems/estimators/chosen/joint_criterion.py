@@ -148,10 +148,12 @@ class JointCriterion:
                 continue
             within = within if within.size else np.zeros(K.shape)
             within[np.ix_(criterion.train, criterion.train)] += value_and_slope[1].within
-            if value_and_slope[1].below is not None:
-                (within if under is None else under)[np.ix_(criterion.check, criterion.train)] += value_and_slope[
-                    1
-                ].below
+            below_slope, place = value_and_slope[1].below, (criterion.check, criterion.train)
+            if below_slope is not None and under is not None:
+                under[np.ix_(*place)] += below_slope
+            elif below_slope is not None:  # rows of the same matrix, in which it is symmetric
+                within[np.ix_(*place)] += 0.5 * below_slope
+                within[np.ix_(*place[::-1])] += 0.5 * below_slope.T
         rate = -float(np.vdot(within, K)) - (0.0 if under is None else float(np.vdot(under, below)))
         along = rate
         if not self.is_given:
