@@ -56,6 +56,8 @@ FINELY = 1e-4
 _FIRST, _FIRST_NEAR = 0.5, 0.1
 #: Longest step in units of the inverse root of the curvature: half of its square is what it would gain.
 _LONGEST = 3.0
+#: The relative difference below which a gamma is the one that was given.
+_SAME = 1e-12
 #: The ridge at which a descent begins without a gamma, as a share of the mean eigenvalue of the centred matrix.
 _RIDGE = 0.1
 #: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
@@ -204,6 +206,9 @@ class Trail:
             x = np.clip(start.x, space.origin - FARTHEST, space.origin + FARTHEST)
             place = joint.at(space.kernel_at(x), x, None, start.gamma)
             if place is not None:
+                # the same machine where it does not move: gamma, t and lambda follow from each other up to rounding
+                is_same = abs(place.gamma - start.gamma) <= _SAME * start.gamma
+                place = replace(place, gamma=start.gamma) if is_same else place
                 return cls(joint, space, progress, start.anchor, True, [place], inherited=start.curvature)
         place = joint.at(space.kernel, space.origin, t, gamma)
         return None if place is None else cls(joint, space, progress, space.origin, False, [place])
