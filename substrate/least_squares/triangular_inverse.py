@@ -12,7 +12,7 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["invert_from_factor"]
+__all__ = ["invert_from_factor", "invert_triangle"]
 
 #: Rows of a triangle that is inverted at once.
 _FEW = 64
@@ -24,14 +24,14 @@ def invert_from_factor(factor: Array) -> Array | None:
     """
     from scipy.linalg.lapack import dlauum
 
-    if not _invert(factor):
+    if not invert_triangle(factor):
         return None
     inverse, _ = dlauum(factor, lower=0, overwrite_c=1)
     return np.asarray(inverse)
 
 
-def _invert(U: Array) -> bool:
-    """Invert an upper triangle in its memory; return whether there is an inverse."""
+def invert_triangle(U: Array) -> bool:
+    """Invert an upper triangle in its memory, stored by columns; return whether there is an inverse."""
     from scipy.linalg.blas import dtrmm
     from scipy.linalg.lapack import dtrtri
 
@@ -42,7 +42,7 @@ def _invert(U: Array) -> bool:
         return bool(info == 0)
     m = n // 2
     first, beside, last = U[:m, :m], U[:m, m:], U[m:, m:]
-    if not (_invert(first) and _invert(last)):
+    if not (invert_triangle(first) and invert_triangle(last)):
         return False
     beside[:] = dtrmm(1.0, last, dtrmm(-1.0, first, beside), side=1, overwrite_b=1)
     return True

@@ -48,12 +48,14 @@ _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A kernel and t on the way, by their logarithms, and F there with its derivatives in them."""
+    """A kernel and t on the way, by their logarithms, and F there with its derivatives in them, ``slope`` and
+    ``slope_t``; None where the value alone was taken.
+    """
 
     x: Array
     t: float
     value: float
-    slope: Array
+    slope: Array | None
     slope_t: float
     gamma: float
 
@@ -108,7 +110,10 @@ class JointCriterion:
 
     def values(self, kernel: Kernel, ts: Sequence[float]) -> list[float]:
         """Return F at several t; infinity where it is not known."""
-        K, _, trace, total = self._matrix(kernel)
+        return self._values(kernel, self._matrix(kernel), ts)
+
+    def _values(self, kernel: Kernel, matrix: _WeightedGram, ts: Sequence[float]) -> list[float]:
+        K, _, trace, total = matrix
         below = None if self.X_check is None else kernel(self.X_check, self.X)
         values = []
         for t in ts:
@@ -119,6 +124,17 @@ class JointCriterion:
                 value += np.inf if value_and_slope is None else value_and_slope[0]
             values.append(value if np.isfinite(value) and value > 0.0 else np.inf)
         return values
+
+    def value_at(self, kernel: Kernel, x: Array, gamma: float) -> Place | None:
+        """Return F at a gamma, without its derivatives; None where it is not known."""
+        matrix = self._matrix(kernel)
+        trace, total = matrix.projected_trace, matrix.trace
+        t = self._t_of(gamma, trace, total)
+        (value,) = self._values(kernel, matrix, [t])
+        lam = self._lambda(t, trace, total)
+        if not np.isfinite(value):
+            return None
+        return Place(x=x, t=t, value=value, slope=None, slope_t=0.0, gamma=1.0 / (lam * self.size))
 
     def at(self, kernel: Kernel, x: Array, t: float | None, gamma: float = 1.0) -> Place | None:
         """Return F and its derivatives at t, or at a gamma where t is None.
@@ -148,10 +164,12 @@ class JointCriterion:
                 continue
             within = within if within.size else np.zeros(K.shape)
             within[np.ix_(criterion.train, criterion.train)] += value_and_slope[1].within
-            if value_and_slope[1].below is not None:
-                (within if under is None else under)[np.ix_(criterion.check, criterion.train)] += value_and_slope[
-                    1
-                ].below
+            below_slope, place = value_and_slope[1].below, (criterion.check, criterion.train)
+            if below_slope is not None and under is not None:
+                under[np.ix_(*place)] += below_slope
+            elif below_slope is not None:  # rows of the same matrix, in which it is symmetric
+                within[np.ix_(*place)] += 0.5 * below_slope
+                within[np.ix_(*place[::-1])] += 0.5 * below_slope.T
         rate = -float(np.vdot(within, K)) - (0.0 if under is None else float(np.vdot(under, below)))
         along = rate
         if not self.is_given:

@@ -56,6 +56,8 @@ FINELY = 1e-4
 _FIRST, _FIRST_NEAR = 0.5, 0.1
 #: Longest step in units of the inverse root of the curvature: half of its square is what it would gain.
 _LONGEST = 3.0
+#: The relative difference below which a gamma is the one that was given.
+_SAME = 1e-12
 #: The ridge at which a descent begins without a gamma, as a share of the mean eigenvalue of the centred matrix.
 _RIDGE = 0.1
 #: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
@@ -129,17 +131,26 @@ def mean_start(starts: Sequence[Start]) -> Start:
 
 
 def begun(
-    kernel: Kernel, task: Any, gamma: float | None, pull: float, progress: Progress, start: Start | None = None
+    kernel: Kernel,
+    task: Any,
+    gamma: float | None,
+    pull: float,
+    progress: Progress,
+    start: Start | None = None,
+    *,
+    is_compared: bool = False,
 ) -> "Trail | None":
     """Return a descent from a kernel and a gamma, or from a ``start``; None where there is none by factors.
 
-    Where gamma is None, it begins at a ridge of a tenth of the mean eigenvalue of the centred matrix.
+    Where gamma is None, it begins at a ridge of a tenth of the mean eigenvalue of the centred matrix. ``is_compared``
+    states that starts are compared before one goes on: of a ``start`` the value alone is taken then, in half of the
+    time, and its slope where the descent goes on.
     """
     if not JointCriterion.fits(kernel, task):
         return None
     t = float(np.log(_RIDGE / task.Y.shape[0])) if gamma is None else None
     space = Space(kernel, *searched_scales(kernel), task, pull)
-    return Trail.of(space, progress, t, 1.0 if gamma is None else gamma, start)
+    return Trail.of(space, progress, t, 1.0 if gamma is None else gamma, start, is_compared)
 
 
 def begin_on_sample(
@@ -169,6 +180,12 @@ def begin_on_sample(
     return begun(kernel, task, gamma, pull(n), progress, trail.start)
 
 
+def _known(slope: Array | None) -> Array:
+    if slope is None:
+        raise TypeError("internal error: a descent goes on from a place whose slope is known")
+    return slope
+
+
 class _DescentSpentError(Exception):
     """No kernel is evaluated any more in this run."""
 
@@ -192,18 +209,28 @@ class Trail:
 
     @classmethod
     def of(
-        cls, space: Space, progress: Progress, t: float | None, gamma: float = 1.0, start: Start | None = None
+        cls,
+        space: Space,
+        progress: Progress,
+        t: float | None,
+        gamma: float = 1.0,
+        start: Start | None = None,
+        is_compared: bool = False,
     ) -> "Trail | None":
-        """Start the trail from the kernel of a space, at t or at a gamma, or from a ``start`` with the gamma there;
-        None for a task or a kernel without factors.
+        """Start the trail from the kernel of a space, at t or at a gamma, or from a ``start`` with the gamma there, of
+        which the value alone is taken where it ``is_compared``; None for a task or a kernel without factors.
         """
         joint = JointCriterion.of(space.kernel, space.task)
         if joint is None:
             return None
         if start is not None:
             x = np.clip(start.x, space.origin - FARTHEST, space.origin + FARTHEST)
-            place = joint.at(space.kernel_at(x), x, None, start.gamma)
+            kernel = space.kernel_at(x)
+            place = joint.value_at(kernel, x, start.gamma) if is_compared else joint.at(kernel, x, None, start.gamma)
             if place is not None:
+                # the same machine where it does not move: gamma, t and lambda follow from each other up to rounding
+                is_same = abs(place.gamma - start.gamma) <= _SAME * start.gamma
+                place = replace(place, gamma=start.gamma) if is_same else place
                 return cls(joint, space, progress, start.anchor, True, [place], inherited=start.curvature)
         place = joint.at(space.kernel, space.origin, t, gamma)
         return None if place is None else cls(joint, space, progress, space.origin, False, [place])
@@ -216,13 +243,14 @@ class Trail:
     @property
     def curvature(self) -> Array | None:
         """The inverse curvature of what is minimised, in t and then in the scales; None where too little is known."""
-        slopes = [self._slope(place) for place in self.places]
-        points = [np.concatenate([[place.t], place.x]) for place in self.places]
+        places = [place for place in self.places if place.slope is not None]
+        slopes = [self._slope(place) for place in places]
+        points = [np.concatenate([[place.t], place.x]) for place in places]
         return inverse_curvature(points, slopes, self.inherited, 2.0 * self.space.pull)
 
     def _slope(self, place: Place) -> Array:
         """Return the slope in t and then in the scales, the penalty included."""
-        slope = np.concatenate([[place.slope_t], place.slope]) / place.value
+        slope = np.append(place.slope_t, _known(place.slope)) / place.value
         slope[1:] += 2.0 * self.space.pull * (place.x - self.anchor)
         return slope
 
@@ -312,16 +340,30 @@ class Trail:
         self.places += [] if place is None else [place]
         return place
 
+    def _sloped_end(self, most: int) -> Place | None:
+        """Return the end with its slope, which is computed where the value alone was taken and a kernel is to be
+        tried; None where there is none.
+        """
+        end = self.end
+        if end.slope is not None or most <= 0:
+            return end if end.slope is not None else None
+        place = self.joint.at(self.kernel, end.x, end.t)
+        if place is not None:
+            self.places[0] = place = replace(place, gamma=end.gamma)  # only a start has a value alone
+        return place
+
     def _run(self, directions: Array, most: int, small: float) -> bool:
         """Return whether a descent along some directions of x, and in t, ended because it settled."""
-        start, d = self.end, directions.shape[1]
+        if (start := self._sloped_end(most)) is None:
+            return False
+        d = directions.shape[1]
         is_whole = d == directions.shape[0]
         curvature = self.curvature if is_whole else None
         # a factor common to all widths is free to move from where it is; each of them is pulled to the anchor
         away = start.x - self.anchor if is_whole else np.zeros(d)
         low, high = (end - start.t for end in self.joint.ends)
         first = _FIRST_NEAR if self.is_near else _FIRST
-        slope = np.append(start.slope_t, directions.T @ start.slope) / start.value
+        slope = np.append(start.slope_t, directions.T @ _known(start.slope)) / start.value
         slope[1:] += 2.0 * self.space.pull * away
         steps: Array = np.eye(d + 1)
         if curvature is None:
@@ -388,7 +430,7 @@ class _Descent:
             place = None if trail.n_tried >= self.limit else trail._add(x, start.t + float(w[0]))
         if place is None:
             raise _DescentSpentError
-        slope = np.append(place.slope_t, self.directions.T @ place.slope) / place.value
+        slope = np.append(place.slope_t, self.directions.T @ _known(place.slope)) / place.value
         slope[1:] += 2.0 * pull * (self.away + w[1:])
         penalty = pull * float(w[1:] @ (2.0 * self.away + w[1:]))
         value = float(np.log(place.value / start.value)) + penalty

@@ -44,6 +44,7 @@ __all__ = [
     "MOST_FACTORS",
     "MOST_KERNELS",
     "REACH",
+    "WITHIN",
     "JudgedBy",
     "best_of",
     "check_slopes",
@@ -70,6 +71,9 @@ _PULL = 1e-4
 _EXACT = 1e-12
 #: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further.
 REACH = 0.05
+#: Most criterion of a kernel where it begins on all rows, at the end of another descent, as a multiple of the best one,
+#: to go on from there.
+WITHIN = 1.1
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
 
@@ -197,17 +201,19 @@ def family_trails(
     """Return the descents of kernels of several families from their widths, in their order; None without factors.
 
     All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
-    until they settle. ``starts`` are where descents by another criterion ended: all then descend roughly from there, on
-    all rows.
+    until they settle. ``starts`` are where descents by another criterion ended: those within a tenth of the best one
+    then descend roughly from there, on all rows.
     """
     trails = list[Trail]()
     on_sample = _starts_on_sample(kernels, task, most, n_jobs, progress) if starts is None else starts
     for kernel, start in zip(kernels, on_sample, strict=True):
-        trail = begun(kernel, task, None, _PULL, progress, start)
+        trail = begun(kernel, task, None, _PULL, progress, start, is_compared=True)
         if trail is None:
             return None
         trails.append(trail)
-        if not trail.is_near or starts is not None:
+    least = min((trail.end.value for trail in trails), default=0.0)
+    for trail in trails:
+        if not trail.is_near or (starts is not None and trail.end.value <= WITHIN * least):
             trail.descend(most, NEARLY)
     best = min((trail.end.value for trail in trails), default=0.0)
     for trail in sorted(trails, key=lambda trail: trail.end.value):

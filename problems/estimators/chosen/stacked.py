@@ -896,41 +896,41 @@ class StackCalibration(Calibration):
 class StackedLSSVMClassifier(StackChoice, Classifier):
     """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
 
-    The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
-    the coding together: of probabilities :math:`(1 + f)/2`, times four; or, with ``loss="log"``, the log-loss of these
-    probabilities (:mod:`substrate.least_squares.log_loss_weights`).
+        The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
+        the coding together: of probabilities :math:`(1 + f)/2`, times four; or, with ``loss="log"``, the log-loss of these
+        probabilities (:mod:`substrate.least_squares.log_loss_weights`).
 
-    Parameters
-    ----------
-<<<<<<< HEAD
-    kernel, tol, standardize, missing, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
-=======
-    kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
->>>>>>> part-stackint
-        As for :class:`StackedLSSVMRegressor`.
-    loss : {"squared", "log"}, default="squared"
-        What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
-        of left-out probabilities of the codes, no smaller than 1/(N + 2) on N rows. Both are convex, with the gap of
-        the weights on the certificate.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, all on the same rows.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
-        weights are chosen anew.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes, multiplied into the weights of the rows.
+        Parameters
+        ----------
+    <<<<<<< HEAD
+        kernel, tol, standardize, missing, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    =======
+        kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
+    >>>>>>> part-stackint
+            As for :class:`StackedLSSVMRegressor`.
+        loss : {"squared", "log"}, default="squared"
+            What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
+            of left-out probabilities of the codes, no smaller than 1/(N + 2) on N rows. Both are convex, with the gap of
+            the weights on the certificate.
+        coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+            How more than two classes become two-class machines, all on the same rows.
+        calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+            As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
+            weights are chosen anew.
+        class_weight : dict or "balanced", default=None
+            Weights of the classes, multiplied into the weights of the rows.
 
-    Attributes
-    ----------
-    classes_, code_book_
-        As for :class:`LSSVMClassifier`.
-    kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
-        As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
-        the code book are the same.
-    criterion_, apparent_criterion_ : float
-        As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
-    kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
-        As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
+        Attributes
+        ----------
+        classes_, code_book_
+            As for :class:`LSSVMClassifier`.
+        kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
+            As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
+            the code book are the same.
+        criterion_, apparent_criterion_ : float
+            As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
+        kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
+            As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
     """
 
     _search_type = LSSVMClassifierCV

@@ -36,7 +36,7 @@ from problems.estimators.chosen.joint_descent import (
     begun,
     mean_start,
 )
-from problems.estimators.chosen.kernel_search import JudgedBy, best_of, descend
+from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend
 from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
@@ -79,8 +79,6 @@ _PRIOR, _PRIOR_OF_EVIDENCE = 0.25, 25.0
 _RIVAL = 6
 #: Most kernels of the short descent before gradients are taken.
 _GRADIENT = 5
-#: Most criterion of such a kernel where it begins on all rows, as a multiple of the best one, to go on from there.
-_WITHIN = 1.1
 #: Most rows of a machine on a reduced basis that decide.
 _DECIDING = 1000
 
@@ -224,12 +222,12 @@ def search_widths(
     for kernel, place in _rivals(trail, _same_relevance(trail.kernel, shared), budgets[0], progress):
         left = budgets[1] - sum(each.n_tried for each in trails)
         pull = _pull(task)(int(task.Y.shape[0]))
-        rival = begun(kernel, task, trail.gamma, pull, progress, place) if left > 0 else None
+        rival = begun(kernel, task, trail.gamma, pull, progress, place, is_compared=True) if left > 0 else None
         if rival is not None:
             if place is None:
                 rival.ridge()
                 rival.descend(min(_RIVAL, left), NEARLY)
-            elif rival.end.value <= _WITHIN * min(each.end.value for each in trails):
+            elif rival.end.value <= WITHIN * min(each.end.value for each in trails):
                 rival.descend(min(_RIVAL, left))
             trails.append(rival)
     best = min(trails, key=lambda each: each.end.value)
@@ -244,12 +242,12 @@ def follow_widths(earlier: Sequence[Trail], task: Task, budgets: tuple[int, int]
     """
     pull, trails = _pull(task)(int(task.Y.shape[0])), list[Trail]()
     for former in sorted(earlier, key=lambda each: each.end.value):
-        trail = begun(former.space.kernel, task, former.gamma, pull, progress, former.start)
+        trail = begun(former.space.kernel, task, former.gamma, pull, progress, former.start, is_compared=True)
         if trail is None:
             continue
         trails.append(trail)
         left = budgets[1] - sum(each.n_tried for each in trails)
-        if trail.end.value <= _WITHIN * min(each.end.value for each in trails):
+        if trail.end.value <= WITHIN * min(each.end.value for each in trails):
             trail.descend(min(_RIVAL, left), NEARLY)
     if trails:
         best = min(trails, key=lambda each: each.end.value)
