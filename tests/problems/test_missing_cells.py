@@ -82,6 +82,16 @@ def test_it_is_the_machine_of_rows_that_were_filled_in(estimator, tmp_path):
     np.testing.assert_array_equal(output(loaded, new), output(model, new))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@over_estimators
+def test_another_fit_has_a_rule_of_its_own(estimator):
+    X, y = make_rows(estimator)
+    model = seeded(estimator, kernel=quick_kernel(estimator), missing="median", standardize=True)
+    model.fit(3.0 * X + 1.0, y)
+    np.testing.assert_array_equal(model.fit(X, y).input_fill_, np.nanmedian(X, axis=0))
+    assert (model.input_scale_ < 2.0).all()
+
+
 @pytest.mark.parametrize("estimator", LEAVE_OUT)
 def test_rows_are_left_out_with_what_fills_in_held(estimator):
     X, y = make_rows(estimator)
