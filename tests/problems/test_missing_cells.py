@@ -26,13 +26,14 @@ from problems import (
     SparseLSSVMRegressor,
     StackedLSSVMRegressor,
 )
-from problems.estimators.shared.input_fill import InputFill, find_missing
+from problems.estimators.shared.input_fill import InputFill, find_missing, most_frequent_cell
 from problems.tables import TabularRegressor
 from problems.tables.table import read_table
 from problems.tables.tabular_model import TabularModel, predictions_csv
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Componentwise, Linear, Precomputed
 from substrate.reduced import Basis
+from substrate.uncertainty import cv_plus
 
 #: Cells that are missing: one column has none in the training rows.
 GAPS = np.array([[0, 0], [3, 2], [3, 0], [7, 2], [11, 0], [11, 2]])
@@ -81,6 +82,16 @@ def test_it_is_the_machine_of_rows_that_were_filled_in(estimator, tmp_path):
     np.testing.assert_array_equal(output(loaded, new), output(model, new))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@over_estimators
+def test_another_fit_has_a_rule_of_its_own(estimator):
+    X, y = make_rows(estimator)
+    model = seeded(estimator, kernel=quick_kernel(estimator), missing="median", standardize=True)
+    model.fit(3.0 * X + 1.0, y)
+    np.testing.assert_array_equal(model.fit(X, y).input_fill_, np.nanmedian(X, axis=0))
+    assert (model.input_scale_ < 2.0).all()
+
+
 @pytest.mark.parametrize("estimator", LEAVE_OUT)
 def test_rows_are_left_out_with_what_fills_in_held(estimator):
     X, y = make_rows(estimator)
@@ -118,6 +129,11 @@ def test_the_order_of_rows_does_not_matter():
         np.testing.assert_array_equal(InputFill.of(X[order], weights[order], codes, name).values, wanted)
         sparse = csr_matrix(np.where(np.isnan(X), np.nan, X)[order])
         np.testing.assert_array_equal(InputFill.of(sparse, weights[order], (), name).values[[0, 2]], wanted[[0, 2]])
+
+
+def test_sums_of_weights_are_rounded_once():
+    for weights in ([0.1, 0.2, 0.3, 0.6], [0.3, 0.2, 0.1, 0.6]):
+        assert most_frequent_cell([1.0, 1.0, 1.0, 0.0], weights) == 0.0
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1e-300, 0.0), (1.7e307, 0.0), (1.0, 1e8), (1e-9, 1.0)])
@@ -208,9 +224,7 @@ def test_nested_machines_have_a_rule_of_their_own(tmp_path):
         (others,) = np.nonzero(model.nested_folds_ != model.nested_folds_[row])
         alone = LSSVMRegressorCV(RBF(1.5), missing="median", standardize=True).fit(X[others], y[others])
         np.testing.assert_allclose(model.nested_scores_[row], np.abs(y[row] - alone.predict(X[[row]])[0]), rtol=1e-6)
-    centers = np.array([alone.predict(make_new(X)) for alone in _machines_of_folds(model, X, y)])
-    assert (ends[:, 0] <= centers.max(axis=0)).all()
-    assert (ends[:, 1] >= centers.min(axis=0)).all()
+    np.testing.assert_allclose(ends, ends_by_refits(model, X, y, make_new(X)), rtol=1e-6)
     model.save(tmp_path / "nested.npz")
     loaded = problems.load(tmp_path / "nested.npz")
     np.testing.assert_array_equal(loaded.predict_interval(make_new(X), method="nested"), ends)
@@ -225,10 +239,13 @@ def test_nested_machines_have_a_rule_of_their_own(tmp_path):
     )
 
 
-def _machines_of_folds(model, X, y):
-    for fold in range(len(model.nested_machines_)):
-        (rows,) = np.nonzero(model.nested_folds_ != fold)
-        yield LSSVMRegressorCV(RBF(1.5), missing="median", standardize=True).fit(X[rows], y[rows])
+def ends_by_refits(model, X, y, new):
+    """Return CV+ of the estimator fitted to the rows beside each fold, as they were given."""
+    folds = model.nested_folds_
+    machines = [clone(model).fit(X[folds != fold], y[folds != fold]) for fold in range(folds.max() + 1)]
+    centers = np.stack([machine.predict(new) for machine in machines], axis=-1)
+    scores = np.array([np.abs(y[row] - machines[fold].predict(X[[row]])[0]) for row, fold in enumerate(folds)])
+    return cv_plus(centers, folds, scores, 0.9)
 
 
 def test_adaptive_nested_intervals_take_rows_with_missing_cells():
@@ -237,7 +254,8 @@ def test_adaptive_nested_intervals_take_rows_with_missing_cells():
     ends = model.predict_interval(make_new(X), method="nested", adaptive=True)
     assert np.isfinite(ends).all()
     stack = StackedLSSVMRegressor(kernels=[RBF(1.0)], criteria="loo", search=None, missing="median")
-    assert np.isfinite(stack.fit(X, y, nested=2).predict_interval(make_new(X), method="nested")).all()
+    ends = stack.fit(X, y, nested=2).predict_interval(make_new(X), method="nested")
+    np.testing.assert_allclose(ends, ends_by_refits(stack, X, y, make_new(X)), rtol=1e-6)
 
 
 def test_what_fills_in_breaks_the_guarantee_of_full_conformal_intervals():
