@@ -172,7 +172,8 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         )
         said = (*said, f"{screened} (--evaluations 0: all families on all rows)")
     preparation = replace(preparation, remarks=said)
-    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
+    by_classes = treatment.task == "classification"
+    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size), by_classes)
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
     return PreparedFit(
         preparation=preparation,

@@ -928,18 +928,19 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
 
 
 class StackCalibration(Calibration):
-    """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
+    """Rows left out in folds, in which kernels are held, and weights and gammas that were not given are chosen anew."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, those of positive weight, each at the gamma that leave-one-out
-        prefers.
+        """Return the stack of the same kernels, those of positive weight, each at the gamma that was given, or that
+        leave-one-out prefers.
         """
         model = self.estimator
-        used = (model._model.weights() > 0.0).any(axis=1)
-        kernels = list(
-            dict.fromkeys(kernel for kernel, has_weight in zip(model.kernels_, used, strict=True) if has_weight)
-        )
-        return super().fold_machine(X).set_params(kernels=kernels, gammas=None, search=None, criteria="loo")
+        used = np.flatnonzero((model._model.weights() > 0.0).any(axis=1)).tolist()
+        machine = super().fold_machine(X).set_params(search=None, criteria="loo")
+        if model.gammas is None:
+            return machine.set_params(kernels=list(dict.fromkeys(model.kernels_[m] for m in used)))
+        gammas = [float(np.ravel(model.gammas_[m])[0]) for m in used]  # one for all codes
+        return machine.set_params(kernels=[model.kernels_[m] for m in used], gammas=gammas)
 
 
 @dataclass(eq=False, repr=False)
@@ -961,8 +962,8 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows.
     calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
-        weights are chosen anew.
+        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held; weights, and gammas
+        unless they are given, are chosen anew.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
 
