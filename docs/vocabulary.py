@@ -121,11 +121,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "left_out_importance",
-        ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
-        "Without a row every machine and its weight are others; `relevance_` is the weighted mean of the machines'.",
-    ),
-    (
-        "left_out_importance",
         (
             *(*_COLUMNS[1:], *_L1, *_VARIATION, "ConfinedFusionRegressor", "FusedLeastSquaresRegressor"),
             "RobustSparseLSSVMRegressor",

@@ -12,7 +12,7 @@ __all__ = ["parser"]
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-_MODELS = ("auto", "lssvm", "robust", "sparse", "l1", "structure", "fused")
+_MODELS = ("auto", "stack", "lssvm", "robust", "sparse", "l1", "structure", "fused")
 _KERNELS = ("families", "rbf", "linear", "polynomial", "laplacian", "matern")
 _CODES = (
     "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its\n"

@@ -19,7 +19,8 @@ from problems.command_line.report.moving import moving
 from problems.command_line.report.moving_page import moving_section, script_policy
 from problems.command_line.report.page import figures, page, paragraph
 from problems.command_line.report.pictures import pictures
-from problems.command_line.report.subject import HeldOutSplit, Subject
+from problems.command_line.report.subject import HeldOutSplit, Subject, leading_words
+from problems.estimators.chosen.stacked import StackedModel
 from problems.estimators.full.ls_svm import LSSVMModel
 from problems.estimators.shared.model import has_part
 from problems.tables.dependent_rows import time_order
@@ -44,7 +45,8 @@ def make_page(options: argparse.Namespace) -> str:
             return map_page(f"{Path(options.data).name}: two weights", model.estimator)
         table = None if options.table is None else read_options(options.table, options, decided=True)
         subject = subject_of_file(model, table, options.target)
-        return moving_document(f"{subject.target} by {Path(options.data).name}", subject)
+        words = [leading_words(model.estimator)] if has_part(model.estimator, StackedModel) else []
+        return moving_document(f"{subject.target} by {Path(options.data).name}", subject, *words)
     if options.table is not None:
         raise DataError(f"--table goes with a model file, MODEL.npz; received the table {options.data}")
     table = read_options(options.data, options).drop_columns(options.drop)
@@ -56,9 +58,9 @@ def make_page(options: argparse.Namespace) -> str:
     fit = fit_table(table, replace(choices_of(options, target, task), refit=False, shown=False))
     still, importances = "".join(figures(pictures(fit, still=True))), importance(fit)
     title = f"{target} from {Path(options.data.removeprefix('@')).name}"
-    return moving_document(
-        title, Subject.of(fit), still=still, first=[] if importances is None else important(importances)
-    )
+    words = [leading_words(fit.model.estimator)] if fit.choices.model == "stack" else []
+    first = [] if importances is None else important(importances)
+    return moving_document(title, Subject.of(fit).with_one_machine(), *words, still=still, first=first)
 
 
 def moving_document(title: str, subject: Subject, *words: str, still: str = "", first: Sequence[int] = ()) -> str:
@@ -84,7 +86,7 @@ def subject_of_file(model: TabularModel, table: Table | None, target: str | None
         names = tuple(map(str, getattr(estimator, "feature_names_in_", [f"x{k + 1}" for k in range(count)])))
         center, scale, coded = np.zeros(count), np.ones(count), np.zeros(count, dtype=bool)
     rows = _own_rows(estimator) if table is None else _rows_of(model, table, target)
-    return Subject(
+    subject = Subject(
         estimator=estimator,
         X=rows.X,
         y=rows.y,
@@ -96,24 +98,29 @@ def subject_of_file(model: TabularModel, table: Table | None, target: str | None
         scale=scale,
         coded=coded,
     )
+    return subject.with_one_machine()
 
 
 def _own_rows(estimator: Any) -> HeldOutSplit:
-    """Return the rows that an LS-SVM keeps, and the targets that its equations give."""
-    points = getattr(estimator, "support_vectors_", None)
-    if not has_part(estimator, LSSVMModel) or points is None or is_sparse(points):
+    """Return the rows that an LS-SVM or a stack keeps, and the targets that its equations give."""
+    points, is_stack = getattr(estimator, "support_vectors_", None), has_part(estimator, StackedModel)
+    if not (is_stack or has_part(estimator, LSSVMModel)) or points is None or is_sparse(points):
         raise DataError(
             f"the file of a {type(estimator).__name__} does not hold the targets it was fitted to; give its table, "
             "--table FILE"
         )
     X = np.asarray(estimator._given_units(to_numpy(points)))
     if estimator._labels:
-        codes, book = np.asarray(estimator.support_codes_), np.asarray(estimator.code_book_)
+        codes = np.sign(estimator._model.targets()) if is_stack else np.asarray(estimator.support_codes_)
+        book = np.asarray(estimator.code_book_)
         codes = codes.reshape(len(codes), -1)
         class_numbers = [
             int(np.flatnonzero(((codes[i] == book) | (codes[i] == 0.0)).all(axis=1))[0]) for i in range(len(codes))
         ]
         y: Any = np.asarray(estimator.classes_)[class_numbers]
+    elif is_stack:
+        targets = estimator._model.targets()
+        y = targets if estimator._model.outputs() else targets[:, 0]
     else:
         alpha, ridge = np.asarray(to_numpy(estimator.support_values_)), np.asarray(to_numpy(estimator.ridge_))
         y = np.asarray(estimator.predict(X)) + alpha * (ridge[:, None] if alpha.ndim > ridge.ndim else ridge)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from problems.tables.sizes import BASIS, EVALUATIONS, MOST_CATEGORIES, MOST_DENSE
+from problems.tables.sizes import BASIS, EVALUATIONS, FEWEST_STACKED, MOST_CATEGORIES, MOST_DENSE, MOST_STACKED
 
 __all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict", "add_split"]
 
@@ -40,8 +40,12 @@ how tables are read:
   --impute says what to do.
 
 models:
-  auto       lssvm; from more than {MOST_DENSE} training rows on, sparse
-  lssvm      least-squares support vector machine; gamma and kernel by
+  auto       stack, from {FEWEST_STACKED} training rows up to {MOST_STACKED} rows; otherwise, and where
+             --kernel, --sigma, --gamma, --seconds, --categorical kernel, --group or
+             --split time is given, lssvm; from more than {MOST_DENSE} training rows on, sparse
+  stack      the weighted mean of all machines that the search for lssvm fits,
+             weights by leave-one-out, with a proof of the weights
+  lssvm      one least-squares support vector machine; gamma and kernel by
              leave-one-out, with a proof
   robust     the same, outliers weighted down (regression only)
   sparse     the same on few basis vectors: memory and time grow with the rows,

@@ -24,7 +24,8 @@ def importance(fit: Fit) -> LeftOutImportance | None:
     if d < 2 or not hasattr(model, "left_out_importance") or hasattr(model, "shape_points_"):
         return None
     repeats = _REPEATS if n <= _MANY_ROWS else 1
-    if float(n) * model.support_values_.shape[0] * d * d * repeats > _MOST_WORK:
+    machines = len(getattr(model, "kernels_", (None,)))
+    if float(n) * model.support_values_.shape[0] * d * d * repeats * machines > _MOST_WORK:
         return None
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
     with warnings.catch_warnings():

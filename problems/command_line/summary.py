@@ -15,7 +15,7 @@ from problems.command_line.importances import importance, important
 from problems.estimators.chosen.families import family_name
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS
-from problems.tables.fit import Fit, bound_of
+from problems.tables.fit import Fit, bound_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
 from problems.tables.tabular_model import TabularModel
@@ -26,6 +26,8 @@ __all__ = ["passes_summary", "said", "summary"]
 _MOST_CLASSES = 6
 #: Inputs that are named as those that matter.
 _MOST_INPUTS = 5
+#: Machines of a stack that are named.
+_MOST_MACHINES = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -141,6 +143,8 @@ def _choice(fit: Fit) -> list[str]:
     weight = fit.choices.weights.of(fit.choices.model)
     if weight is not None:
         return [f"choice: {kind.weight} {weight:g}, as given; {kernel}"]
+    if fit.choices.model == "stack":
+        return _describe_stack(fit)
     bound = bound_of(fit)
     if bound is None:
         return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
@@ -155,6 +159,23 @@ def _choice(fit: Fit) -> list[str]:
             f"{root(max(bound.lower_bound, 0.0)):.5g}; this one has {root(bound.error):.5g}"
         )
     return lines
+
+
+def _describe_stack(fit: Fit) -> list[str]:
+    """Return the machines of a stack that have a weight, and what is proved of the weights."""
+    model, is_regression = fit.model.estimator, fit.preparation.task == "regression"
+    u = np.reshape(model.stack_weights_, (len(model.kernels_), -1))[:, 0]
+    order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
+    listed = [f"{u[m]:.2g} {_short(repr(model.kernels_[m]))}" for m in order[:_MOST_MACHINES]]
+    more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
+    seen, unseen = stack_errors(model)
+    what = "RMSE" if is_regression else "root mean square error of the outputs"
+    machines = "one machine" if len(order) == 1 else f"{len(order)} machines"
+    return [
+        f"choice: a stack of {machines}, weights by leave-one-out error: {'; '.join(listed)}{more}",
+        f"proof: no other weights of the {u.size} machines tried have a leave-one-out {what} below "
+        f"{seen.lower_bound:.5g}; these have {seen.error:.5g}, and {unseen:.5g} where weights have not seen the row",
+    ]
 
 
 def _describe_search(fit: Fit) -> list[str]:

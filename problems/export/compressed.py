@@ -166,7 +166,7 @@ def _refuse_several(model: Any) -> None:
     if not is_single or hasattr(model, "shape_points_"):
         raise DeclarationError(
             f"this {name} has several expansions, or further terms, and one expansion in one kernel is compressed; fit "
-            "LSSVMRegressor or LSSVMClassifier, or export it as it is"
+            "LSSVMRegressor or LSSVMClassifier (substrate fit --model lssvm), or export it as it is"
         )
     if model._model.primal() is not None:
         raise DeclarationError(

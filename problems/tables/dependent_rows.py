@@ -122,10 +122,10 @@ def check_split(split: str, group: str | None, model: str, weight: float | None)
     """Refuse what a model cannot do, before any work."""
     if split not in SPLITS:
         raise DeclarationError(f"--split must be one of {', '.join(SPLITS)}, received {split!r}")
-    if (group is not None or split == "time") and model == "robust" and weight is None:
+    if (group is not None or split == "time") and model in ("robust", "stack") and weight is None:
         raise DeclarationError(
-            "--model robust chooses by single rows left out; with --group or --split time take --model lssvm, or give "
-            "--gamma"
+            f"--model {model} chooses by single rows left out; with --group or --split time take --model lssvm"
+            f"{', or give --gamma' if model == 'robust' else ''}"
         )
 
 

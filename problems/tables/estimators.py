@@ -282,8 +282,10 @@ class TabularRegressor(RegressorMixin, _Tabular):
 
     Parameters
     ----------
-    model : {"auto", "lssvm", "robust", "sparse"}, default="auto"
-        ``"auto"`` is the LS-SVM of all rows, or, above 2000 rows, the one on ``n_basis`` vectors.
+    model : {"auto", "stack", "lssvm", "robust", "sparse"}, default="auto"
+        ``"auto"`` is, from 20 to 1000 rows, the stack of all machines that the search fits; for other rows, and where
+        ``kernel``, ``sigma``, ``gamma``, ``categorical="kernel"``, ``groups`` or ``split`` is given, one LS-SVM on all
+        rows; above 2000 rows the one on ``n_basis`` vectors.
     kernel : str, default="families"
         The best of all families, refined where the rows are few; or the name of one kernel, at a few widths.
     sigma, gamma : float, default=None

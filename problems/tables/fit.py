@@ -3,11 +3,12 @@
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from problems.estimators.chosen.stacked import MOST_LEFT_OUT
 from problems.tables.class_columns import calibrate_classifier
 from problems.tables.dependent_rows import DependentRows, hold_out_last, rule_of, time_order
 from problems.tables.effort import Effort, effort_of
@@ -23,16 +24,18 @@ from problems.tables.models import (
     estimator_class,
     fit_model,
     kernel_of,
+    one_machine_reason,
     refit_model,
 )
 from problems.tables.preparation import Preparation, Split, refuse_overflow, split_rows, standardise
 from problems.tables.quality import Quality, quality_of
-from problems.tables.sizes import MOST_DENSE
+from problems.tables.sizes import FEWEST_STACKED, MOST_DENSE, MOST_STACKED
 from problems.tables.table import Table, named_columns
 from problems.tables.tabular_model import TabularModel
 from problems.tables.treatment import ColumnOptions, Treated, treat
 from substrate.arrays import Array, positive
 from substrate.errors import DataError, DeclarationError
+from substrate.least_squares.simplex_weights import StackGap
 
 __all__ = [
     "Choices",
@@ -43,6 +46,7 @@ __all__ = [
     "fit_prepared",
     "fit_table",
     "prepare",
+    "stack_errors",
 ]
 
 #: Seconds from which the estimate of a fit is a line of its own.
@@ -112,7 +116,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
     if treatment.task == "classification" and np.unique(y).size < 2:
         raise DataError(f"the target {choices.target!r} has one class only, {y[0]!s}; at least two are needed")
     train, validation_rows, dependence = _divide(treatment, choices)
-    choices, chosen = _model(choices, train.size)
+    choices, chosen = _model(choices, train.size, y.size)
     weight = choices.weights.of(choices.model)
     check_dependence(choices)
     estimator_class(choices.model, treatment.task, weight)
@@ -168,7 +172,8 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         )
         said = (*said, f"{screened} (--evaluations 0: all families on all rows)")
     preparation = replace(preparation, remarks=said)
-    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size))
+    by_classes = treatment.task == "classification"
+    effort = effort_of(choices, train.size, raw.shape[1], choices.n_kernels(train.size), by_classes)
     said = (*said, *chosen, *([f"estimate: {effort}"] if effort.seconds > _LONG else []))
     return PreparedFit(
         preparation=preparation,
@@ -204,12 +209,27 @@ def _divide(treatment: Treated, choices: Choices) -> tuple[NDArray[Any], NDArray
     return train, validation_rows, rows.take(train)
 
 
-def _model(choices: Choices, n_train: int) -> tuple[Choices, tuple[str, ...]]:
+def _model(choices: Choices, n_train: int, n_rows: int) -> tuple[Choices, tuple[str, ...]]:
     """Return the choices with a model in place of ``auto``, and the line that says so."""
+    if choices.model == "stack" and n_rows > MOST_LEFT_OUT:
+        raise DeclarationError(
+            f"--model stack leaves every row out of all its machines, for at most {MOST_LEFT_OUT} rows, and the table "
+            f"has {n_rows}; take --model lssvm, or sparse"
+        )
+    if choices.model == "stack" and n_train < 3:
+        raise DeclarationError(
+            f"--model stack weighs machines by rows left out, at least three of them, and {n_train} train; take "
+            "--model lssvm"
+        )
     if choices.model != "auto":
         return choices, ()
     if n_train <= MOST_DENSE:
-        return replace(choices, model="lssvm"), ()
+        reason = one_machine_reason(choices)
+        if reason is None and n_train >= FEWEST_STACKED and n_rows <= MOST_STACKED:
+            said = "model: a stack of all machines that the search fits (--model lssvm: one of them, with a proof)"
+            return replace(choices, model="stack"), (said,)
+        said_once = (f"model: lssvm, one machine, {reason}",) if reason else ()
+        return replace(choices, model="lssvm"), said_once
     full = replace(choices, model="lssvm")
     dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
     return replace(choices, model="sparse"), (
@@ -229,6 +249,8 @@ def _limit_kernels(choices: Choices, task: str, X: Array, y: NDArray[Any]) -> tu
     if choices.seconds is None:
         return choices, ()
     seconds = positive(choices.seconds, "--seconds")
+    if choices.model == "stack":
+        raise DeclarationError("--seconds limits the search of one machine; take --model lssvm, or leave it out")
     if not choices.tries_families:
         raise DeclarationError(
             "--seconds limits the search among families of kernels; leave it out, or --kernel and "
@@ -374,6 +396,22 @@ class WeightBound:
     by: str
     error: float
     lower_bound: float
+
+
+class StackErrors(NamedTuple):
+    """Root mean square left-out errors of a stack: of its weights, with a bound below that of all weights, and where
+    the weights have not seen the row.
+    """
+
+    seen: StackGap
+    unseen: float
+
+
+def stack_errors(stack: Any) -> StackErrors:
+    """Return the left-out errors of a fitted stack, mean squares over its outputs."""
+    (gap,) = (row.value for row in stack.certificate_.rows if row.name == "gap of the weights")
+    error, unseen = (float(np.sqrt(np.mean(value))) for value in (stack.apparent_criterion_, stack.criterion_))
+    return StackErrors(StackGap(error, max(error - gap, 0.0), 0.0), unseen)
 
 
 def bound_of(fit: Fit) -> WeightBound | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.chosen.stacked import StackIntervals
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.model import has_part
 from problems.tables.class_columns import depend_by, set_columns, set_statement, with_breaks
@@ -21,13 +22,14 @@ def interval_method(estimator: Any, method: str = "auto") -> str:
         return method
     if hasattr(estimator, "calibration_scores_"):
         return "split"
-    if not has_part(estimator, LeftOutIntervals):
+    is_stack = has_part(estimator, StackIntervals)
+    if not is_stack and not has_part(estimator, LeftOutIntervals):
         raise DataError(
             f"this {type(estimator).__name__} has no errors of rows that it was not fitted to; fit with --no-refit, "
             "and where the held-out rows chose the weight, give that weight too (--zeta, --rho)"
         )
     resolved: str = estimator._intervals.resolve("auto")
-    return resolved if hasattr(estimator, "ridge_") else "gaussian"
+    return resolved if is_stack or hasattr(estimator, "ridge_") else "gaussian"
 
 
 def interval_ends(estimator: Any, X: Array, coverage: float, method: str = "auto", *, adaptive: bool = False) -> Array:
@@ -69,5 +71,5 @@ def interval_statement(
     guarantee = with_breaks(estimator.interval_guarantee(coverage, method), preparation, method == "split")
     exact = "; substrate fit --no-refit keeps intervals by the rows held out, which are exact"
     can_be_exact = preparation is not None and preparation.refitted and not depend_by(preparation)
-    more = exact if can_be_exact and method in ("conformal", "studentised") else ""
+    more = exact if can_be_exact and method not in ("gaussian", "nested", "split") else ""
     return f"intervals by method {method}: {guarantee}{more}"

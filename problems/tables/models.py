@@ -3,6 +3,7 @@
 =========  ==============================  ===============================================  =========
 name       estimator                       what is chosen, and by what                      bound
 =========  ==============================  ===============================================  =========
+stack      ``StackedLSSVM...``             machines and their weights, leave-one-out        weights
 lssvm      ``LSSVM...CV``                  gamma, kernel, leave-one-out on training rows    yes
 robust     ``RobustLSSVMRegressor``        gamma, kernel, mean absolute leave-one-out       no
 sparse     ``SparseLSSVM...CV``            gamma, kernel, leave-one-out on training rows    yes
@@ -11,10 +12,11 @@ structure  ``FusedMaximalVariation...``    rho, by the held-out rows            
 fused      ``LSSVM...CV``                  gamma, kernel, by the held-out rows              yes
 =========  ==============================  ===============================================  =========
 
-``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With ``--gamma``,
-``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``fused`` has none. Kernels are those of
-``kernels="families"``, where the rows are few also along slopes from the best of them; a kernel that is named is tried
-at a few widths. l1, structure, and machines at a given weight or width have the RBF kernel unless another is named.
+``auto`` is stack where the rows are few and nothing of the machine is given, otherwise lssvm, or sparse where a kernel
+matrix of all rows is too large to decompose often. With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that
+weight is fitted instead; ``stack`` and ``fused`` have none. Kernels are those of ``kernels="families"``, where the rows
+are few also along slopes from the best of them; a kernel that is named is tried at a few widths. l1, structure, and
+machines at a given weight or width have the RBF kernel unless another is named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,6 +48,7 @@ __all__ = [
     "Weights",
     "fit_model",
     "kernel_of",
+    "one_machine_reason",
     "refit_model",
 ]
 
@@ -54,7 +57,7 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Kernels of all families, at their widths.
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
-MOST_SEARCHED = {"lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
+MOST_SEARCHED = {"stack": 1000, "lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
 SCREENED_ROWS, SCREENED_KERNELS = 800, 2
 
@@ -86,6 +89,7 @@ def _penalized_kind(weight: str, stem: str) -> ModelKind:
 
 
 MODELS: Mapping[str, ModelKind] = {
+    "stack": ModelKind(weight="gamma", chosen="StackedLSSVM{}", weight_option="", validated=False, tries_widths=True),
     "lssvm": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="LSSVM{}", validated=False, tries_widths=True),
     "robust": ModelKind(
         weight="gamma",
@@ -241,6 +245,17 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
     return getattr(problems, name)
 
 
+def one_machine_reason(choices: Choices) -> str | None:
+    """Return why ``auto`` is one machine and no stack, empty where something of it is given; None where it is one."""
+    if not replace(choices, model="lssvm").tries_families:
+        return ""
+    if choices.group is not None or choices.split == "time":
+        return "since rows that belong together are left out together"
+    if choices.categorical == "kernel":
+        return "since categories have a kernel of their own"
+    return None if choices.seconds is None else "whose search can be limited by --seconds"
+
+
 def check_dependence(choices: Choices) -> None:
     """Refuse groups and time where a model cannot respect them."""
     check_split(choices.split, choices.group, choices.model, choices.weights.of(choices.model))
@@ -297,12 +312,20 @@ def fit_model(
 
 
 def refit_model(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
-    """Return the plain machine with the kernel and the gamma of a fitted one, fitted to all rows."""
+    """Return the plain machine with the kernel and the gamma of a fitted one, fitted to all rows; of a stack those of
+    its machines that have a weight, and new weights.
+    """
+    suffix = "Regressor" if task == "regression" else "Classifier"
+    if choices.model == "stack":
+        stack = getattr(problems, MODELS["stack"].chosen.format(suffix))
+        options = _options(stack, choices, class_weight, X.shape[0])
+        numbers = np.flatnonzero(np.reshape(estimator.stack_weights_, (len(estimator.kernels_), -1)).any(axis=1))
+        kernels = [estimator.kernels_[number] for number in numbers]
+        # the columns of a code book have one gamma
+        gammas = [float(np.ravel(estimator.gammas_[number])[0]) for number in numbers]
+        return _quiet(stack(kernels=kernels, gammas=gammas, **options).fit(X, y))
     plain = getattr(
-        problems,
-        MODELS["lssvm" if choices.model == "fused" else choices.model].weight_option.format(
-            "Regressor" if task == "regression" else "Classifier"
-        ),
+        problems, MODELS["lssvm" if choices.model == "fused" else choices.model].weight_option.format(suffix)
     )
     gamma = float(getattr(estimator, "gamma_", estimator.gamma))
     options = _options(plain, choices, class_weight, X.shape[0])

@@ -13,12 +13,15 @@ where none were, every training row is left out in turn, in closed form.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from problems.estimators.chosen.stacked import StackedModel
+from problems.estimators.shared.coded import scores_of, winners
+from problems.estimators.shared.model import has_part
 from problems.tables.dependent_rows import INDEPENDENT, DependentRows
 from problems.tables.models import MODELS, Choices, refit_model
 from substrate.arrays import Array
@@ -86,7 +89,8 @@ def quality_of(
     if left_out is None:
         caveat = f"no row was held out, and --model {choices.model} cannot leave rows out: new rows are worse"
         return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
-    caveat = f"these rows also chose {kind.weight}" if chose else ""
+    caveat = f"these rows also chose {'kernels and gammas' if choices.model == 'stack' else kind.weight}"
+    caveat = caveat if chose else ""
     return _measure_quality(
         LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat
     )
@@ -114,8 +118,22 @@ def _leave_folds_out(
     return _measure_quality(rows, task, y, predicted, np.empty(0) if scores is None else scores, y, caveat)
 
 
+class _LeftOutRows(NamedTuple):
+    """Outputs at rows that were left out, and what they predict."""
+
+    outputs: Array
+    predictions: NDArray[Any]
+
+
 def _leave_rows_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
     """Return the training rows left out one by one; None for machines without a closed form for it."""
+    if has_part(estimator, StackedModel):
+        columns = estimator._model.leave_rows_out()
+        outputs = columns if estimator._model.outputs() else columns[:, 0]
+        if not estimator._labels:
+            return _LeftOutRows(outputs, outputs)
+        numbers = winners(scores_of(outputs, estimator.coding, estimator.code_book_))
+        return _LeftOutRows(outputs, np.asarray(estimator.classes_)[numbers])
     if not hasattr(estimator, "leave_one_out") or hasattr(estimator, "shape_points_"):
         return None
     on_a_basis = hasattr(estimator, "basis_indices_")  # keeps its basis and not its rows

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.left_out_stack import LeftOutStack
     from substrate.uncertainty.levels import exact_level
-    from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
+    from substrate.uncertainty.own_rows import ChangedRows, MachinesWithoutRows, OwnRows, StackedOwnRows
     from substrate.uncertainty.spread import Spread
     from substrate.uncertainty.studentised import (
         PredictiveDistribution,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 #: The names, each with its module.
 _MODULES = {
+    "ChangedRows": "own_rows",
     "ConditionalQuantiles": "conditional",
     "CoverageByThirds": "thirds",
     "Influence": "influence",
@@ -48,6 +49,7 @@ _MODULES = {
     "Smoother": "bands",
     "PredictiveDistribution": "studentised",
     "Spread": "spread",
+    "StackedOwnRows": "own_rows",
     "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
@@ -80,6 +82,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "ChangedRows",
     "ConditionalQuantiles",
     "CoverageByThirds",
     "Influence",
@@ -92,6 +95,7 @@ __all__ = [
     "PredictiveDistribution",
     "Smoother",
     "Spread",
+    "StackedOwnRows",
     "VennAbers",
     "beside_decision",
     "conformal_hull",

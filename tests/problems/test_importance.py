@@ -14,9 +14,11 @@ from problems import (
     LSSVMRegressor,
     SparseLSSVMClassifier,
     SparseLSSVMRegressor,
+    StackedLSSVMClassifier,
+    StackedLSSVMRegressor,
 )
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Polynomial, Precomputed
+from substrate.kernels import RBF, Linear, Polynomial, Precomputed
 
 _N, _REPEATS = 20, 2
 
@@ -53,8 +55,9 @@ def refitted(make, X, y, weights=None, score_weights=None):
         lambda: LSSVMRegressor(RBF(1.5), 5.0),
         lambda: LSSVMRegressor(Polynomial(degree=2), 1e6),  # kept in primal weights
         lambda: ComponentwiseLSSVMRegressor(RBF(1.5), 5.0),
+        lambda: StackedLSSVMRegressor(kernels=[RBF(1.5), Linear(), RBF(0.7)], gammas=[5.0, 2.0, 3.0]),
     ],
-    ids=["kernel", "features", "componentwise"],
+    ids=["kernel", "features", "componentwise", "stack"],
 )
 def test_regressions_without_a_row_are_those_of_a_refit(data, make):
     X, y, _ = data
@@ -62,6 +65,19 @@ def test_regressions_without_a_row_are_those_of_a_refit(data, make):
     expected = refitted(make, X, y)
     assert_allclose(found.importances, expected, atol=1e-9 * np.abs(expected).max())
     assert found.score == "mean square error"
+
+
+@pytest.mark.parametrize("loss", ["squared", "log"])
+def test_stacks_of_classes_without_a_row_are_those_of_a_refit(data, loss):
+    X, _, labels = data
+
+    def make():
+        return StackedLSSVMClassifier(kernels=[RBF(1.5), RBF(0.7)], gammas=[1.0, 3.0], loss=loss, calibration=None)
+
+    found = make().fit(X, labels).left_out_importance(n_repeats=_REPEATS)
+    assert_allclose(found.importances, refitted(make, X, labels), atol=1e-12)
+    with pytest.raises(DataError, match="does not hold the rows"):
+        make().fit(X, labels).left_out_importance(X[::-1])
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])

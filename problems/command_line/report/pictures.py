@@ -5,7 +5,7 @@ An image follows the reader's system: every colour of it has a second one for a 
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from problems.displays import (
     SupportVectorsDisplay,
 )
 from problems.displays.canvas import ACCENT, GREY, axes_for
+from problems.estimators.chosen.stacked import StackIntervals
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
@@ -109,7 +110,8 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
         yield PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
-        if fit.y_val.size and has_part(model, LeftOutIntervals) and hasattr(model, "ridge_"):
+        leaves_out = has_part(model, LeftOutIntervals) and hasattr(model, "ridge_")
+        if fit.y_val.size and (leaves_out or has_part(model, StackIntervals)):
             shares = measure_coverage(fit)
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
@@ -266,11 +268,20 @@ def _coverages(fit: Fit, shares: list[float]) -> Canvas:
 
 def measure_coverage(fit: Fit) -> list[float]:
     """Return the share of held-out rows inside intervals of the training rows, at each of ``COVERAGES``."""
-    model, shares = fit.model.estimator, []
-    for coverage in COVERAGES:
-        low, high = np.asarray(model.predict_interval(fit.X_val, coverage, "auto")).T
-        shares.append(float(np.mean((low <= fit.y_val) & (fit.y_val <= high))))
-    return shares
+    sides = [ends.T for ends in _left_out_ends(fit, COVERAGES)]
+    return [float(np.mean((low <= fit.y_val) & (fit.y_val <= high))) for low, high in sides]
+
+
+def _left_out_ends(fit: Fit, coverages: Sequence[float]) -> list[Array]:
+    """Return intervals of the held-out rows by leaving training rows out, which is no default of a calibrated stack."""
+    model = fit.model.estimator
+    if has_part(model, StackIntervals):
+        intervals = model._intervals
+        ends: list[Array] = intervals.left_out_ends(
+            model._new_points(fit.X_val), coverages, intervals.left_out_method()
+        )
+        return ends
+    return [np.asarray(model.predict_interval(fit.X_val, coverage, "auto")) for coverage in coverages]
 
 
 def describe_thirds(fit: Fit) -> str:
@@ -278,7 +289,7 @@ def describe_thirds(fit: Fit) -> str:
     model = fit.model.estimator
     if fit.y_val.size < 3:
         return "too few rows for thirds."
-    ends = model.predict_interval(fit.X_val, _SHOWN, "auto")
+    (ends,) = _left_out_ends(fit, (_SHOWN,))
     thirds = coverage_by_thirds(fit.y_val, model.predict(fit.X_val), ends)
     # where one third has far fewer than the others, one width does not fit all
     errors = (_SHOWN - np.array(thirds.shares)) / np.sqrt(_SHOWN * (1.0 - _SHOWN) / np.array(thirds.counts))

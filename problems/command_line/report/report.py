@@ -30,11 +30,11 @@ from problems.command_line.report.page import (
     table,
 )
 from problems.command_line.report.pictures import pictures
-from problems.command_line.report.subject import Subject
+from problems.command_line.report.subject import Subject, leading_words
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS, LEFT_OUT_WORDS
-from problems.tables.fit import Fit, WeightBound, bound_of
+from problems.tables.fit import Fit, WeightBound, bound_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion
 from substrate.certificates import Certificate
@@ -44,6 +44,7 @@ from substrate.kernels import Componentwise
 __all__ = ["certificate_section", "describe_facts", "report"]
 
 _WORDS = {
+    "stack": "A stack of least-squares support vector machines",
     "lssvm": "A least-squares support vector machine",
     "robust": "A weighted least-squares support vector machine, robust against outliers",
     "sparse": "A least-squares support vector machine on few basis vectors",
@@ -52,6 +53,8 @@ _WORDS = {
     "fused": "A least-squares support vector machine whose weight the held-out rows chose",
 }
 _SYMBOLS = {
+    "stack": "This is the problem of every machine: w and φ are weights and features of its kernel, b is the bias, e "
+    "the errors, γ their weight.",
     "lssvm": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight.",
     "robust": "w and φ are weights and features of the kernel, b is the bias, e the errors, γ their weight; v is small "
     "for a row whose error was large in a first fit.",
@@ -63,6 +66,7 @@ _SYMBOLS = {
 }
 
 
+_PREDICTS = "The machine that predicts, and its kernel:"
 #: Rows times components up to which a report computes the path of its model again; beyond, substrate explore does.
 _MOVES = 4000
 
@@ -74,7 +78,7 @@ def report(fit: Fit, model_path: str | None, importances: LeftOutImportance | No
     importances = importance(fit) if importances is None else importances
     drawn = pictures(fit, importances)
     moves, scripts = _moving(fit, [picture for picture in drawn if picture.still], importances)
-    if scripts:
+    if scripts and fit.choices.model != "stack":  # of a stack the part that moves is one of its machines
         drawn = [picture for picture in drawn if not picture.still]
     # the bars of the certificate belong beside its table
     sections = [
@@ -101,12 +105,14 @@ def _moving(fit: Fit, still: list[Picture], importances: LeftOutImportance | Non
     if fit.y.size * components > _MOVES:
         words = "The rows are too many to compute every machine for a report; substrate explore takes the time."
         return section(heading, paragraph(words)), ""
-    subject = Subject.of(fit)
+    subject, words = Subject.of(fit).with_one_machine(), ""
+    if fit.choices.model == "stack":
+        words = paragraph(leading_words(fit.model.estimator))
     try:
         drawing = moving(subject, IN_REPORT, [] if importances is None else important(importances))
     except SubstrateError as error:
         return section(heading, paragraph(f"This page cannot move: {error}.")), ""
-    return section(heading, moving_section(drawing, subject, "".join(figures(still)))), script_policy()
+    return section(heading, words, moving_section(drawing, subject, "".join(figures(still)))), script_policy()
 
 
 def _summary(fit: Fit) -> str:
@@ -129,7 +135,10 @@ def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
         several = n_classes > 2
         coded = "one such machine per class, that class being +1" if several else f"+1 is {estimator.classes_[1]}"
         elements.append(paragraph(f"The classes are coded as y = -1 and +1 ({coded})."))
-    elements += [paragraph("The machine that predicts, and its kernel:"), machine_formula(model, task, n_classes)]
+    if model == "stack":
+        elements += _describe_stack(fit)
+    leads = "The machine with the largest weight, and its kernel:" if model == "stack" else _PREDICTS
+    elements += [paragraph(leads), machine_formula(model, task, n_classes)]
     n = estimator.support_values_.shape[0]
     rows = f"all {n} training rows" if n == fit.y.size else f"{n} of the {fit.y.size} training rows"
     elements += [paragraph(f"The sum over i is over {rows}."), kernel_formula(kernel)]
@@ -149,6 +158,8 @@ def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
         which = LEFT_OUT_WORDS[bound.by]
         words = f"{spoken(weight)} was chosen by the error of {which}, n = {size}:"
         elements += [paragraph(words), choice_formula(weight, bound.by)]
+    elif model == "stack":
+        elements.append(paragraph("Kernels and gammas were chosen by leave-one-out error and by the evidence."))
     elif fit.choices.weights.of(model) is not None:
         elements.append(paragraph(f"{spoken(weight)} = {fit.choices.weights.of(model):g} was given."))
     else:
@@ -156,6 +167,24 @@ def _describe_fit(fit: Fit, bound: WeightBound | None) -> str:
             paragraph(f"{spoken(weight)} = {estimator.gamma:.4g}, chosen by the mean absolute leave-one-out error.")
         )
     return section("What was fitted", *elements)
+
+
+def _describe_stack(fit: Fit) -> list[str]:
+    """Return the machines of a stack, and what is known of their weights."""
+    stack = fit.model.estimator
+    u, gammas = (
+        np.reshape(values, (len(stack.kernels_), -1))[:, 0] for values in (stack.stack_weights_, stack.gammas_)
+    )
+    order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
+    seen, unseen = stack_errors(stack)
+    machines = "one machine" if len(order) == 1 else f"{len(order)} machines"
+    words = (
+        f"The prediction is the weighted mean of {machines}; {u.size - len(order)} more were tried and have no weight. "
+        f"The weights have a root mean square leave-one-out error of {seen.error:.5g}; it is proved that none have "
+        f"less than {seen.lower_bound:.5g}. Where neither machines nor weights have seen the row, it is {unseen:.5g}."
+    )
+    rows = [[f"{u[m]:.3g}", f"{gammas[m]:.4g}", repr(stack.kernels_[m])] for m in order]
+    return [paragraph(words), table(("weight", "gamma", "kernel"), ("number", "number", ""), rows)]
 
 
 def _errors(fit: Fit, bound: WeightBound | None) -> str:

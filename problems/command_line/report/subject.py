@@ -1,16 +1,19 @@
 """What a page shows: a fitted model, the rows of its fit and those held out, and the names and units of its columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+import problems
+from problems.estimators.chosen.stacked import StackedModel
+from problems.estimators.shared.model import has_part
 from problems.tables.fit import Fit
 from substrate.arrays import Array
 from substrate.namespaces import to_numpy
 
-__all__ = ["HeldOutSplit", "Subject"]
+__all__ = ["HeldOutSplit", "Subject", "leading_machine", "leading_words"]
 
 
 class HeldOutSplit(NamedTuple):
@@ -58,6 +61,12 @@ class Subject:
             coded=coded,
         )
 
+    def with_one_machine(self) -> "Subject":
+        """Return the subject with the machine of the largest weight in place of a stack; others as they are."""
+        if not has_part(self.estimator, StackedModel):
+            return self
+        return replace(self, estimator=leading_machine(self.estimator, self.X, self.y))
+
     @property
     def classes(self) -> tuple[str, ...]:
         """Return the names of the classes, none for numbers."""
@@ -88,3 +97,25 @@ class Subject:
         """Return the classes on the positive side of the first machine."""
         side = self.estimator.code_book_[:, 0] > 0
         return " or ".join(name for name, inside in zip(self.classes, side, strict=True) if inside)
+
+
+def leading_machine(stack: Any, X: Any, y: Any) -> Any:
+    """Return the machine of a stack with the largest weight, by its kernel and gamma on the rows of the stack."""
+    number = stack._model.largest()
+    gamma = float(np.ravel(stack.gammas_[number])[0])
+    weights = np.zeros(len(y))
+    weights[stack.support_] = stack.row_weights_
+    coding = {"coding": stack.coding, "calibration": None} if stack._labels else {}
+    plain: Any = problems.LSSVMClassifier if stack._labels else problems.LSSVMRegressor
+    machine = plain(kernel=stack.kernel_, gamma=gamma, standardize=stack.standardize, **coding)
+    return machine.fit(X, y) if (weights == 1.0).all() else machine.fit(X, y, sample_weight=weights)
+
+
+def leading_words(stack: Any) -> str:
+    """Return which machine a page of a stack moves, and what it is of the stack."""
+    u = stack._model.weights()[:, 0]
+    count = int((u > 0.0).sum())
+    return (
+        f"The model is a stack of {count} {'machine' if count == 1 else 'machines'}. What moves here is the one with "
+        f"the largest weight, {u.max():.2g}, alone: its errors are not those of the stack."
+    )

@@ -167,7 +167,7 @@ class FusedLeastSquaresRegressor(Regressor):
 
         ``X_val`` and ``y_val`` are those of :meth:`fit`, where it was given any.
         """
-        self._check_given_again(y, sample_weight)
+        self._check_given_again(X, y, sample_weight)
         return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight, X_val, y_val))
 
     def _begin_stacked(self, X: Any, y: Any, X_val: Any, y_val: Any) -> tuple[float, StackedRows]:

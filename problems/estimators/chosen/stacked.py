@@ -42,7 +42,7 @@ from problems.estimators.full.nested import (
     nested_ends,
     nested_guarantee,
 )
-from problems.estimators.full.saddle_machine import ridges_of
+from problems.estimators.full.saddle_machine import has_same_rows, left_out_importance, ridges_of
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.classifier import Classifier
@@ -70,10 +70,18 @@ from substrate.uncertainty.left_out_pairs import nested_log_loss_weights, nested
 from substrate.uncertainty.left_out_stack import LeftOutStack
 
 if TYPE_CHECKING:
+    from problems.estimators.shared.importance import LeftOutImportance
     from substrate.formulas import Node
     from substrate.proof import Proof
 
-__all__ = ["MOST_LEFT_OUT", "StackChoice", "StackedLSSVMClassifier", "StackedLSSVMRegressor", "StackedModel"]
+__all__ = [
+    "MOST_LEFT_OUT",
+    "StackChoice",
+    "StackIntervals",
+    "StackedLSSVMClassifier",
+    "StackedLSSVMRegressor",
+    "StackedModel",
+]
 
 #: Most rows whose error without the row is computed, weights of the stack included; of more, evenly spaced ones.
 _MOST_ROWS = 1000
@@ -149,7 +157,9 @@ class StackedModel(Model):
         model, n = self.estimator, int(self.estimator.support_.size)
         members, X, rows = self.members(), model.support_vectors_, np.arange(n)
         self.refuse_many_rows()
-        machines = [member._intervals.machines(None) for member in members]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit has given those about its kernels
+            machines = [member._intervals.machines(None) for member in members]
         errors = np.stack([np.stack([output.residuals for output in outputs], axis=1) for outputs in machines], axis=2)
         pairs = np.empty((n, n, errors.shape[1], len(members)))
         for m, (member, outputs) in enumerate(zip(members, machines, strict=True)):
@@ -157,6 +167,40 @@ class StackedModel(Model):
         targets = np.sign(self.targets()) if model._labels else self.targets()
         u = model._weights_without(errors, pairs, targets, model.row_weights_, self.weights())
         return tuple(LeftOutStack([outputs[k] for outputs in machines], u[:, k]) for k in range(errors.shape[1]))
+
+    def leave_rows_out(self) -> Array:
+        """Return the outputs at every row of the stack that was made without it, one column per output."""
+        residuals = np.column_stack([stack.residuals for stack in self.left_out_stacks()])
+        return self.targets() - residuals
+
+    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> "LeftOutImportance":
+        """Permute every input of rows that are left out of machines and weights."""
+        from problems.estimators.shared.importance import Losses, importance_of, weights_of  # for few
+
+        model = self.estimator
+        check_is_fitted(model)
+        if X is not None and not has_same_rows(model, X):
+            name = type(model).__name__
+            raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
+        weights = weights_of(sample_weight, model.support_)
+        members, stacks = self.members(), self.left_out_stacks()
+        u = np.stack([stack.weights for stack in stacks], axis=1)
+        used = np.flatnonzero((u > 0.0).any(axis=(0, 1))).tolist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit has given those about its kernels
+            without = [members[m]._model.own_rows(members[m]._model.training_gram(None))[0] for m in used]
+        targets = np.sign(self.targets()) if model._labels else self.targets()
+        outputs = self.targets() - np.column_stack([stack.residuals for stack in stacks])
+        answer = model.certificate_.answer
+        return importance_of(
+            uncertainty.StackedOwnRows(without, u[:, :, used]),
+            model.support_vectors_,
+            outputs,
+            Losses.of_model(model, targets, weights),
+            n_repeats,
+            random_state,
+            () if answer is None else (answer.plain("accuracy of the fit"),),
+        )
 
     def refuse_many_rows(self) -> None:
         """Refuse to leave each of very many rows out of all members, before any work."""
@@ -396,7 +440,11 @@ class StackIntervals(Intervals):
             return "nested"
         if hasattr(model, "calibration_scores_"):
             return "split"
-        return "jackknife+" if has_unequal_rows(model.row_weights_) else "studentised-jackknife+"
+        return self.left_out_method()
+
+    def left_out_method(self) -> str:
+        """Return how rows are left out unless something else is asked for: studentised where they have one weight."""
+        return "jackknife+" if has_unequal_rows(self.estimator.row_weights_) else "studentised-jackknife+"
 
     def ends(self, X: Any, coverage: float, method: str, adaptive: bool) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
@@ -407,7 +455,7 @@ class StackIntervals(Intervals):
         model = self.estimator
         rows = model._check_rows(X)
         if method != "nested":
-            return self.left_out_ends(model._scaled(rows), coverage, method)
+            return self.left_out_ends(model._scaled(rows), (coverage,), method)[0]
         points = model._in_units(rows)  # the machine of each fold fills in missing cells by its own rows
         if not hasattr(model, "nested_machines_"):
             targets = model._model.targets()
@@ -415,23 +463,28 @@ class StackIntervals(Intervals):
             keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
         return nested_ends(model, points, coverage, adaptive)
 
-    def left_out_ends(self, points: Any, coverage: float, method: str) -> Array:
-        """Return the ends of intervals by the stacks without each row, at new rows that were checked."""
-        machines = self.estimator._model
+    def left_out_ends(self, points: Any, coverages: Sequence[float], method: str) -> list[Array]:
+        """Return the ends of intervals by the stacks without each row, at new rows that were checked, for every
+        coverage.
+        """
+        machines, u = self.estimator._model, self.estimator._model.weights()
+        n_points = int(points.shape[0])
         machines.refuse_many_rows()
-        n_points, u = int(points.shape[0]), machines.weights()
         if self.estimator.support_.size < 3:  # of two rows none is left to weigh machines by: every target is allowed
-            return np.broadcast_to([-np.inf, np.inf], (n_points, *machines.outputs(), 2)).copy()
+            every = np.broadcast_to([-np.inf, np.inf], (n_points, *machines.outputs(), 2))
+            return [every.copy() for _ in coverages]
         values = machines.member_values(points, range(u.shape[0]))
-        fitted, ends = average(values, u), []
+        fitted, ends = average(values, u), np.empty((len(coverages), n_points, u.shape[1], 2))
         diagonals = np.column_stack([np.asarray(kernel.diag(points)) for kernel in self.estimator.kernels_])
         rule = uncertainty.minmax_ends if method == "jackknife-minmax" else uncertainty.plus_ends
         for k, stack in enumerate(machines.left_out_stacks()):
-            blocks = stack.shifts(
-                points, diagonals, values[:, k], fitted[:, k], studentised=method.startswith("studentised")
-            )
-            ends.append(rule(blocks, stack.residuals, n_points, coverage))
-        return np.stack(ends, axis=1) if machines.outputs() else ends[0]
+            residuals, is_studentised = stack.residuals, method.startswith("studentised")
+            for shifts in stack.shifts(points, diagonals, values[:, k], fitted[:, k], studentised=is_studentised):
+                count = shifts.fitted.shape[0]
+                here = shifts._replace(block=slice(0, count))
+                for place, coverage in enumerate(coverages):
+                    ends[place, shifts.block, k] = rule((here,), residuals, count, coverage)
+        return [of_coverage if machines.outputs() else of_coverage[:, 0] for of_coverage in ends]
 
     def left_out_rows(self) -> tuple[Array, Array]:
         """Return errors and predictions of the rows, left out of the machines and not of their weights."""
@@ -501,6 +554,7 @@ class StackChoice:
     verbose: int = 0
 
     recommended = RECOMMENDED
+    left_out_importance = left_out_importance
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, nested: int | None = None) -> Self:
         """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere.
@@ -878,59 +932,58 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
 
 
 class StackCalibration(Calibration):
-    """Rows left out in folds, in which gammas and weights are chosen anew, and kernels held."""
+    """Rows left out in folds, in which kernels are held, and weights and gammas that were not given are chosen anew."""
 
     def fold_machine(self, X: Any) -> Any:
-        """Return the stack of the same kernels, those of positive weight, each at the gamma that leave-one-out
-        prefers.
+        """Return the stack of the same kernels, those of positive weight, each at the gamma that was given, or that
+        leave-one-out prefers.
         """
         model = self.estimator
-        used = (model._model.weights() > 0.0).any(axis=1)
-        kernels = list(
-            dict.fromkeys(kernel for kernel, has_weight in zip(model.kernels_, used, strict=True) if has_weight)
-        )
-        return super().fold_machine(X).set_params(kernels=kernels, gammas=None, search=None, criteria="loo")
+        used = np.flatnonzero((model._model.weights() > 0.0).any(axis=1)).tolist()
+        machine = super().fold_machine(X).set_params(search=None, criteria="loo")
+        if model.gammas is None:
+            return machine.set_params(kernels=list(dict.fromkeys(model.kernels_[m] for m in used)))
+        gammas = [float(np.ravel(model.gammas_[m])[0]) for m in used]  # one for all codes
+        return machine.set_params(kernels=[model.kernels_[m] for m in used], gammas=gammas)
 
 
 @dataclass(eq=False, repr=False)
 class StackedLSSVMClassifier(StackChoice, Classifier):
     """A weighted mean of LS-SVM classifiers of several kernels, by exact leave-one-out, two classes or more.
 
-        The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
-        the coding together: of probabilities :math:`(1 + f)/2`, times four; or, with ``loss="log"``, the log-loss of these
-        probabilities (:mod:`substrate.least_squares.log_loss_weights`).
+    The weights minimise the squares of what left-out decision values miss of the codes -1 and 1, over all machines of
+    the coding together: of probabilities :math:`(1 + f)/2`, times four; or, with ``loss="log"``, the log-loss of these
+    probabilities (:mod:`substrate.least_squares.log_loss_weights`).
 
-        Parameters
-        ----------
-    <<<<<<< HEAD
-        kernel, tol, standardize, missing, kernels, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
-    =======
-        kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap, search, max_evaluations, n_jobs, verbose
-    >>>>>>> part-stackint
-            As for :class:`StackedLSSVMRegressor`.
-        loss : {"squared", "log"}, default="squared"
-            What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
-            of left-out probabilities of the codes, no smaller than 1/(N + 2) on N rows. Both are convex, with the gap of
-            the weights on the certificate.
-        coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-            How more than two classes become two-class machines, all on the same rows.
-        calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
-            As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held and gammas and
-            weights are chosen anew.
-        class_weight : dict or "balanced", default=None
-            Weights of the classes, multiplied into the weights of the rows.
+    Parameters
+    ----------
+    kernel, tol, standardize, missing, kernels, gammas, criteria, gamma_range, gap
+        As for :class:`StackedLSSVMRegressor`.
+    search, max_evaluations, n_jobs, verbose
+        As for :class:`StackedLSSVMRegressor`.
+    loss : {"squared", "log"}, default="squared"
+        What the weights of the machines minimise: squares of left-out decision values less their codes, or the log-loss
+        of left-out probabilities of the codes, no smaller than 1/(N + 2) on N rows. Both are convex, with the gap of
+        the weights on the certificate.
+    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, all on the same rows.
+    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+        As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held; weights, and gammas
+        unless they are given, are chosen anew.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, multiplied into the weights of the rows.
 
-        Attributes
-        ----------
-        classes_, code_book_
-            As for :class:`LSSVMClassifier`.
-        kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
-            As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
-            the code book are the same.
-        criterion_, apparent_criterion_ : float
-            As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
-        kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
-            As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
+    Attributes
+    ----------
+    classes_, code_book_
+        As for :class:`LSSVMClassifier`.
+    kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
+        As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
+        the code book are the same.
+    criterion_, apparent_criterion_ : float
+        As for :class:`StackedLSSVMRegressor`, the mean over the columns of the code book.
+    kernel_, bias_, support_, support_vectors_, certificate_, calibration_scores_
+        As for :class:`StackedLSSVMRegressor` and :class:`LSSVMClassifier`.
     """
 
     _search_type = LSSVMClassifierCV

@@ -47,6 +47,7 @@ __all__ = [
     "SOLVERS",
     "LeavesOut",
     "check_ridge",
+    "has_same_rows",
     "leave_one_out",
     "left_out_importance",
     "ridges_of",
@@ -298,7 +299,7 @@ class LeavesOut(Model):
         model = self.estimator
         name = type(model).__name__
         if not model.kernel_.pairwise:
-            if X is not None and not _same_rows(model, X):
+            if X is not None and not has_same_rows(model, X):
                 raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
             return gram_kind(model.support_vectors_).of(model.kernel_, model.support_vectors_)
         if X is None:
@@ -312,7 +313,7 @@ class LeavesOut(Model):
         return gram_kind(matrix).of(model.kernel_, matrix)
 
 
-def _same_rows(model: Any, X: Any) -> bool:
+def has_same_rows(model: Any, X: Any) -> bool:
     """Return whether a model's rows are those of X."""
     rows, kept = model.support_, model.support_vectors_
     if is_device_array(X) or is_device_array(kept):

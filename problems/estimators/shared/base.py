@@ -208,7 +208,7 @@ class KernelEstimator(BaseEstimator):
         ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
         targets, a Parquet file or blocks ``(X, y)``.
         """
-        self._check_given_again(y, sample_weight)
+        self._check_given_again(X, y, sample_weight)
         return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
 
     def prove(self, X: Any, y: Any, sample_weight: Any = None) -> "Proof":
@@ -220,15 +220,15 @@ class KernelEstimator(BaseEstimator):
         """
         from substrate.proof import proof_of_outputs  # for few, who have ball arithmetic
 
-        self._check_given_again(y, sample_weight)
+        self._check_given_again(X, y, sample_weight)
         with self._model.recall_fit(X, y, sample_weight) as stored:
             return proof_of_outputs([machine.prove() for machine in stored.machines])
 
-    def _check_given_again(self, y: Any, sample_weight: Any) -> None:
+    def _check_given_again(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Refuse to check without targets, or with weights that the fit cannot have had."""
         check_is_fitted(self)
         name = type(self).__name__
-        if y is None and not self._rows_have_targets:
+        if y is None and not (self._rows_have_targets and (streams(X) or not self._gathers_rows)):
             raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
         if sample_weight is not None and not self._takes_weights:
             raise DataError(

@@ -122,7 +122,7 @@ def refuse_matrix(model: Any) -> None:
 
 
 def importance_of(
-    machines: "uncertainty.OwnRows",
+    machines: "uncertainty.ChangedRows",
     X: Any,
     outputs: Array,
     losses: Losses,
@@ -166,7 +166,7 @@ def importance_of(
 
 
 def _certify(
-    machines: "uncertainty.OwnRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
+    machines: "uncertainty.ChangedRows", X: Any, outputs: Array, targets: Array, rests_on: tuple[Row, ...]
 ) -> Certificate:
     """Check unchanged rows by the formula for changed ones: rounding that would spoil the others is seen here."""
     worst, n = 0.0, int(X.shape[0])

@@ -1,0 +1,220 @@
+"""A stack as the default of a table: when it is taken, what is refused, and every command with its model."""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from problems import StackedLSSVMClassifier, StackedLSSVMRegressor
+from problems.command_line.importances import importance
+from problems.command_line.main import main
+from problems.command_line.report.pictures import COVERAGES, measure_coverage
+from problems.command_line.report.subject import Subject, leading_words
+from problems.command_line.summary import summary
+from problems.tables import TabularRegressor
+from problems.tables import fit as fitting
+from problems.tables.effort import effort_of
+from problems.tables.fit import Choices, fit_table, prepare, stack_errors
+from problems.tables.models import Weights
+from problems.tables.quality import quality_of
+from problems.tables.table import Table
+from problems.tables.tabular_model import TabularModel
+from substrate.errors import DeclarationError
+
+RNG = np.random.default_rng(12)
+N = 44
+X = RNG.normal(size=(N, 2))
+Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * RNG.normal(size=N)
+COLUMNS = {"u": X[:, 0], "v": X[:, 1], "site": np.arange(N) % 6, "y": Y, "label": np.where(Y > 0.0, "high", "low")}
+AUTO = {"model": "auto", "kernel": "families", "evaluations": 4}
+
+
+def table_of(*names, n=N):
+    return Table("t.csv", {name: tuple(map(str, COLUMNS[name][:n])) for name in names})
+
+
+def numbers_of(text):
+    return [float(number) for number in re.findall(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?", text)]
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fit_table(table_of("u", "v", "y"), Choices("y", **AUTO))
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return fit_table(table_of("u", "v", "label"), Choices("label", **AUTO))
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = zip(*(map(str, COLUMNS[name]) for name in ("u", "v", "y", "label")), strict=True)
+    path = tmp_path / "t.csv"
+    path.write_text("u,v,y,label\n" + "".join(",".join(row) + "\n" for row in rows))
+    return path, tmp_path / "model.npz"
+
+
+def test_few_rows_and_nothing_given_make_a_stack(monkeypatch):
+    table = table_of("u", "v", "site", "y")
+    ready = prepare(table, Choices("y", **AUTO))
+    assert ready.choices.model == "stack"
+    assert any(line.startswith("model: a stack of all machines") for line in ready.description)
+    for given, said in (
+        ({"kernel": "rbf"}, None),
+        ({"sigma": 1.0}, None),
+        ({"weights": Weights(gamma=2.0)}, None),
+        ({"group": "site"}, "model: lssvm, one machine, since rows that belong together are left out together"),
+        ({"split": "time"}, "model: lssvm, one machine, since rows that belong together are left out together"),
+        ({"categorical": "kernel"}, "model: lssvm, one machine, since categories have a kernel of their own"),
+        ({"seconds": 1e6}, "model: lssvm, one machine, whose search can be limited by --seconds"),
+    ):
+        ready = prepare(table, Choices("y", **AUTO | given))
+        assert ready.choices.model == "lssvm", given
+        lines = [line for line in ready.description if line.startswith("model:")]
+        assert lines == ([] if said is None else [said])
+    few = prepare(table_of("u", "v", "y", n=20), Choices("y", **AUTO))
+    assert few.choices.model == "lssvm", "the weights of so many machines on 15 rows would be chance"
+    monkeypatch.setattr(fitting, "MOST_STACKED", N - 1)
+    assert prepare(table, Choices("y", **AUTO)).choices.model == "lssvm", "rows held out count: the refit has them"
+
+
+def test_what_a_stack_cannot_do_is_refused_before_the_fit(monkeypatch):
+    table = table_of("u", "v", "site", "y")
+    for given, message in (
+        ({"group": "site"}, "chooses by single rows left out; with --group or --split time take --model lssvm"),
+        ({"split": "time"}, "take --model lssvm"),
+        ({"seconds": 3.0}, "--seconds limits the search of one machine; take --model lssvm"),
+        ({"weights": Weights(gamma=2.0)}, "chooses its own gamma; to give one, take --model lssvm"),
+        ({"shapes": {"convex": ["u"]}}, "are for a regression by --model lssvm"),
+    ):
+        with pytest.raises(DeclarationError, match=message):
+            prepare(table, Choices("y", **AUTO | {"model": "stack"} | given))
+    with pytest.raises(DeclarationError, match="at least three of them, and 2 train; take --model lssvm"):
+        prepare(table_of("u", "v", "y", n=3), Choices("y", model="stack"))
+    monkeypatch.setattr(fitting, "MOST_LEFT_OUT", N - 1)
+    with pytest.raises(DeclarationError, match="at most 43 rows, and the table has 44; take --model lssvm, or sparse"):
+        prepare(table, Choices("y", **AUTO | {"model": "stack"}))
+
+
+def test_the_fit_is_that_of_python_and_its_refit_holds_the_machines(fit):
+    by_hand = StackedLSSVMRegressor(kernels="families", search="gradient", max_evaluations=4).fit(fit.X, fit.y)
+    stack, saved = fit.model.estimator, fit.saved.estimator
+    assert_array_equal(stack.predict(fit.X_val), by_hand.predict(fit.X_val))
+    used = [number for number, weight in enumerate(stack.stack_weights_) if weight > 0.0]
+    assert saved.kernels == [stack.kernels_[number] for number in used]
+    assert_array_equal(saved.gammas, stack.gammas_[used])
+    assert saved.support_.size == N
+    assert saved.certificate_.holds
+    assert fit.saved.preparation.refitted
+
+
+def test_what_is_said_of_a_stack(fit, classes):
+    for each, what in ((fit, "RMSE"), (classes, "root mean square error of the outputs")):
+        stack = each.model.estimator
+        lines = summary(each, None, True)
+        (choice,) = [line for line in lines if line.startswith("choice:")]
+        (proof,) = [line for line in lines if line.startswith("proof:")]
+        u = np.reshape(stack.stack_weights_, (len(stack.kernels_), -1))[:, 0]
+        count = int((u > 0.0).sum())
+        assert choice.startswith(f"choice: a stack of {'one machine' if count == 1 else f'{count} machines'}, weights")
+        assert f"{u.max():.2g} {type(stack.kernel_).__name__}" in choice
+        assert f"a leave-one-out {what} below" in proof
+        seen, unseen = stack_errors(stack)
+        assert_allclose(numbers_of(proof)[-3:], [seen.lower_bound, seen.error, unseen], rtol=1e-4)
+        assert seen.lower_bound <= seen.error
+        assert_allclose(seen.lower_bound, seen.error, rtol=1e-6)
+        assert unseen == pytest.approx(np.sqrt(stack.criterion_))
+
+
+def test_rows_are_left_out_where_none_are_held_out():
+    for name, kind in (("y", StackedLSSVMRegressor), ("label", StackedLSSVMClassifier)):
+        whole = fit_table(table_of("u", "v", name), Choices(name, **AUTO | {"validation": 0.0}))
+        stack = whole.model.estimator
+        assert isinstance(stack, kind)
+        assert whole.quality.rows == "rows, each left out in turn"
+        assert whole.quality.caveat == "these rows also chose kernels and gammas"
+        measured = {measure.name: measure.value for measure in whole.quality.measures}
+        errors = stack._model.targets() - stack._model.leave_rows_out()
+        assert_allclose(np.mean(errors**2), stack.criterion_, rtol=1e-9)
+        if name == "y":
+            assert_allclose(measured["RMSE"] ** 2, stack.criterion_, rtol=1e-9)
+        else:
+            right = np.sign(stack._model.leave_rows_out()) == stack._model.targets().round()
+            assert measured["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_intervals_of_a_report_are_not_by_the_rows_that_they_are_judged_by(fit):
+    stack = fit.model.estimator
+    assert stack._intervals.resolve("auto") == "split", "the rows held out have calibrated it"
+    for place in (2, 8):
+        low, high = stack.predict_interval(fit.X_val, COVERAGES[place], "studentised-jackknife+").T
+        assert measure_coverage(fit)[place] == np.mean((low <= fit.y_val) & (fit.y_val <= high))
+
+
+def test_a_page_moves_the_machine_with_the_largest_weight(fit, classes):
+    for each in (fit, classes):
+        stack = each.model.estimator
+        machine = Subject.of(each).with_one_machine().estimator
+        number = stack._model.largest()
+        values = stack._model.member_values(each.X_val, [number])[:, 0, 0]
+        outputs = machine.decision_function(each.X_val) if stack._labels else machine.predict(each.X_val)
+        assert_allclose(outputs, values, atol=1e-8)
+        assert f"the largest weight, {np.max(stack.stack_weights_):.2g}" in leading_words(stack)
+    balanced = fit_table(table_of("u", "v", "label"), Choices("label", **AUTO | {"class_weight": {"high": 2.0}}))
+    stack, machine = balanced.model.estimator, Subject.of(balanced).with_one_machine().estimator
+    values = stack._model.member_values(balanced.X_val, [stack._model.largest()])[:, 0, 0]
+    assert_allclose(machine.decision_function(balanced.X_val), values, atol=1e-8)
+
+
+def test_importance_and_effort_count_the_machines(fit):
+    assert importance(fit).importances_mean.shape == (2,)
+    one, stack = (effort_of(Choices("y", **AUTO | {"model": model}), 500, 3, 30.0) for model in ("lssvm", "stack"))
+    assert stack.bytes >= one.bytes
+    assert 1.0 < stack.seconds / one.seconds < 4.0
+    judged = quality_of(fit.model.estimator, fit.choices, "regression", fit.X, fit.y, fit.X_val, fit.y_val)
+    assert judged.measures == fit.quality.measures
+
+
+@pytest.mark.parametrize("target", ["y", pytest.param("label", marks=pytest.mark.slow)])
+def test_every_command_takes_the_model(files, tmp_path, target, capsys):
+    table, model = files
+    fitted = ["fit", str(table), "--target", target, "--drop", "label" if target == "y" else "y", "--evaluations", "2"]
+    page, script = tmp_path / "report.html", tmp_path / "model.js"
+    assert main([*fitted, "--out", str(model), "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "A stack of least-squares support vector machines was fitted" in text
+    assert "What moves here is the one with the largest weight" in text
+    kind = StackedLSSVMRegressor if target == "y" else StackedLSSVMClassifier
+    assert isinstance(TabularModel.load(model).estimator, kind)
+    more = ["--adaptive"] if target == "y" else ["--proba"]
+    for options in ([], more):
+        capsys.readouterr()
+        assert main(["predict", str(model), str(table), "--coverage", "0.8", *options]) == 0
+        out, err = capsys.readouterr()
+        assert len(out.splitlines()) == N + 1
+        method = "nested" if options else "studentised-jackknife+"
+        assert (f"method {method}" in err) if target == "y" else ("label sets" in err)
+    assert main(["export", str(model), str(script)]) == 0
+    assert main(["explore", str(model), "--out", str(page)]) == 0
+    assert "The model is a stack of" in page.read_text(encoding="utf-8")
+    assert main(["export", str(model), str(script), "--compress", "0.1"]) == 2
+    assert "substrate fit --model lssvm" in capsys.readouterr().err
+    assert main([*fitted, "--no-refit", "--out", str(model), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(model), str(table), "--coverage", "0.8"]) == 0
+    assert target == "label" or "covers at least 0.8 of new rows" in capsys.readouterr().err
+
+
+def test_the_estimator_of_tables_is_the_same():
+    frame = {"u": X[:, 0], "v": X[:, 1]}
+    model = TabularRegressor(max_evaluations=4).fit(frame, Y)
+    assert isinstance(model.estimator_, StackedLSSVMRegressor)
+    ends = model.predict_interval(frame, 0.8)
+    assert (ends[:, 0] < ends[:, 1]).all()
+    guarantee = model.interval_guarantee(0.8)
+    assert guarantee.method == "studentised-jackknife+"
+    assert any("kernels were chosen" in reason for reason in guarantee.broken)
+    with pytest.raises(DeclarationError, match="model='stack' chooses by single rows left out"):
+        TabularRegressor(model="stack", split="time").fit(frame, Y)
