@@ -144,13 +144,15 @@ class Gram(SystemMatrix):
         """Factor K + diag(ridge) in place; :meth:`solve` then uses it.
 
         Cholesky, or, where the matrix turns out not to be positive definite, the symmetric indefinite
-        factorisation, recorded as such.
+        factorisation, recorded as such. The factor of the same diagonal is kept.
         """
         from scipy.linalg.lapack import dpotrf
 
+        if self._factor_diagonal is not None and self._ridge is not None and np.array_equal(self._ridge, ridge):
+            return
         with blas_threads(self.n):
             self._restore()
-            self._ridge = ridge
+            self._ridge = ridge.copy()
             np.fill_diagonal(self._store, self._diagonal + ridge)
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
             if info > 0:

@@ -11,7 +11,7 @@ from problems import LSSVMRegressorCV
 from problems.estimators.chosen import joint_criterion, kernel_search
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.joint_descent import SETTLED, begun
+from problems.estimators.chosen.joint_descent import SETTLED, Start, begun
 from problems.estimators.chosen.kernel_search import descend
 from problems.estimators.chosen.tasks import Task
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
@@ -153,6 +153,63 @@ def rows_task(criterion="loo", points=ROWS, y=SIGNAL, gammas=None, weights=None,
     folds = tuple((np.setdiff1d(np.arange(len(y)), part), part) for part in np.array_split(np.arange(len(y)), 4))
     splits = folds if criterion == "folds" else ()
     return Task(points, Y, criterion, splits, gammas, 1e-4, pooled, None, None, weights)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.2, 3.0, 40)], ids=["plain", "weighted"])
+@pytest.mark.parametrize("criterion", CRITERIA[:3])
+def test_a_value_alone_is_that_with_its_derivatives(criterion, weights):
+    """Of three outputs, of 40 rows and of more than are inverted at once."""
+    for copies in (1, 4):
+        points = np.vstack([ROWS + shift for shift in 0.03 * np.arange(copies)])
+        v = None if weights is None else np.tile(weights, copies)
+        task = rows_task(criterion, points, np.tile(CODES, (copies, 1)), weights=v, pooled=True)
+        kernel = Matern((0.4, 1.0, 2.0), nu=2.5)
+        joint = JointCriterion.of(kernel, task)
+        x = np.log(np.array(kernel.sigma))
+        places = [joint.at(kernel, x, t) for t in (-3.0, -9.0)]
+        assert_allclose(joint.values(kernel, [-3.0, -9.0]), [place.value for place in places], rtol=1e-9)
+        for place in places:
+            alone = joint.value_at(kernel, x, place.gamma)
+            assert alone.slope is None
+            assert_allclose([alone.value, alone.t, alone.gamma], [place.value, place.t, place.gamma], rtol=1e-9)
+
+
+def test_a_start_that_is_compared_takes_its_slope_where_it_goes_on(monkeypatch):
+    task, kernel = rows_task(), RBF((0.3, 3.0, 1.0))
+    start = Start(np.log(np.array(kernel.sigma)), np.log(np.array(kernel.sigma)), 7.3)
+    compared, plain = (begun(kernel, task, None, 1e-4, QUIET, start, is_compared=each) for each in (True, False))
+    assert compared.end.slope is None
+    assert compared.gamma == plain.gamma == start.gamma, "the same machine where it does not move"
+    assert compared.curvature is None
+    compared.descend(0)
+    assert compared.end.slope is None, "no kernel is to be tried"
+    compared.descend(8)
+    plain.descend(8)
+    assert compared.n_tried == plain.n_tried > 0
+    assert_allclose(compared.end.x, plain.end.x, rtol=1e-6)
+    other = begun(kernel, task, None, 1e-4, QUIET, start, is_compared=True)
+    monkeypatch.setattr(JointCriterion, "at", lambda *arguments: None)
+    other.descend(8)
+    assert not other.settled
+    assert other.n_tried == 0
+
+
+def test_descents_that_are_out_of_reach_where_their_value_is_known_do_not_begin():
+    task, kernels = rows_task(), [RBF(1.0), Laplacian(2.0), Matern(1.0, nu=1.5)]
+    starts = [Start(np.zeros(1), np.zeros(1), 10.0)] * 3
+    assert kernel_search.within_reach([1.0, 1.09, 1.11]) == [True, True, False]
+    assert kernel_search.within_reach([1.0, None, 9.0]) == [True, True, True]
+    assert kernel_search.within_reach([]) == []
+    former = list(zip(starts, [2.0, 1.0, 1.05], strict=True))
+    trails = kernel_search.family_trails(kernels, task, 6, None, QUIET, former)
+    assert [type(trail.kernel) for trail in trails] == [Laplacian, Matern]
+    unknown = [(start, None) for start in starts]
+    assert len(kernel_search.family_trails(kernels, task, 6, None, QUIET, unknown)) == 3
+    values = [
+        begun(kernel, task, None, 1e-4, QUIET, start).end.value for kernel, start in zip(kernels, starts, strict=True)
+    ]
+    found = kernel_search.family_trails(kernels, task, 6, None, QUIET, list(zip(starts, values, strict=True)))
+    assert min(trail.end.value for trail in found) <= min(values)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,13 @@ from problems import (
     StackedLSSVMRegressor,
     load,
 )
+from problems.estimators.chosen import stacked
+from problems.estimators.chosen.joint_criterion import JointCriterion
+from problems.estimators.chosen.stack_members import search_machines
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Mapped, Matern
 from substrate.least_squares.log_loss_weights import left_out_probabilities, weigh_by_log_loss
+from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.simplex_weights import weigh_machines
 
 RNG = np.random.default_rng(7)
@@ -83,6 +87,30 @@ def test_members_are_the_best_of_every_family_by_both_criteria():
     assert alone.apparent_criterion_ <= found.criterion_ * 1.01, "the descents end where the search ends"
     assert_allclose(model.relevance_.sum(), 1.0)
     assert model.kernel_ == model.kernels_[int(np.argmax(model.stack_weights_))]
+
+
+def test_left_out_errors_of_earlier_machines_are_the_criterion_of_the_search_that_follows(monkeypatch):
+    """Also with weights; and the machines are those of a search that computes the values itself."""
+    given = []
+
+    def noted(*arguments, **named):
+        given.append((arguments[1], named["left_out"]))
+        return search_machines(*arguments, **named)
+
+    monkeypatch.setattr(stacked, "search_machines", noted)
+    model = StackedLSSVMRegressor.recommended(max_evaluations=24).fit(X, Y, sample_weight=V)
+    (_, first), (task, squares) = given
+    assert not first
+    assert len(squares) > 6
+    for (kernel, gamma), square in squares.items():
+        if joint := JointCriterion.of(kernel, task):
+            x = np.log(np.array(list(kernel.scales().values())))
+            value = joint.value_at(kernel, x, gamma).value * target_unit(task.Y) ** 2
+            assert_allclose(square, value, rtol=1e-4)
+    monkeypatch.setattr(stacked, "search_machines", lambda *a, **k: search_machines(*a, **k | {"left_out": None}))
+    unknown = StackedLSSVMRegressor.recommended(max_evaluations=24).fit(X, Y, sample_weight=V)
+    assert set(model.kernels_) <= set(unknown.kernels_)
+    assert model.apparent_criterion_ <= unknown.apparent_criterion_ * 1.02
 
 
 def test_classes_have_a_width_per_input_only_where_the_rule_takes_it():

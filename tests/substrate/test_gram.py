@@ -84,6 +84,26 @@ def test_solve_solves_with_each_ridge_in_turn(n, kernel):
         assert_allclose(gram.solve(B[:, 0].copy()), solution[:, 0], rtol=1e-9, atol=1e-12)
 
 
+def test_the_factor_of_the_same_diagonal_is_kept_and_that_of_a_changed_one_is_not(monkeypatch):
+    import scipy.linalg.lapack
+
+    factored, dpotrf = [], scipy.linalg.lapack.dpotrf
+    monkeypatch.setattr(scipy.linalg.lapack, "dpotrf", lambda *a, **k: factored.append(1) or dpotrf(*a, **k))
+    gram = Gram.of(RBF(1.0), np.arange(5.0)[:, None])
+    ridge, B = np.full(5, 0.5), np.arange(5.0)[:, None]
+    for expected in (1, 1):
+        gram.factorize(ridge)
+        assert len(factored) == expected
+    ridge *= 4.0  # the same array
+    gram.factorize(ridge)
+    assert len(factored) == 2
+    K = RBF(1.0)(np.arange(5.0)[:, None])
+    np.testing.assert_allclose(gram.solve(B), np.linalg.solve(K + 2.0 * np.eye(5), B), rtol=1e-12)
+    gram.release()
+    gram.factorize(ridge)
+    assert len(factored) == 3
+
+
 def test_solving_leaves_the_right_hand_side_alone():
     gram = Gram.of(RBF(1.0), _points(20))
     gram.factorize(np.ones(20))

@@ -15,9 +15,11 @@ machines, fall with many widths also where the number of wrong rows grows
 
 The evidence is searched first: a place takes it half of the time of leave-one-out, which is then searched from where
 the evidence was best, on all rows; both have several minima in many widths, so that the best family is also searched
-from a start of its own.
+from a start of its own. A stack has the left-out errors of the machines of the evidence, by which those are known from
+where leave-one-out is searched.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,15 +59,19 @@ def search_machines(
     *,
     rotates: bool = False,
     earlier: StackSearch | None = None,
+    left_out: Mapping[Machine, float] | None = None,
 ) -> StackSearch | None:
     """Return the machines of one criterion, ``most`` kernels on all rows for each way of widths; None where there is no
     descent by factors. ``kernels`` has one of each family. ``rotates`` adds one with a width per direction. ``earlier``
-    is the search of the same kernels by another criterion.
+    is the search of the same kernels by another criterion, and ``left_out`` has the mean squares of the left-out errors
+    of its machines, if they are known and the criterion of this search.
     """
     few = max(5, most * _SHARED // 8)
     with blas_threads(int(task.Y.shape[0])):
-        starts = None if earlier is None else [trail.start for trail in earlier.shared]
-        trails = family_trails([kernel for kernel in kernels if kernel.scales()], task, few, n_jobs, progress, starts)
+        former = None
+        if earlier is not None:
+            former = [(trail.start, _value_of(trail, left_out)) for trail in earlier.shared]
+        trails = family_trails([kernel for kernel in kernels if kernel.scales()], task, few, n_jobs, progress, former)
         if not trails:
             return None
         ordered = sorted(trails, key=lambda trail: trail.end.value)
@@ -83,9 +89,17 @@ def search_machines(
             comparison, start = compare_searches(*searches, best.gamma, task, n_jobs, progress)
             if comparison is None or not comparison.takes_each:
                 return StackSearch(machines, trails, [])
-        followed = follow_widths(earlier.each, task, budgets, progress) if earlier is not None else []
+        followed = []
+        if earlier is not None:
+            rich_former = [(trail, _value_of(trail, left_out)) for trail in earlier.each]
+            followed = follow_widths(rich_former, task, budgets, progress)
         rivals = [best.kernel] if followed else [trail.kernel for trail in ordered]
         each = [*followed, *search_widths(rich, rivals, task, best.gamma, start, budgets, progress)]
         machines += [(trail.kernel, trail.gamma) for trail in each]
         machines += search_directions([*each, *ordered], task, budgets, progress) if rotates else []
         return StackSearch(machines, trails, each)
+
+
+def _value_of(trail: Trail, left_out: Mapping[Machine, float] | None) -> float | None:
+    """Return the mean square of the left-out errors of the machine of a descent, if it is known."""
+    return None if left_out is None else left_out.get((trail.kernel, trail.gamma))

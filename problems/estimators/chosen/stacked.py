@@ -14,7 +14,7 @@ seen y through u: ``criterion_`` is that of the stack whose machines and weights
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -60,10 +60,12 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import Kernel, as_kernel
+from substrate.gram import Gram
+from substrate.kernels import Kernel
 from substrate.least_squares.log_loss_weights import bound_log_loss, left_out_probabilities, weigh_by_log_loss
+from substrate.least_squares.saddle_system import FACTORED_ROWS
 from substrate.least_squares.simplex_weights import bound_stack, weigh_machines
-from substrate.namespaces import room_on_device
+from substrate.namespaces import is_device_array, room_on_device
 from substrate.progress import Progress
 from substrate.search.gamma_search import GAP, gamma_ends
 from substrate.uncertainty.left_out_pairs import nested_log_loss_weights, nested_stack_weights, pair_residuals
@@ -89,8 +91,8 @@ _MOST_ROWS = 1000
 _FEWEST_ROWS = 4
 #: Most rows that are left out of a stack one by one, for intervals.
 MOST_LEFT_OUT = 2000
-#: Most numbers that are held of residuals without two rows.
-_MOST_PAIRS = 2**27
+#: Most numbers that are held of residuals without two rows, and as many machines as there may be in a stack.
+_MOST_PAIRS, _MACHINES = 2**27, 24
 
 
 class StackedModel(Model):
@@ -528,6 +530,38 @@ class StackIntervals(Intervals):
         check_stored(self.estimator)
 
 
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """Left-out ``errors`` by row, output and machine, those without one of ``rows`` and another one, machines in the
+    last axis, None where there are two rows in all.
+    """
+
+    errors: Array
+    pairs: Array | None
+    rows: Any
+
+    @classmethod
+    def of(cls, member: LSSVMRegressor, gram: Gram | None, X: Any, rows: Any) -> "_LeftOut":
+        """Return what one machine leaves out, by its kernel matrix, if available."""
+        outputs = member._intervals.machines(None, gram)
+        errors = np.stack([np.asarray(machines.residuals) for machines in outputs], axis=1)
+        if X.shape[0] <= 2:
+            return cls(errors[..., None], None, rows)
+        diagonal = np.asarray(member.kernel_.diag(X))
+        return cls(errors[..., None], pair_residuals(outputs, X, diagonal, rows)[..., None], rows)
+
+    def mean_square(self, weights: Array) -> float:
+        """Return the mean square of the left-out errors, over outputs too."""
+        return float(_mean_squares(self.errors[..., 0], weights).mean())
+
+    @classmethod
+    def joined(cls, parts: "Sequence[_LeftOut]") -> "_LeftOut":
+        """Return what several machines leave out, in their order."""
+        pairs = [part.pairs for part in parts if part.pairs is not None]
+        errors = np.concatenate([part.errors for part in parts], axis=2)
+        return cls(errors, np.concatenate(pairs, axis=3) if pairs else None, parts[0].rows)
+
+
 @dataclass(eq=False, repr=False)
 class StackChoice:
     """The choice of machines and of their weights, of numbers or of classes: its parameters, and the fit.
@@ -574,8 +608,8 @@ class StackChoice:
         coded = model._encode(y)
         Y = coded.codes(y)
         one_output = Y.shape[1] == 1
-        members, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
-        errors, pairs, place = self._leave_out(members, X)
+        members, left_out, dropped = self._fit_members(X, y, Y[:, 0] if one_output else Y, weights)
+        errors, pairs, place = left_out.errors, left_out.pairs, left_out.rows
         u = self._weigh(errors, Y, weights)
         honest, facts = self._nested_errors(errors, pairs, place, Y, weights, u)
         apparent = _mean_squares(np.einsum("ikm,mk->ik", errors, u), weights)
@@ -631,30 +665,30 @@ class StackChoice:
             for value in [gamma] if np.ndim(gamma) == 0 else gamma:
                 positive(value, f"gammas[{number}]")
 
-    def _stated_kernels(self) -> list[Kernel]:
-        """Return the kernels of the parameters, where these are no families."""
-        model: Any = self
-        return [model._own_kernel()] if self.kernels is None else [as_kernel(kernel) for kernel in self.kernels]
-
     def _stated_machines(self) -> dict[tuple[Kernel, float | tuple[float, ...]], None]:
         """Return kernel and gamma of the parameters, each pair once."""
         gammas = [
             float(gamma) if np.ndim(gamma) == 0 else tuple(float(value) for value in gamma) for gamma in self.gammas
         ]
-        return dict.fromkeys(zip(self._stated_kernels(), gammas, strict=True))
+        model: Any = self
+        return dict.fromkeys(zip(model._stated_kernels(), gammas, strict=True))
 
-    def _fit_members(self, X: Any, y: Any, targets: Array, weights: Array) -> tuple[list[LSSVMRegressor], Facts]:
-        """Return the machines of all searches, fitted to targets or codes, and which were dropped as not determined."""
+    def _fit_members(
+        self, X: Any, y: Any, targets: Array, weights: Array
+    ) -> tuple[list[LSSVMRegressor], "_LeftOut", Facts]:
+        """Return the machines of all searches, fitted to targets or codes, what they leave out, and which were dropped
+        as not determined.
+        """
         model: Any = self
         given = {name: getattr(self, name) for name in ("kernels", "gamma_range", "gap", "max_evaluations", "n_jobs")}
         given |= {"coding": model.coding, "calibration": None} if model._labels else {}
-        chosen: dict[Any, None] = {}
+        fitted: dict[Any, tuple[LSSVMRegressor, _LeftOut]] = {}
         by_family = families.is_families(self.kernels) or self.search is not None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             earlier: StackSearch | None = None
             if self.gammas is not None:
-                chosen |= self._stated_machines()
+                self._add_machines(fitted, self._stated_machines(), X, targets, weights)
             criteria = ("evidence", "loo") if self.criteria == "both" else (self.criteria,)
             for criterion in criteria if self.gammas is None else ():
                 search = self._search_type(
@@ -666,29 +700,60 @@ class StackChoice:
                     verbose=self.verbose,
                     **given,
                 )
-                earlier = self._descend(search, X, targets, weights, criterion, earlier)
+                squares = {machine: left_out.mean_square(weights) for machine, (_, left_out) in fitted.items()}
+                earlier = self._descend(search, X, targets, weights, criterion, earlier, squares)
                 if earlier is None:
                     search.fit(X, y, sample_weight=weights)
-                    chosen |= dict.fromkeys(best_of_families(search.cv_results_, by_family))
+                    machines = best_of_families(search.cv_results_, by_family)
                 else:
-                    chosen |= dict.fromkeys(earlier.machines)
-            fitted = [
-                LSSVMRegressor(kernel, gamma=gamma if isinstance(gamma, float) else list(gamma), tol=model.tol).fit(
-                    X, targets, sample_weight=weights
-                )
-                for kernel, gamma in chosen
-            ]
+                    machines = earlier.machines
+                self._add_machines(fitted, machines, X, targets, weights)
         for message in {str(warning.message): warning for warning in caught}.values():
             if not issubclass(message.category, ConvergenceWarning):  # what does not hold is a row of this certificate
                 warnings.warn(message.message, stacklevel=3)
-        known = [member for member in fitted if member.certificate_.holds] or fitted
-        lost = [repr(member.kernel) for member in fitted if member not in known]
-        return known, (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
+        every = list(fitted.values())
+        known = [pair for pair in every if pair[0].certificate_.holds] or every
+        lost = [repr(member.kernel) for member, _ in every if all(member is not other for other, _ in known)]
+        facts = (("not determined", f"{', '.join(lost)}: not in the stack"),) if lost else ()
+        return [member for member, _ in known], _LeftOut.joined([part for _, part in known]), facts
+
+    def _add_machines(
+        self,
+        fitted: "dict[Any, tuple[LSSVMRegressor, _LeftOut]]",
+        machines: Iterable[Any],
+        X: Any,
+        targets: Array,
+        weights: Array,
+    ) -> None:
+        """Fit machines that are not yet there, each of a kernel and a gamma, with what they leave out."""
+        model: Any = self
+        n, n_outputs = int(X.shape[0]), 1 if targets.ndim == 1 else int(targets.shape[1])
+        count = min(n, _MOST_ROWS, max(1, _MOST_PAIRS // (n * n_outputs * _MACHINES)))
+        rows = np.linspace(0, n - 1, count).astype(np.intp)
+        for kernel, gamma in machines:
+            if (kernel, gamma) in fitted:
+                continue
+            gammas = gamma if isinstance(gamma, float) else list(gamma)
+            member = LSSVMRegressor(kernel, gamma=gammas, tol=model.tol)
+            # one matrix is held at a time, and factored once for the fit and for its rows left out
+            gram = None if n >= FACTORED_ROWS or is_device_array(X) else Gram.of(kernel.resolved(X), X)
+            member._fit_with(gram, X, targets, weights)
+            fitted[kernel, gamma] = member, _LeftOut.of(member, gram, X, rows)
 
     def _descend(
-        self, search: Any, X: Any, targets: Array, weights: Array, criterion: str, earlier: StackSearch | None
+        self,
+        search: Any,
+        X: Any,
+        targets: Array,
+        weights: Array,
+        criterion: str,
+        earlier: StackSearch | None,
+        squares: dict[Any, float],
     ) -> StackSearch | None:
-        """Return the machines where descents of all families end; None where a search has to judge kernels."""
+        """Return the machines where descents of all families end; None where a search has to judge kernels.
+
+        ``squares`` has the mean squares of the left-out errors of earlier machines.
+        """
         model: Any = self
         if self.search != "gradient" or not families.is_families(self.kernels) or X.shape[0] < _FEWEST_ROWS:
             return None
@@ -713,24 +778,14 @@ class StackChoice:
         progress = Progress(len(kernels) + most, shown=bool(self.verbose))
         try:
             rotates = not model._labels and criterion == ("loo" if self.criteria == "loo" else "evidence")
-            return search_machines(kernels, task, most, self.n_jobs, progress, rotates=rotates, earlier=earlier)
+            # with a machine for every two classes, rows of other classes have errors that do not count
+            is_known = criterion == "loo" and bool((Y != 0.0).all() or not model._labels)
+            left_out = squares if is_known else None
+            return search_machines(
+                kernels, task, most, self.n_jobs, progress, rotates=rotates, earlier=earlier, left_out=left_out
+            )
         finally:
             progress.close()
-
-    def _leave_out(self, members: list[LSSVMRegressor], X: Any) -> tuple[Array, Array | None, Any]:
-        """Return the left-out errors of the members, those without two rows, None for two rows in all, and which rows
-        these are; one inverse is held at a time.
-        """
-        n, n_outputs = int(X.shape[0]), int(np.prod(members[0]._outputs() or (1,)))
-        count = min(n, _MOST_ROWS, max(1, _MOST_PAIRS // (n * n_outputs * len(members))))
-        rows = np.linspace(0, n - 1, count).astype(np.intp)
-        errors, pairs = [], []
-        for member in members:
-            outputs = member._intervals.machines(None)
-            errors.append(np.stack([np.asarray(machines.residuals) for machines in outputs], axis=1))
-            if n > 2:
-                pairs.append(pair_residuals(outputs, X, np.asarray(member.kernel_.diag(X)), rows))
-        return np.stack(errors, axis=2), np.stack(pairs, axis=3) if pairs else None, rows
 
     def _weigh(self, errors: Array, Y: Array, weights: Array) -> Array:
         """Return the weights of the members, one column per output."""

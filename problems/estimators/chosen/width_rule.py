@@ -36,7 +36,7 @@ from problems.estimators.chosen.joint_descent import (
     begun,
     mean_start,
 )
-from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend
+from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend, within_reach
 from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.term_weights import weighed_descent
@@ -163,7 +163,8 @@ def refine_widths(
     if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
         return judged + weighed_descent(first, way.task, way.X, way.n_rows, most, n_jobs, progress)
     few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
-    candidates = judged + descend(first, way.task, few, n_jobs, progress)
+    # where one width per input is asked for, a shared one is where its search starts
+    candidates = judged if widths == "each" else judged + descend(first, way.task, few, n_jobs, progress)
     simple, rich = min(candidates, key=_score).kernel, widen_to_inputs(best_to_search(candidates).kernel, way.X)
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
@@ -228,7 +229,7 @@ def search_widths(
                 rival.ridge()
                 rival.descend(min(_RIVAL, left), NEARLY)
             elif rival.end.value <= WITHIN * min(each.end.value for each in trails):
-                rival.descend(min(_RIVAL, left))
+                rival.descend(min(_RIVAL, left), NEARLY)
             trails.append(rival)
     best = min(trails, key=lambda each: each.end.value)
     if not best.settled:
@@ -236,13 +237,24 @@ def search_widths(
     return trails
 
 
-def follow_widths(earlier: Sequence[Trail], task: Task, budgets: tuple[int, int], progress: Progress) -> list[Trail]:
+def follow_widths(
+    former: Sequence[tuple[Trail, float | None]], task: Task, budgets: tuple[int, int], progress: Progress
+) -> list[Trail]:
     """Return descents in one width per input of all families, each from where one by another criterion ended, on all
     rows; the best goes on until it settles.
+
+    ``former`` are these, with the value of this criterion at their ends, if it is known: those that are then out of
+    reach of the best one are not among what is returned.
     """
     pull, trails = _pull(task)(int(task.Y.shape[0])), list[Trail]()
-    for former in sorted(earlier, key=lambda each: each.end.value):
-        trail = begun(former.space.kernel, task, former.gamma, pull, progress, former.start, is_compared=True)
+    near = within_reach([value for _, value in former])
+    ordered = sorted(
+        (pair for pair, is_near in zip(former, near, strict=True) if is_near),
+        key=lambda pair: pair[0].end.value if pair[1] is None else pair[1],
+    )
+    for other, value in ordered:
+        is_compared = value is None
+        trail = begun(other.space.kernel, task, other.gamma, pull, progress, other.start, is_compared=is_compared)
         if trail is None:
             continue
         trails.append(trail)

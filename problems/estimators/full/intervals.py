@@ -21,6 +21,7 @@ from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, mac
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
+from substrate.gram import Gram
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
@@ -91,8 +92,8 @@ class DenseIntervals(LeftOutIntervals):
         super().check_loaded()
         check_stored(self.estimator)
 
-    def machines(self, rows: Any) -> "tuple[uncertainty.LeftOutMachines, ...]":
-        """Return all machines without one row, for every output."""
+    def machines(self, rows: Any, gram: Gram | None = None) -> "tuple[uncertainty.LeftOutMachines, ...]":
+        """Return all machines without one row, for every output; ``gram`` is their kernel matrix, if available."""
         model = self.estimator
         refuse_closed_form(model, "an interval by leaving rows out")
         alpha, ridge, _ = model._model.to_columns()
@@ -100,7 +101,7 @@ class DenseIntervals(LeftOutIntervals):
         # where there are slopes, or weights of features, the whole model predicts
         expanded = model._primal() is None and model._model.training_border().plain
         machines: dict[int, uncertainty.LeftOutMachines] = {}
-        system = self.system(rows, int(alpha.shape[0]))
+        system = self.system(rows, int(alpha.shape[0]), gram)
         for members, columns, d in machine_groups(ridge, np.ones(ridge.shape, dtype=bool)):
             influence = system.on(members, d).influence()
             home = influence.diagonal
@@ -119,7 +120,7 @@ class DenseIntervals(LeftOutIntervals):
                 )
         return tuple(machines[column] for column in range(alpha.shape[1]))
 
-    def system(self, rows: Any, n: int) -> LeftOutSystem:
+    def system(self, rows: Any, n: int, gram: Gram | None = None) -> LeftOutSystem:
         """Return the system of the n rows of the fit; refuse an inverse that does not fit memory."""
         model = self.estimator
         primal = model._primal()
@@ -128,7 +129,7 @@ class DenseIntervals(LeftOutIntervals):
         copies = 4.0 if is_device_array(model.support_values_) else 3.0
         advice = "keep rows for calibrate(X, y), and use method='split'."
         room_on_device(model.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)
-        gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows)
+        gram = model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows) if gram is None else gram
         system: LeftOutSystem = model._model.make_system(gram)
         return system
 

@@ -63,6 +63,7 @@ from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows
 
 if TYPE_CHECKING:
     from substrate.formulas import Node
+    from substrate.gram import Gram
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
 
@@ -338,6 +339,10 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
         """
+        return self._fit_with(None, X, y, sample_weight)
+
+    def _fit_with(self, gram: "Gram | None", X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit by a kernel matrix of the rows of positive weight, if there is one; it is left with its factor."""
         self._begin_fit()
         model = self._model
         method = model.method()
@@ -350,7 +355,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         kernel = self._resolved_kernel(X)
         if has_shape(self):
             return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, primal=True, border=model.border(X, weights))
+        border = model.border(X, weights)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
         self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
         model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
