@@ -139,6 +139,8 @@ def test_the_guarantee_names_what_was_chosen():
     weighted = stack().fit(X, Y, sample_weight=V).interval_guarantee(0.9)
     assert weighted.method == "jackknife+"
     assert not weighted.holds
+    changed = stack().fit(X, Y).set_params(kernels="families", gammas=[1.0])
+    assert any("their kernels were chosen" in said for said in changed.interval_guarantee(0.9).broken)
     calibrated = stack().fit(X, Y).calibrate(NEW, np.zeros(5))
     assert calibrated.interval_guarantee(0.9).method == "split"
     assert calibrated.interval_guarantee(0.9).level == calibrated.interval_guarantee(0.9, "conformal").level == 0.9

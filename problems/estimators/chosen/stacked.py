@@ -512,13 +512,14 @@ class StackIntervals(Intervals):
         """
         model = self.estimator
         reasons = [] if model.gammas is not None else ["the gammas of the machines were chosen on these rows"]
-        if families.is_families(model.kernels) or model.search is not None:
+        is_searched = families.is_families(model.kernels) or model.search is not None
+        if is_searched:
             reasons.append("their kernels were chosen on these rows")
         elif not set(model.kernels_) <= set(model._stated_kernels()):
             reasons.append("the widths of their kernels are computed from these rows")
         if model._scales is not None:
             reasons.append("the scales of the inputs are computed from these rows")
-        if model.gammas is not None and len(model.kernels_) < len(model._stated_machines()):
+        if not is_searched and model.gammas is not None and len(model.kernels_) < len(model._stated_machines()):
             reasons.append("machines that rounding hides on these rows are not in the stack")
         if has_unequal_rows(model.row_weights_):
             reasons.append(UNEQUAL)
@@ -671,7 +672,8 @@ class StackChoice:
             float(gamma) if np.ndim(gamma) == 0 else tuple(float(value) for value in gamma) for gamma in self.gammas
         ]
         model: Any = self
-        return dict.fromkeys(zip(model._stated_kernels(), gammas, strict=True))
+        # as many as kernels in every fit; parameters that were changed later, or in a file, may differ
+        return dict.fromkeys(zip(model._stated_kernels(), gammas, strict=False))
 
     def _fit_members(
         self, X: Any, y: Any, targets: Array, weights: Array
