@@ -59,7 +59,7 @@ def measure(kernel: Kernel, gamma: float, quick: bool) -> tuple[tuple[str, ...],
         "with": lambda: LSSVMRegressor(kernel, gamma, solver="cholesky").fit(X, y),
         "again": lambda: checked.certify(X, y),
     }
-    t = time_interleaved(contenders, 3 if quick else 7)
+    t = time_interleaved(contenders, 3 if quick else 15)
     proof = time_interleaved({"prove": lambda: small.prove(few_X, few_y)}, 1)["prove"]
     share = t["with"] / t["without"] - 1.0
     path = "primal weights" if hasattr(checked, "primal_weights_") else dict(checked.certificate_.record).get("check")

@@ -33,6 +33,8 @@ MOST_SECONDS = {
 }
 #: Vectors of the reduced basis.
 BASIS = 200
+#: Rows up to which a solve is short, and rounds of short ones and of longer ones up to 2000 rows.
+SHORT, MANY_ROUNDS, ROUNDS = 500, 15, 3
 MOST_AGAIN = 0.5
 
 
@@ -125,7 +127,8 @@ def run(quick: bool) -> Table:
         reduced = ((1000, 50),) if quick else ((10_000, BASIS),)
         for n, basis in (*((n, None) for n in full), *reduced):
             X, y = make(n)
-            t, result = measure(X, y, loss, monotone, basis, 3 if n <= 2000 else 1)
+            rounds = MANY_ROUNDS if n <= SHORT and not quick else ROUNDS if n <= 2000 else 1
+            t, result = measure(X, y, loss, monotone, basis, rounds)
             seconds, share = t["first"], t["again"] / t["first"]
             raw, gain, agree = None, np.nan, ""
             if n <= RAW_ROWS and basis is None:

@@ -57,7 +57,7 @@ _SINGLE_EPS = 2.0**-23
 #: An upper bound on t exp(-t), whose largest value is 1/e.
 _LARGEST_DAMPED = 0.37
 #: Terms that are always added up at once where sums are formed in blocks: shorter products cost more (measured).
-_SHORT = 128
+_SHORT = 256
 #: Margin for the rounding of the bounds themselves, and for products of shares that are left out.
 _ROOM = 1.01
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -34,7 +35,7 @@ class StructuredMethod:
     ) -> None:
         self._problem, self._base, self._dense = problem, base, tuple(dense)
         self._definitions = tuple(definitions)
-        self._form: LiftedForm | None = None
+        self._kept: tuple[LiftedForm, Any, Any] | None = None
         self._structure: Structure | None = None
         self._warm: Warm | None = None
 
@@ -44,10 +45,11 @@ class StructuredMethod:
         problem, base = self._problem, self._base
         for variable in problem.variables():
             variable.save_value(None)
-        data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
-        if self._form is None:
-            self._form = LiftedForm(data["param_prob"], "CLARABEL", self._definitions)
-        form = self._form
+        if self._kept is None:
+            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+            self._kept = LiftedForm(data["param_prob"], "CLARABEL", self._definitions), chain, inverse
+        # the form has the numbers of the present parameters, and what a solution is read by does not depend on them
+        form, chain, inverse = self._kept
         if form.bounded or not {kind for kind, _, _ in form.cones} <= {"Zero", "NonNeg"}:
             return "", None
         point = self._point(form, deadline, verbose)

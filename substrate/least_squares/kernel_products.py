@@ -133,7 +133,9 @@ def expansion_values(kernel: Kernel, points: Any, a: Array, b: Any, X: Any, colu
                 continue
             block = buffer[: rows.stop - rows.start]
             kernel.fill(rows_of_X, points, block)
-            for terms in strips(a.shape[0], block_length(a.shape[0])):
+            first, *others = strips(a.shape[0], block_length(a.shape[0]))
+            np.matmul(block[:, first], a[first], out=result[rows])
+            for terms in others:
                 result[rows] += block[:, terms] @ a[terms]
     result += b
     return result

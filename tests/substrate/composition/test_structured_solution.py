@@ -521,3 +521,25 @@ def test_the_largest_singular_value_is_bounded_in_single_precision():
         M = size * (rng.standard_normal((300, 200)) + 5.0)
         bound, exact = determined._largest_singular_value(M), float(np.linalg.norm(M, 2))
         assert exact <= bound <= 2.1 * exact
+
+
+def test_a_machine_that_is_solved_again_has_the_values_and_multipliers_of_a_new_one():
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(-3.0, 3.0, (40, 1)), axis=0)
+    y = np.arctan(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(40)
+
+    def declare():
+        weight = cp.Parameter(nonneg=True, name="weight")
+        s = Substrate(RBF(1.5), X, y)
+        monotone = cp.diff(s.f()) >= 0.0
+        objective = 0.5 * s.squared_norm + weight * cp.sum_squares(s.e)
+        return Machine(s, minimize=objective, subject_to=[monotone]), monotone
+
+    again, constraint = declare()
+    for weight in (10.0, 11.0, 0.3):
+        fresh, other = declare()
+        result, wanted = again.solve(weight=weight), fresh.solve(weight=weight)
+        assert result.certificate.holds
+        assert_allclose(result.objective, wanted.objective, rtol=1e-8)
+        sizes = float(np.abs(other.dual_value).max())
+        assert_allclose(constraint.dual_value, other.dual_value, atol=1e-4 * sizes)
