@@ -176,7 +176,7 @@ def begin_on_sample(
         if trail is not None and other is not None:
             trail.look_at(other)
         return trail
-    trail.approach(most)
+    trail.settle(most, NEARLY)
     return begun(kernel, task, gamma, pull(n), progress, trail.start)
 
 
@@ -332,13 +332,6 @@ class Trail:
         self.descend(most, small)
         if self.ridge():
             self.descend(most - (self.n_tried - first), small)
-
-    def approach(self, most: int) -> None:
-        """Descend roughly, by at most as many kernels; other gammas are tried where no descent on fewer rows did."""
-        if self.is_near:
-            self.descend(most, NEARLY)
-        else:
-            self.settle(most, NEARLY)
 
     def _add(self, x: Array, t: float) -> Place | None:
         kernel = self.space.kernel_at(x)

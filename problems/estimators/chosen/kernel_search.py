@@ -258,7 +258,7 @@ def _start_on_sample(kernel: Kernel, sample: Task, most: int, progress: Progress
     trail = begin_on_sample(kernel, sample, None, _pull, most, progress)
     if trail is None:
         return None
-    trail.approach(most)
+    trail.settle(most, NEARLY)
     return trail.start
 
 
