@@ -356,12 +356,12 @@ class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
     ----------
     kernel, tol, standardize, missing, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    verbose : int, default=0
-        As for :class:`SparseLSSVMRegressorCV`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.
     calibration, class_weight
         As for :class:`~problems.SparseLSSVMClassifier`; the criterion is weighted too.
+    verbose : int, default=0
+        As for :class:`SparseLSSVMRegressorCV`.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.stack_members import StackSearch, search_machines
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor, matrix_at_hand
 from problems.estimators.full.nested import (
     N_FOLDS,
     check_nested,
@@ -739,7 +739,8 @@ class StackChoice:
             member = LSSVMRegressor(kernel, gamma=gammas, tol=model.tol)
             # one matrix is held at a time, and factored once for the fit and for its rows left out
             gram = None if n >= FACTORED_ROWS or is_device_array(X) else Gram.of(kernel.resolved(X), X)
-            member._fit_with(gram, X, targets, weights)
+            with matrix_at_hand(member, gram):
+                member.fit(X, targets, sample_weight=weights)
             fitted[kernel, gamma] = member, _LeftOut.of(member, gram, X, rows)
 
     def _descend(

@@ -6,8 +6,8 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from substrate.formulas import Node
     from substrate.gram import Gram
 
-__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
+__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
 
 #: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
 _ACCEPTED = 1e-5
@@ -208,6 +208,16 @@ class LSSVMModel(LeavesOut):
         check_shape(self.estimator)
 
 
+@contextmanager
+def matrix_at_hand(model: "LSSVMRegressor", gram: "Gram | None") -> Iterator[None]:
+    """Let a fit inside this block use a kernel matrix of its rows, which is left with its factor."""
+    model.__dict__["_matrix"] = gram
+    try:
+        yield
+    finally:
+        del model.__dict__["_matrix"]
+
+
 @dataclass(eq=False, repr=False)
 class LSSVMRegressor(MultiOutputMixin, Regressor):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
@@ -312,6 +322,8 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = _gathers_rows = _rows_have_targets = True
+    #: The kernel matrix of the rows of a fit, where it is at hand: :func:`matrix_at_hand`.
+    _matrix: "ClassVar[Gram | None]" = None
     gamma: Any = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -339,10 +351,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
 
         Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
         """
-        return self._fit_with(None, X, y, sample_weight)
-
-    def _fit_with(self, gram: "Gram | None", X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit by a kernel matrix of the rows of positive weight, if there is one; it is left with its factor."""
         self._begin_fit()
         model = self._model
         method = model.method()
@@ -356,7 +364,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         if has_shape(self):
             return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
         border = model.border(X, weights)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=self._matrix, primal=True, border=border)
         self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
         model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
