@@ -461,7 +461,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--splits", type=int, help="the first so many splits; default: all")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="some methods of all")
     parser.add_argument("--jobs", type=int, default=1, help="how many cells are measured at a time (1)")
-    parser.add_argument("--write", action="store_true", help="put the section of public tables into the record")
+    parser.add_argument("--write", action="store_true", help="put the section into the record")
     parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
     options = parser.parse_args(arguments)
     collection: Collection = PublicTables(options.tables) if options.tables else EmbeddedSets()
@@ -473,24 +473,23 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--splits must be from 1 to {collection.n_splits}, received {splits}")
     if options.jobs < 1:
         parser.error(f"--jobs must be at least 1, received {options.jobs}")
-    if options.write and not options.tables:
-        parser.error("--write is for public tables; `python -m benchmarks accuracy --write` writes the other sets")
     comparison = Comparison(collection, sets, splits, tuple(options.methods))
     start = time.perf_counter()
     cells = comparison.measure_all(options.jobs)
     table = tabulate(Figures(comparison, cells))
     print(table.markdown())
     if options.write:
-        command = "python -m benchmarks.accuracy --tables FOLDER" + _describe_choice(options)
+        topic = " ".join(["accuracy_of_tables", *(options.sets or ())]) if options.tables else "accuracy"
         taken = sum(seconds for _, seconds in cells.values())
-        wall = time.perf_counter() - start
-        Record.read(options.record).add("accuracy_of_tables", table, command, taken, wall)
+        command = f"python -m benchmarks.accuracy{_describe_choice(options)}"
+        Record.read(options.record).add(topic, table, command, taken, time.perf_counter() - start)
     return 0
 
 
 def _describe_choice(options: argparse.Namespace) -> str:
     """Return the options that chose some of all, as they were given."""
-    chosen = [f"--splits {options.splits}"] if options.splits is not None else []
+    chosen = ["--tables FOLDER"] if options.tables else []
+    chosen += [f"--splits {options.splits}"] if options.splits is not None else []
     chosen += [f"--sets {' '.join(options.sets)}"] if options.sets else []
     chosen += [f"--methods {' '.join(map(repr, options.methods))}"] if options.methods != METHODS else []
     return "".join(f" {words}" for words in chosen)
