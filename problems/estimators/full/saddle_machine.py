@@ -87,7 +87,7 @@ def left_out_importance(
     Parameters
     ----------
     X, y : array, default=None
-        As for :meth:`leave_one_out`; not needed.
+        As for ``leave_one_out``; not needed.
     n_repeats : int, default=5
         Permutations of each input.
     random_state : int, Generator, RandomState or None, default=0
