@@ -35,13 +35,7 @@ def read_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Gathe
         raise DataError(f"a precomputed kernel matrix must be in memory, received {_describe(X)}; numpy.load reads it")
     source = source_of(X, y, takes_missing=estimator._takes_missing())
     weights = None if sample_weight is None else weights_of_source(sample_weight, source)
-    rows = gather_rows(source, _ADVICE)
-    if rows.y is None:
-        raise DataError(
-            f"{source.name} has no targets; name their column of a Parquet file, their .npy file beside that of the "
-            "rows, or give blocks (X, y)"
-        )
-    return rows, weights
+    return gather_rows(source, _ADVICE, with_targets=True), weights
 
 
 def open_new_rows(estimator: Any, X: Any) -> Source:
@@ -61,7 +55,7 @@ def check_columns(estimator: Any, rows: Source) -> Source:
 
 def read_new_rows(estimator: Any, X: Any) -> Any:
     """Return rows to predict in memory."""
-    return gather_rows(open_new_rows(estimator, X), "Predict them in parts.").X
+    return gather_rows(open_new_rows(estimator, X), "Predict them in parts.", with_targets=False).X
 
 
 def _describe(X: Any) -> str:
