@@ -1,5 +1,6 @@
 """LS-SVMs on all rows of files, Dask collections and blocks: the machine of the same rows in memory, to the bit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, RobustLS
 from substrate.arrays import memory_limit
 from substrate.errors import DataError
 from substrate.kernels import RBF
-from substrate.streaming.source import LEAF
+from substrate.streaming.source import LEAF, Block
+from substrate.streaming.sources import RowBlocks
 
 NAMES = ["a", "b", "c"]
 TABLES = ("parquet", "folder", "dask")
@@ -130,6 +132,21 @@ def test_missing_cells_of_files_are_filled_in_as_those_of_arrays(kind: str, tmp_
     assert read.certify(rows, targets).holds
     if kind in ("parquet", "folder", "npy"):
         assert np.array_equal(read.predict(rows), plain.predict(X))
+
+
+class Announced(RowBlocks):
+    """Blocks that end before the rows that they announce."""
+
+    def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
+        return super().blocks(start, min(stop, self.rows - 3), step)
+
+
+def test_rows_that_a_source_announces_and_does_not_have_are_refused() -> None:
+    X, y = draw_rows(40)
+    whole = RowBlocks.of([(X, y)])
+    assert LSSVMRegressor().fit(whole).support_values_.size == 40
+    with pytest.raises(DataError, match="ends early: row 37 is missing, 40 rows were announced"):
+        LSSVMRegressor().fit(Announced(whole.factory, whole.rows, whole.width))
 
 
 def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from problems import (
 from problems.estimators.chosen import stacked
 from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.stack_members import search_machines
+from problems.estimators.full.ls_svm import matrix_at_hand
 from substrate.errors import DataError, DeclarationError
+from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Mapped, Matern
 from substrate.least_squares.log_loss_weights import left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.saddle_system import target_unit
@@ -352,3 +354,17 @@ def test_a_machine_of_directions_is_found_by_gradients(tmp_path):
     assert_array_equal(load(tmp_path / "model.npz").predict(points[:5]), model.predict(points[:5]))
     alone = stack(kernels="families", search="gradient", max_evaluations=8).fit(points[:, :1], y)
     assert not any(isinstance(kernel, Mapped) for kernel in alone.kernels_)
+
+
+def test_a_matrix_at_hand_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    expected = LSSVMRegressor(RBF(1.5), 3.0).fit(X, y).support_values_
+    gram, made = Gram.of(RBF(1.5), X), []
+    monkeypatch.setattr(Gram, "of", classmethod(lambda cls, *given: made.append(given)))
+    model = LSSVMRegressor(RBF(1.5), 3.0)
+    with matrix_at_hand(model, gram):
+        model.fit(X, y)
+    assert not made
+    assert np.array_equal(model.support_values_, expected)
+    assert "_matrix" not in vars(model)
