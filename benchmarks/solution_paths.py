@@ -14,11 +14,11 @@ from benchmarks.measure import time_interleaved
 from benchmarks.regression_fit import KERNEL
 from benchmarks.table import Headline, Table, yes_no
 from substrate.arrays import Array
+from substrate.compilation import has_compiler, run_interpreted
 from substrate.datasets.additive import additive_function
 from substrate.kernels import RBF
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path, l1_point_rows, variation_point_rows
-from substrate.penalized.homotopy.signed_rows import has_compiler, run_interpreted
 from substrate.penalized.variation.active_rows import divide_from_right
 from substrate.penalized.variation.component_coordinates import shared_coordinates
 

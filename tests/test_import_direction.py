@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.errors",
         "substrate.arrays",
         "substrate.backends",
+        "substrate.compilation",
         "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",

@@ -16,11 +16,11 @@ from substrate.certificates.rounding import exponential_rounding
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import metric_distances
+from substrate.kernels.exponentials import exponential
 from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import manhattan_distances
 from substrate.kernels.scales import distances_by_column
 from substrate.kernels.widths import KernelOfDistance, one_of
-from substrate.namespaces import namespace_of
 
 __all__ = ["Laplacian"]
 
@@ -44,7 +44,7 @@ class Laplacian(KernelOfDistance):
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
         distances = manhattan_distances(X, Z, self._widths(X.shape[1]), dtype)
-        return namespace_of(X).exp(-distances)
+        return exponential(-distances)
 
     @property
     def not_smooth(self) -> str:

@@ -25,6 +25,7 @@ from substrate.errors import DeclarationError
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.distances import Units, exact_squared_distance, metric_distances
+from substrate.kernels.exponentials import exponential
 from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import euclidean_distances
 from substrate.kernels.scales import squares_by_column
@@ -80,7 +81,7 @@ class Matern(KernelOfDistance):
             )
         xp = namespace_of(X)
         s = xp.clip(euclidean_distances(X, Z, self._unit(X.shape[1]), dtype), max=1e6)
-        values = xp.exp(-s)
+        values = exponential(-s)
         if self.nu == 1.5:
             values *= 1.0 + s
         elif self.nu == 2.5:

@@ -25,6 +25,7 @@ from substrate.certificates.rounding import exponential_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.distances import Units, metric_distances
+from substrate.kernels.exponentials import exponential
 from substrate.kernels.widths import KernelOfDistance, each_distance, median_distance, one_of
 from substrate.namespaces import namespace_of
 
@@ -75,7 +76,7 @@ class PowerExponential(KernelOfDistance):
         xp = namespace_of(X)
         points = (xp.astype(X, dtype), xp.astype(Z, dtype))
         largest, total = _largest_and_sum(xp, *points, self._widths(X.shape[1]), self.p)
-        return xp.exp(-self._power(largest, total))
+        return exponential(-self._power(largest, total))
 
     def distances(self, X: Any, Z: Any) -> Array:
         """Return ||x - z||_p in units of the widths."""

@@ -28,11 +28,11 @@ from substrate.kernels.distances import (
     scaled_squared_distances,
     squared_distance_error,
 )
+from substrate.kernels.exponentials import exponential
 from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
 from substrate.kernels.on_device import negative_squared_distances
 from substrate.kernels.scales import squares_by_column
 from substrate.kernels.widths import KernelOfDistance, one_of
-from substrate.namespaces import namespace_of
 
 __all__ = ["RBF"]
 
@@ -61,11 +61,8 @@ class RBF(KernelOfDistance):
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
-        xp = namespace_of(X)
         values = negative_squared_distances(X, Z, self._inverse(X.shape[1]), dtype)
-        if dtype != X.dtype:
-            values = xp.clip(values, max=0.0)  # rounding may exceed zero where the kernel is one
-        return xp.exp(values)
+        return exponential(values, is_rounded=dtype != X.dtype)
 
     @property
     def not_smooth(self) -> str:

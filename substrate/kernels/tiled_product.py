@@ -14,6 +14,7 @@ import numpy as np
 
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
+from substrate.kernels.exponentials import are_vectors_worth, vector_exponentials
 from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 from substrate.progress import LateProgress
 from substrate.threads import one_blas_thread, threads_for
@@ -56,11 +57,17 @@ class _Product:
 
     def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any, progress: LateProgress | None) -> None:
         self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
+        # not in double precision, on which proofs are built
+        self.by_vectors = dtype == np.float32 and are_vectors_worth(points.shape[0])
         self.stop = Event()
 
-    @np.errstate(over="ignore", invalid="ignore")  # of every thread; what is not finite never counts as converged
     def add_strips(self, which: slice, side: int) -> Any:
         """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
+        # of every thread; what is not finite never counts as converged
+        with np.errstate(over="ignore", invalid="ignore"), vector_exponentials(self.by_vectors):
+            return self._add_strips(which, side)
+
+    def _add_strips(self, which: slice, side: int) -> Any:
         n, vectors = self.points.shape[0], self.vectors
         tiles = list(strips(n, side))
         out = zeros_beside(self.points, (n, vectors.shape[1]))

@@ -30,10 +30,10 @@ from problems import (
 )
 from problems.estimators.full.variation_fit import Variation
 from substrate import fuse
+from substrate.compilation import run_interpreted
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.penalized.homotopy.signed_rows import run_interpreted
 
 KERNEL = RBF(1.0)
 REGRESSORS = {

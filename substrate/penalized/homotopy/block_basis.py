@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.penalized.homotopy.signed_rows import compiled, entry, loops_of
+from substrate.compilation import compiled, entry, loops_of
 from substrate.penalized.homotopy.vector_loops import add_multiple, copy_into, inner_product, scale_into
 
 __all__ = [

@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.compilation import choose_twin
 from substrate.penalized.homotopy import block_basis
 from substrate.penalized.homotopy.block_steps import END, open_rows, walk
 from substrate.penalized.homotopy.ratio_test import FLAT
-from substrate.penalized.homotopy.signed_rows import Knots, SignedProduct, SignedRows, choose_twin
+from substrate.penalized.homotopy.signed_rows import Knots, SignedProduct, SignedRows
 
 __all__ = ["BlockPath"]
 

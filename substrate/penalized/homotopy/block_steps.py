@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.compilation import compiled, entry, loops_of
 from substrate.penalized.homotopy.block_basis import (
     add_transposed_product,
     append,
@@ -20,7 +21,7 @@ from substrate.penalized.homotopy.block_basis import (
     transposed_times,
 )
 from substrate.penalized.homotopy.ratio_test import FLAT, travel
-from substrate.penalized.homotopy.signed_rows import Index, compiled, entry, loops_of
+from substrate.penalized.homotopy.signed_rows import Index
 from substrate.penalized.homotopy.vector_loops import (
     add_multiple,
     copy_into,

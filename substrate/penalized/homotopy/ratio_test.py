@@ -10,7 +10,8 @@ is taken: no bound is passed by more than the margin, and the exchange is well c
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.penalized.homotopy.signed_rows import Index, compiled, loops_of
+from substrate.compilation import compiled, loops_of
+from substrate.penalized.homotopy.signed_rows import Index
 from substrate.penalized.homotopy.vector_loops import add_multiple, find_largest, scale_into
 
 __all__ = ["FLAT", "first_event", "one_of", "travel"]

@@ -1,12 +1,5 @@
 r"""The problem of a block path (rows with signs, in blocks), its knots, and fast products with its rows.
 
-The functions run as plain numpy, or as machine code where numba is installed. A function marked with :func:`compiled`
-uses only the part of numpy that numba supports, and is returned unchanged. :func:`choose_twin` returns its compiled
-twin where numba can be imported (``pip install "lssvm-substrate[fast]"``), and the function itself elsewhere or inside
-:func:`run_interpreted`. Where loops make better machine code than products of arrays, :func:`loops_of` marks them as
-what is compiled instead. numba is imported, and the code compiled, at the first use; it is kept on disk under a name
-that changes whenever any marked function changes.
-
 Products of rows and a vector use factors where the blocks of rows have low rank. A component of one variable under a
 smooth kernel has numerical rank 10 to 30 whatever the number of points. With :math:`B^l = F^l G^l` for every block the
 product costs :math:`k (n + r)` instead of :math:`n r` for each, and, more importantly, the factors stay in the cache.
@@ -14,33 +7,14 @@ The factors come from QR with pivoting, truncated far below the slopes that a pa
 updated is recomputed from B itself at intervals.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
-from types import FunctionType
-from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
 
-__all__ = [
-    "Index",
-    "Knots",
-    "SignedProduct",
-    "SignedRows",
-    "choose_twin",
-    "compiled",
-    "entry",
-    "has_compiler",
-    "loops_of",
-    "run_interpreted",
-]
+__all__ = ["Index", "Knots", "SignedProduct", "SignedRows"]
 
 Index = NDArray[np.int64]
 
@@ -171,94 +145,6 @@ class Knots:
         """Change the units; those of rho are also those of the multipliers."""
         for kept, unit in ((self.rho, rho), (self.u, u), (self.t, t), (self.eta, rho)):
             kept *= unit
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-_interpreted: ContextVar[bool] = ContextVar("interpreted", default=False)
-_marked: dict[str, FunctionType] = {}
-_entries: set[str] = set()
-
-
-def compiled(function: Function) -> Function:
-    """Mark a function for compilation; marked functions may call each other. Returns it unchanged."""
-    _marked[function.__name__] = cast(FunctionType, function)
-    return function
-
-
-def entry(function: Function) -> Function:
-    """Mark a function for compilation that is also called from plain Python, which takes code of its own."""
-    _entries.add(function.__name__)
-    return compiled(function)
-
-
-def loops_of(plain: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Mark a function as what is compiled in the place of a plain one, of which it is the same in loops."""
-
-    def mark(function: Function) -> Function:
-        _marked[plain.__name__] = cast(FunctionType, function)
-        return function
-
-    return mark
-
-
-@cache
-def has_compiler() -> bool:
-    """Return whether numba is installed."""
-    return find_spec("numba") is not None
-
-
-@contextmanager
-def run_interpreted() -> Iterator[None]:
-    """Run plain numpy inside the block, whatever is installed."""
-    token = _interpreted.set(True)
-    try:
-        yield
-    finally:
-        _interpreted.reset(token)
-
-
-def choose_twin(function: Function) -> Function:
-    """Return the compiled twin of a marked function if numba is installed, else the function itself."""
-    if _interpreted.get() or not has_compiler():
-        return function
-    return cast(Function, _twin(function.__name__, True))
-
-
-@cache
-def _digest() -> str:
-    """Return the source of all marked functions: the compiler's own cache would not notice a change in one that is
-    called.
-    """
-    words = [f"{name}{code.co_code!r}{code.co_consts!r}{code.co_names!r}" for name, code in sorted(_codes().items())]
-    return hashlib.sha256("".join(words).encode()).hexdigest()[:12]
-
-
-def _codes() -> dict[str, Any]:
-    return {name: function.__code__ for name, function in _marked.items()}
-
-
-@cache
-def _twin(name: str, is_entry: bool) -> Any:
-    """Return the compiled function; one that only compiled ones call has no code that reads its arguments from Python
-    objects, which takes a sixth of all time to compile.
-    """
-    from numba import njit
-
-    function = _marked[name]
-    names = [callee for callee in function.__code__.co_names if callee in _marked and callee != name]
-    called = {callee: _twin(callee, callee in _entries) for callee in names}
-    twin = FunctionType(function.__code__, {**function.__globals__, **called}, name)
-    twin.__module__ = function.__module__
-    twin.__qualname__ = f"{name}_{_digest()}" + ("" if is_entry else "_inner")
-    # sums may be taken in another order, as BLAS takes them, and products added without rounding in between
-    how: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
-    if not is_entry:
-        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    try:
-        return njit(cache=True, **how)(twin)
-    except RuntimeError:  # no folder for the cache
-        return njit(**how)(twin)
 
 
 #: Residual length of a row, as a share of the longest row, that is neglected.

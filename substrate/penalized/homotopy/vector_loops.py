@@ -8,7 +8,8 @@ path do to whole vectors therefore stands here, once as numpy has it and once as
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.penalized.homotopy.signed_rows import Index, loops_of
+from substrate.compilation import loops_of
+from substrate.penalized.homotopy.signed_rows import Index
 
 __all__ = ["add_multiple", "copy_into", "find_largest", "find_members", "inner_product", "scale_into"]
 

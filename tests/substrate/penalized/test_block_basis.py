@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from substrate.compilation import choose_twin, has_compiler, run_interpreted
 from substrate.penalized.homotopy import block_basis, block_steps, ratio_test, vector_loops
 from substrate.penalized.homotopy.block_basis import (
     append,
@@ -15,13 +16,7 @@ from substrate.penalized.homotopy.block_basis import (
 )
 from substrate.penalized.homotopy.block_steps import rows_times
 from substrate.penalized.homotopy.ratio_test import first_event, travel
-from substrate.penalized.homotopy.signed_rows import (
-    SignedProduct,
-    SignedRows,
-    choose_twin,
-    has_compiler,
-    run_interpreted,
-)
+from substrate.penalized.homotopy.signed_rows import SignedProduct, SignedRows
 
 R = 12
 

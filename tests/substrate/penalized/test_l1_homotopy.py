@@ -6,10 +6,10 @@ import pytest
 from path_instances import l1_instance, rbf
 from sklearn.linear_model import lars_path
 
+from substrate.compilation import run_interpreted
 from substrate.errors import DataError, DeclarationError
 from substrate.penalized.homotopy.homotopies import SMALLEST_ZETA, l1_path
 from substrate.penalized.homotopy.knots import Path, SparseRows, knots_and_midpoints, l1_point_rows
-from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.l1.active_set import correlation_noise, solve_l1, zeta_max
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.compilation import run_interpreted
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.homotopy.chord_certificate import Track, lowest_by_chords
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import read_off
-from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold
 from substrate.penalized.l1.active_set import solve_l1
 from substrate.penalized.variation.active_rows import solve_maximal_variation

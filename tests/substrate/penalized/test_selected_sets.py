@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from substrate.compilation import run_interpreted
 from substrate.kernels import RBF
 from substrate.penalized.homotopy.homotopies import l1_path
 from substrate.penalized.homotopy.selected_sets import (
@@ -16,7 +17,6 @@ from substrate.penalized.homotopy.selected_sets import (
     select_along_path,
     supports_along_paths,
 )
-from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.homotopy.tracks import VariationFold
 from substrate.penalized.variation.active_rows import solve_maximal_variation
 from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.compilation import run_interpreted
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.penalized.homotopy.chord_certificate import Track, interval_bounds
 from substrate.penalized.homotopy.homotopies import l1_path, variation_path
 from substrate.penalized.homotopy.knots import Path
 from substrate.penalized.homotopy.read_off import read_off
-from substrate.penalized.homotopy.signed_rows import run_interpreted
 from substrate.penalized.homotopy.tracks import L1Fold, VariationFold, VariationKnots, _l1_track
 from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from substrate.penalized.variation.active_rows import solve_maximal_variation

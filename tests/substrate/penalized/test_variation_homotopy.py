@@ -8,13 +8,14 @@ from sampled_cases import first
 from scipy.optimize import linprog
 from sklearn.linear_model import lars_path
 
+from substrate.compilation import has_compiler, run_interpreted
 from substrate.datasets.additive import additive_function
 from substrate.errors import DataError, SolverError
 from substrate.penalized.homotopy.block_homotopy import BlockPath
 from substrate.penalized.homotopy.following import solve_block_qp
 from substrate.penalized.homotopy.homotopies import variation_path
 from substrate.penalized.homotopy.knots import Path, knots_and_midpoints, variation_point_rows
-from substrate.penalized.homotopy.signed_rows import SignedRows, has_compiler, run_interpreted
+from substrate.penalized.homotopy.signed_rows import SignedRows
 
 
 @pytest.fixture(autouse=True)
