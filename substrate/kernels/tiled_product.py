@@ -23,6 +23,8 @@ __all__ = ["Precision", "tiled_product"]
 
 #: Rows and columns of a tile: on the host in the cache, on a device enough to keep it busy.
 _HOST, _DEVICE = 512, 16384
+#: The same on the host for so many rows: tiles on the diagonal, half of whose values nobody needs, are few then.
+_WIDE, _MANY_ROWS = 1024, 20_000
 #: Sums that the strips of tiles on the host are dealt out to.
 _SUMS = 8
 
@@ -38,10 +40,13 @@ def tiled_product(
     product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype, progress)
     if is_device_array(points):
         return product.add_strips(slice(None), _DEVICE)
+    # not in double precision, on which proofs are built
+    product.by_vectors = precision == "float32" and are_vectors_worth(points.shape[0])
+    side = _HOST if points.shape[0] < _MANY_ROWS else _WIDE
     count = threads_for(points.shape[0]) if kernel.trusted else 1
     with one_blas_thread(), ThreadPoolExecutor(count) as workers:
         shares = [slice(first, None, _SUMS) for first in range(_SUMS)]
-        parts = [workers.submit(product.add_strips, share, _HOST) for share in shares]
+        parts = [workers.submit(product.add_strips, share, side) for share in shares]
         try:
             total = parts[0].result()
             for part in parts[1:]:
@@ -57,8 +62,7 @@ class _Product:
 
     def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any, progress: LateProgress | None) -> None:
         self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
-        # not in double precision, on which proofs are built
-        self.by_vectors = dtype == np.float32 and are_vectors_worth(points.shape[0])
+        self.by_vectors = False
         self.stop = Event()
 
     def add_strips(self, which: slice, side: int) -> Any:
