@@ -139,6 +139,22 @@ def test_a_fit_waits_for_its_device_seven_times(model, target, monkeypatch):
     assert 0 < len(waits) <= 7 + (target is LABELS)
 
 
+def test_a_reduced_fit_takes_no_matrix_to_the_host(monkeypatch):
+    """Rows of the sample, and vectors: the matrices of a large basis take a device longer to send than to decompose."""
+    torch, sizes = pytest.importorskip("torch"), []
+    ordinary = torch.Tensor.cpu
+
+    def counted(self):
+        sizes.append(self.numel())
+        return ordinary(self)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", counted)
+    model = SparseLSSVMRegressor(RBF(0.7), 2.0, basis=Basis(60, "random", random_state=0))
+    model.fit(torch.from_numpy(X), torch.from_numpy(y))
+    assert model.certificate_.holds
+    assert 60 <= max(sizes) <= X.size < 60 * 60
+
+
 @everywhere
 def test_a_certificate_is_checked_again(home):
     send = sender(home)
