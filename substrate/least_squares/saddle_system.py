@@ -34,19 +34,23 @@ machines that differ in their labels only share one matrix.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
-from substrate.least_squares.border import ONES, Border
+from substrate.least_squares.border import ONES, Border, BorderElimination
 from substrate.namespaces import namespace_of, on_device_of
 from substrate.operators import SystemMatrix
 
 __all__ = [
     "FACTORED_ROWS",
+    "BegunSolution",
     "SaddleSolution",
+    "begin_saddle_system",
     "bordered_matrix",
     "bordered_system",
     "bordered_target",
@@ -97,45 +101,118 @@ def solve_saddle_system(
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
     :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
     """
-    xp = namespace_of(y)
-    unit = target_unit(y)
+    solution = begin_saddle_system(gram, y, ridge, balance, border, unit=target_unit(y)).finish()
+    if y.ndim > 1:
+        return solution
+    return replace(
+        solution,
+        support_values=solution.support_values[:, 0],
+        bias=solution.bias[0],
+        products=solution.products[:, 0],
+        slopes=None if solution.slopes is None else solution.slopes[:, 0],
+    )
+
+
+def begin_saddle_system(
+    gram: SystemMatrix,
+    y: Array,
+    ridge: Array,
+    balance: float = 0.0,
+    border: Border = ONES,
+    *,
+    unit: float = 1.0,
+    solve_unchecked: Callable[[Array], Array] | None = None,
+) -> "BegunSolution":
+    """Factor and solve once, as :func:`solve_saddle_system`; ``unit`` is the :func:`target_unit` of y.
+
+    With ``solve_unchecked``, which solves by the factor, nothing waits for a device: the border is a bias alone, a
+    factor that does not exist leaves a solution that is no number, and the caller refuses it.
+    """
+    xp, is_checked = namespace_of(y), solve_unchecked is None
     Y = (y[:, None] if y.ndim == 1 else y) / unit
-    target, coefficients_of_border = _without_border(Y, ridge, border)
+    target, shift = _without_border(Y, ridge, border)
     gram.factorize(ridge)
-    solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
-    elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
-    wanted = xp.zeros_like(coefficients_of_border)
+    solve = gram.solve if solve_unchecked is None else solve_unchecked
+    solved = solve(xp.concat([target, border.matrix(target)], axis=1))
+    elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True), checked=is_checked)
+    wanted = xp.zeros_like(shift)
     if balance:
         wanted[0, :] = balance / unit
     alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
-    products = gram.product(alpha)
-    residual, error = _residual(gram, target, ridge, alpha, c, products, wanted, border)
-    refinements = 0
-    while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
-        step, step_c = elimination(gram.solve(residual), wanted - border.totals(alpha))
-        better, better_c = alpha + step, c + step_c
-        better_products = gram.product(better)
-        better_residual, better_error = _residual(
-            gram, target, ridge, better, better_c, better_products, wanted, border
-        )
-        if not better_error < 0.5 * error:
-            break
-        alpha, c, products = better, better_c, better_products
-        residual, error = better_residual, better_error
-        refinements += 1
-    bias, slopes = border.split(unit * (c + coefficients_of_border))
-    alpha, products = unit * alpha, unit * products
-    if y.ndim == 1:
-        alpha, bias, products, slopes = alpha[:, 0], bias[0], products[:, 0], slopes[:, 0]
-    return SaddleSolution(
-        support_values=alpha,
-        bias=bias,
-        products=products,
-        refinements=refinements,
-        backward_error=error,
-        slopes=slopes,
-        schur=elimination.schur,
+    system = _SystemToSolve(
+        gram=gram, target=target, ridge=ridge, wanted=wanted, shift=shift, unit=unit, elimination=elimination
     )
+    return system.move_to(alpha, c)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SystemToSolve:
+    """A saddle system in a unit of its targets, which are those given less ``shift``, what the border alone fits to
+    them.
+
+    ``wanted`` is what Z'alpha has to be.
+    """
+
+    gram: SystemMatrix
+    target: Array
+    ridge: Array
+    wanted: Array
+    shift: Array
+    unit: float
+    elimination: BorderElimination
+
+    def move_to(self, alpha: Array, c: Array) -> "BegunSolution":
+        """Return a solution with its residual."""
+        products, border = self.gram.product(alpha), self.elimination.border
+        residual, error = _residual(self.gram, self.target, self.ridge, alpha, c, products, self.wanted, border)
+        return BegunSolution(system=self, alpha=alpha, c=c, products=products, residual=residual, error=error)
+
+    def describe(
+        self, alpha: Array, c: Array, products: Array, shift: Array, error: float, refinements: int = 0
+    ) -> SaddleSolution:
+        """Return a solution in the units of y; its numbers may have been taken to the host."""
+        bias, slopes = self.elimination.border.split(self.unit * (c + shift))
+        return SaddleSolution(
+            support_values=self.unit * alpha,
+            bias=bias,
+            products=self.unit * products,
+            refinements=refinements,
+            backward_error=error,
+            slopes=slopes,
+            schur=self.elimination.schur,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunSolution:
+    """A solution of a saddle system, alpha and c in its unit, with the residual by which it is refined.
+
+    On a device all of it may still be queued. ``error`` is the backward error of the worst column.
+    """
+
+    system: _SystemToSolve
+    alpha: Array
+    c: Array
+    products: Array
+    residual: Array
+    error: Any
+
+    def is_accurate(self, error: float) -> bool:
+        """Return whether a backward error needs no refinement."""
+        return not error > random_rounding(self.system.gram.n)
+
+    def finish(self) -> SaddleSolution:
+        """Refine the solution while that halves its error, and return it with one column per output."""
+        system, best, error, refinements = self.system, self, float(self.error), 0
+        totals = system.elimination.border.totals
+        while not self.is_accurate(error) and refinements < _MOST_REFINEMENTS:
+            step, step_c = system.elimination(system.gram.solve(best.residual), system.wanted - totals(best.alpha))
+            better = system.move_to(best.alpha + step, best.c + step_c)
+            better_error = float(better.error)
+            if not better_error < 0.5 * error:
+                break
+            best, error, refinements = better, better_error, refinements + 1
+        return system.describe(best.alpha, best.c, best.products, system.shift, error, refinements)
 
 
 def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:
@@ -162,7 +239,7 @@ def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Arra
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
     gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
-) -> tuple[Array, float]:
+) -> tuple[Array, Any]:
     """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
@@ -172,13 +249,13 @@ def _residual(
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         stretch = norm(products, axis=0) / norm_alpha
     stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
-    norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
+    norm_k = xp.maximum(stretch, xp.max(gram.diagonal)) + xp.max(ridge)
     root = math.sqrt(gram.n)
     scale = norm_k * norm_alpha + border.size(c) * root + norm(y, axis=0)
     size = xp.hypot(norm(residual, axis=0), border.size(border.totals(alpha) - wanted))
     positive = scale > 0.0
     relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
-    return residual, float(xp.max(relative))
+    return residual, xp.max(relative)
 
 
 def bordered_matrix(K: Array, ridge: Array) -> Array:
