@@ -47,7 +47,6 @@ __all__ = [
     "BorderElimination",
     "column_factor",
     "column_units",
-    "refuse_vanishing",
     "weighted_center",
 ]
 
@@ -299,15 +298,18 @@ class Border:
     def eliminate(self, solved: Array, *, checked: bool = True) -> "BorderElimination":
         """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S.
 
-        With ``checked`` false, of the bias alone, S stays where H is and :func:`refuse_vanishing` is left to the
-        caller: a device is not waited for.
+        With ``checked`` false, of the bias alone, S stays where H is, which does not wait for a device, and is not
+        refused.
         """
         xp = namespace_of(solved)
         if self.plain and not checked:
             return BorderElimination(self, solved, xp.reshape(xp.sum(solved[:, 0]), (1, 1)))
         if self.plain:
             total = float(xp.sum(solved[:, 0]))
-            refuse_vanishing(total)
+            if not np.isfinite(total) or total == 0.0:
+                raise SolverError(
+                    "1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel"
+                )
             return BorderElimination(self, solved, np.array([[total]]))
         schur = to_numpy(self.matrix(solved).T @ solved)
         schur = (schur + schur.T) / 2.0
@@ -400,12 +402,6 @@ class Border:
             return np.full(self.slopes, math.inf)
         root = (np.linalg.inv(scaled) / sizes).T[lead:]  # the inverse is root root'
         return np.asarray(np.linalg.norm(self.transform @ root, axis=1))
-
-
-def refuse_vanishing(total: float) -> None:
-    """Refuse 1'(K + D)^{-1} 1, by which the bias is found, where it is zero or no number."""
-    if not np.isfinite(total) or total == 0.0:
-        raise SolverError("1'(K + D)^{-1} 1 vanishes, so the bias is not determined; use a positive definite kernel")
 
 
 def weighted_center(values: Array, v: Array) -> Array:

@@ -6,7 +6,7 @@ of the solution is read. The work would be lost then, so that it is queued for f
 the device waiting.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,10 @@ from substrate.device_gram import DeviceGram, HostVectors, device_gram_kind
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.on_device import device_matrix
-from substrate.least_squares.border import refuse_vanishing
+from substrate.least_squares.border import ONES
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import BegunSolution, SaddleSolution, begin_saddle_system, target_unit
-from substrate.namespaces import begin_reading, namespace_of, not_finite, queues_work, to_numpy
+from substrate.namespaces import begin_reading, namespace_of, not_finite, queues_work
 
 __all__ = ["QueuedSystem"]
 
@@ -33,13 +33,13 @@ _MOST_ROWS = 16_384
 class QueuedSystem:
     """The system of rows of weight one at one gamma, whose border is a bias; its solution is queued.
 
-    ``rows`` are the targets and the lowest and highest value of every column, ``solution`` the numbers of ``begun``
-    with the diagonal and the first row of the kernel matrix: both are on their way to the host.
+    ``rows`` are the targets and the lowest and highest value of every column, ``solution`` the numbers of a
+    :class:`~substrate.least_squares.saddle_system.BegunSolution` with the diagonal and the first row of the kernel
+    matrix: both are on their way to the host.
     """
 
     kernel: Kernel
     gram: DeviceGram
-    begun: BegunSolution
     ridge: float
     rows: Reading
     solution: Reading
@@ -59,15 +59,15 @@ class QueuedSystem:
             if kernel.resolved(np.eye(2, d)) is not kernel or device_gram_kind(kernel, X) is not DeviceGram:
                 return None
             gram, xp = DeviceGram(device_matrix(kernel, X, checked=True), kernel), namespace_of(X)
-            rows = begin_reading(y, xp.min(X, axis=0), xp.max(X, axis=0))
             ridges = xp.full((n,), ridge, dtype=xp.float64, device=X.device)
+            gram.factorize(ridges)  # before anything else: the device has done the matrix by now
+            rows = begin_reading(y, xp.min(X, axis=0), xp.max(X, axis=0))
             begun = begin_saddle_system(gram, y, ridges, solve_unchecked=partial(gram.solve, checked=False))
         except (DataError, DeclarationError, SolverError):
             return None
-        system = begun.system
-        numbers = (begun.alpha, begun.c, begun.products, system.shift, begun.error, system.elimination.schur)
+        numbers = (begun.alpha, begun.c, begun.products, begun.shift, begun.elimination.solved)
         solution = begin_reading(*numbers, gram.diagonal, gram.first_row)
-        return cls(kernel=kernel, gram=gram, begun=begun, ridge=ridge, rows=rows, solution=solution)
+        return cls(kernel=kernel, gram=gram, ridge=ridge, rows=rows, solution=solution)
 
     def refuse_not_finite(self) -> None:
         """Refuse points and targets that contain NaN, which is then an extreme of its column, or infinity."""
@@ -94,20 +94,20 @@ class QueuedSystem:
         """
         if not (ridge == self.ridge).all() or target_unit(Y) != 1.0:
             return None
-        alpha, c, products, shift, error, total, diagonal, first = self.solution.values()
+        alpha, c, products, shift, solved, diagonal, first = self.solution.values()
         host.tell(diagonal, first)
         if not np.isfinite(alpha[-1, 0]):  # the last pivot of a factor that does not exist is not a number
             self.gram.check_factor()
-        refuse_vanishing(float(total[0, 0]))
-        if self.begun.is_accurate(float(error)):
-            return replace(self.begun.system.describe(alpha, c, products, shift, float(error)), schur=total)
-        refined = self.begun.finish()
-        return SaddleSolution(
-            support_values=to_numpy(refined.support_values),
-            bias=to_numpy(refined.bias),
-            products=to_numpy(refined.products),
-            refinements=refined.refinements,
-            backward_error=refined.backward_error,
-            slopes=to_numpy(refined.slopes),
-            schur=to_numpy(refined.schur),
+        begun = BegunSolution(
+            gram=host,
+            target=Y - shift,
+            ridge=ridge,
+            wanted=np.zeros_like(shift),
+            shift=shift,
+            unit=1.0,
+            elimination=ONES.eliminate(solved),
+            alpha=alpha,
+            c=c,
+            products=products,
         )
+        return begun.finish()

@@ -36,7 +36,6 @@ machines that differ in their labels only share one matrix.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -125,13 +124,14 @@ def begin_saddle_system(
 ) -> "BegunSolution":
     """Factor and solve once, as :func:`solve_saddle_system`; ``unit`` is the :func:`target_unit` of y.
 
-    With ``solve_unchecked``, which solves by the factor, nothing waits for a device: the border is a bias alone, a
-    factor that does not exist leaves a solution that is no number, and the caller refuses it.
+    With ``solve_unchecked``, which solves by a factor that there is already, nothing waits for a device: the border is
+    a bias alone, a factor that does not exist leaves a solution that is no number, and the caller refuses it.
     """
     xp, is_checked = namespace_of(y), solve_unchecked is None
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     target, shift = _without_border(Y, ridge, border)
-    gram.factorize(ridge)
+    if solve_unchecked is None:
+        gram.factorize(ridge)
     solve = gram.solve if solve_unchecked is None else solve_unchecked
     solved = solve(xp.concat([target, border.matrix(target)], axis=1))
     elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True), checked=is_checked)
@@ -139,18 +139,25 @@ def begin_saddle_system(
     if balance:
         wanted[0, :] = balance / unit
     alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
-    system = _SystemToSolve(
-        gram=gram, target=target, ridge=ridge, wanted=wanted, shift=shift, unit=unit, elimination=elimination
+    return BegunSolution(
+        gram=gram,
+        target=target,
+        ridge=ridge,
+        wanted=wanted,
+        shift=shift,
+        unit=unit,
+        elimination=elimination,
+        alpha=alpha,
+        c=c,
+        products=gram.product(alpha),
     )
-    return system.move_to(alpha, c)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SystemToSolve:
-    """A saddle system in a unit of its targets, which are those given less ``shift``, what the border alone fits to
-    them.
+class BegunSolution:
+    """A saddle system in a unit of its targets, and a first solution of it, alpha and c, with K alpha.
 
-    ``wanted`` is what Z'alpha has to be.
+    ``target`` are the targets less ``shift``, what the border alone fits to them; ``wanted`` is what Z'alpha has to be.
     """
 
     gram: SystemMatrix
@@ -160,18 +167,27 @@ class _SystemToSolve:
     shift: Array
     unit: float
     elimination: BorderElimination
+    alpha: Array
+    c: Array
+    products: Array
 
-    def move_to(self, alpha: Array, c: Array) -> "BegunSolution":
-        """Return a solution with its residual."""
-        products, border = self.gram.product(alpha), self.elimination.border
-        residual, error = _residual(self.gram, self.target, self.ridge, alpha, c, products, self.wanted, border)
-        return BegunSolution(system=self, alpha=alpha, c=c, products=products, residual=residual, error=error)
-
-    def describe(
-        self, alpha: Array, c: Array, products: Array, shift: Array, error: float, refinements: int = 0
-    ) -> SaddleSolution:
-        """Return a solution in the units of y; its numbers may have been taken to the host."""
-        bias, slopes = self.elimination.border.split(self.unit * (c + shift))
+    def finish(self) -> SaddleSolution:
+        """Refine the solution while that halves its error, and return it with one column per output."""
+        gram, border, elimination = self.gram, self.elimination.border, self.elimination
+        alpha, c, products = self.alpha, self.c, self.products
+        residual, error = self._measure(alpha, c, products)
+        refinements = 0
+        while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
+            step, step_c = elimination(gram.solve(residual), self.wanted - border.totals(alpha))
+            better, better_c = alpha + step, c + step_c
+            better_products = gram.product(better)
+            better_residual, better_error = self._measure(better, better_c, better_products)
+            if not better_error < 0.5 * error:
+                break
+            alpha, c, products = better, better_c, better_products
+            residual, error = better_residual, better_error
+            refinements += 1
+        bias, slopes = border.split(self.unit * (c + self.shift))
         return SaddleSolution(
             support_values=self.unit * alpha,
             bias=bias,
@@ -179,40 +195,13 @@ class _SystemToSolve:
             refinements=refinements,
             backward_error=error,
             slopes=slopes,
-            schur=self.elimination.schur,
+            schur=elimination.schur,
         )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunSolution:
-    """A solution of a saddle system, alpha and c in its unit, with the residual by which it is refined.
-
-    On a device all of it may still be queued. ``error`` is the backward error of the worst column.
-    """
-
-    system: _SystemToSolve
-    alpha: Array
-    c: Array
-    products: Array
-    residual: Array
-    error: Any
-
-    def is_accurate(self, error: float) -> bool:
-        """Return whether a backward error needs no refinement."""
-        return not error > random_rounding(self.system.gram.n)
-
-    def finish(self) -> SaddleSolution:
-        """Refine the solution while that halves its error, and return it with one column per output."""
-        system, best, error, refinements = self.system, self, float(self.error), 0
-        totals = system.elimination.border.totals
-        while not self.is_accurate(error) and refinements < _MOST_REFINEMENTS:
-            step, step_c = system.elimination(system.gram.solve(best.residual), system.wanted - totals(best.alpha))
-            better = system.move_to(best.alpha + step, best.c + step_c)
-            better_error = float(better.error)
-            if not better_error < 0.5 * error:
-                break
-            best, error, refinements = better, better_error, refinements + 1
-        return system.describe(best.alpha, best.c, best.products, system.shift, error, refinements)
+    def _measure(self, alpha: Array, c: Array, products: Array) -> tuple[Array, float]:
+        """Return the residual of a solution, and its backward error."""
+        border = self.elimination.border
+        return _residual(self.gram, self.target, self.ridge, alpha, c, products, self.wanted, border)
 
 
 def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:
@@ -239,7 +228,7 @@ def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Arra
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
     gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
-) -> tuple[Array, Any]:
+) -> tuple[Array, float]:
     """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)
     norm = xp.linalg.vector_norm
@@ -249,13 +238,13 @@ def _residual(
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         stretch = norm(products, axis=0) / norm_alpha
     stretch = xp.where(xp.isfinite(stretch), stretch, xp.zeros_like(stretch))
-    norm_k = xp.maximum(stretch, xp.max(gram.diagonal)) + xp.max(ridge)
+    norm_k = xp.clip(stretch, min=float(xp.max(gram.diagonal))) + xp.max(ridge)
     root = math.sqrt(gram.n)
     scale = norm_k * norm_alpha + border.size(c) * root + norm(y, axis=0)
     size = xp.hypot(norm(residual, axis=0), border.size(border.totals(alpha) - wanted))
     positive = scale > 0.0
     relative = xp.where(positive, size / xp.where(positive, scale, xp.ones_like(scale)), xp.zeros_like(scale))
-    return residual, xp.max(relative)
+    return residual, float(xp.max(relative))
 
 
 def bordered_matrix(K: Array, ridge: Array) -> Array:

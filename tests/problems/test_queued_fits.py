@@ -90,7 +90,7 @@ def test_few_rows_and_equal_ones(n, queued, monkeypatch):
 
 
 def test_what_is_queued_is_refined_as_any_solution(queued, monkeypatch):
-    """The first solution is off by a millionth; the residual shows it, and corrects it."""
+    """A solution is off by a millionth; the residual shows it, and corrects it."""
     model, ordinary = LSSVMRegressor(RBF(1.5), 2.0), DeviceGram.solve
     known = fit_waiting(model, X, y, monkeypatch=monkeypatch)
     monkeypatch.setattr(
@@ -98,7 +98,7 @@ def test_what_is_queued_is_refined_as_any_solution(queued, monkeypatch):
     )
     model.fit(torch.as_tensor(X), torch.as_tensor(y))
     assert queued[-1] is not None
-    assert (known.n_iter_, model.n_iter_) == (1, 2)
+    assert known.n_iter_ == 1 < model.n_iter_
     assert model.certificate_.holds
     np.testing.assert_allclose(model.support_values_, known.support_values_, rtol=0.0, atol=1e-11)
 
