@@ -445,7 +445,8 @@ class TorchBackend(DeviceBackend):
         whole, (down, right) = n // size, factor.stride()
         remainder = n - whole * size
         # the last block, which may be smaller, stands in a corner of the identity
-        blocks = torch.eye(size, dtype=factor.dtype, device=factor.device).repeat(whole + (remainder > 0), 1, 1)
+        eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
+        blocks = eye.expand(whole + (remainder > 0), size, size).contiguous()
         blocks[:whole] = factor.as_strided(
             (whole, size, size), (size * (down + right), down, right), factor.storage_offset()
         )

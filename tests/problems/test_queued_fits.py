@@ -7,11 +7,13 @@ import pytest
 from sklearn.base import clone
 
 from problems import LSSVMRegressor, PartiallyLinearLSSVMRegressor, SymmetricLSSVMRegressor
-from substrate.device_gram import DeviceGram
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.device_gram import DeviceGram, HostVectors
+from substrate.errors import DataError, DeclarationError, ScaleWarning, SolverError
+from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares import queued_system
 from substrate.least_squares.queued_system import QueuedSystem
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 torch = pytest.importorskip("torch")
 
@@ -135,6 +137,28 @@ def test_refusals_are_the_same(name, monkeypatch):
     known = refusal(lambda: fit_waiting(model, points, target, monkeypatch=monkeypatch))
     assert refusal(lambda: model.fit(torch.as_tensor(points), torch.as_tensor(target))) == known
     assert not model.__sklearn_is_fitted__()
+
+
+def test_columns_of_different_scale_are_warned_of_alike(queued, monkeypatch):
+    model, points = LSSVMRegressor(RBF(3.0)), X * np.array([1.0, 1e4, 3.0])
+    with pytest.warns(ScaleWarning, match=r"column 1 .* dominates column 0") as known:
+        fit_waiting(model, points, y, monkeypatch=monkeypatch)
+    with pytest.warns(ScaleWarning, match=r"column 1 .* dominates column 0") as found:
+        model.fit(torch.as_tensor(points), torch.as_tensor(y))
+    assert [str(told.message) for told in found] == [str(told.message) for told in known]
+    assert [system is None for system in queued] == [True, False]
+
+
+def test_another_system_is_not_answered():
+    system = QueuedSystem.queue(RBF(1.5), torch.as_tensor(X), torch.as_tensor(y), 2.0)
+    host, ridge = HostVectors(system.gram), np.full(60, 0.5)
+    assert system.solve(host, y[:, None], 2.0 * ridge) is None
+    assert system.solve(host, 1e-200 * y[:, None], ridge) is None
+    solved = system.solve(host, y[:, None], ridge)
+    known = solve_saddle_system(Gram.of(RBF(1.5), X), y[:, None], ridge)
+    np.testing.assert_allclose(solved.support_values, known.support_values, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(solved.products, known.products, rtol=0.0, atol=1e-12)
+    np.testing.assert_array_equal(host.diagonal, np.ones(60))
 
 
 def test_one_cell_is_found_wherever_it_is(queued):
