@@ -36,6 +36,7 @@ PHASES = {
         "solve_reduced",
         "leverage_factor",
     ),
+    "substrate.least_squares.queued_system": ("device_matrix", "begin_saddle_system"),
     "substrate.device_gram": ("device_matrix", "cholesky", "inverse_blocks", "solve_by_blocks", "solve_triangular"),
     "substrate.least_squares.spectrum": ("_decomposition_on_device",),
     "substrate.least_squares.criteria": ("_left_out_sums",),

@@ -10,7 +10,8 @@ it is dealing with in order to compute something. :func:`backend_of` gives the b
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,17 @@ import numpy as np
 from substrate.arrays import check_memory, is_sparse
 from substrate.errors import DataError, SolverError
 
-__all__ = ["HOST", "Backend", "CupyBackend", "DeviceBackend", "TorchBackend", "backend_of", "row_blocks", "strips"]
+__all__ = [
+    "HOST",
+    "Backend",
+    "CupyBackend",
+    "DeviceBackend",
+    "Reading",
+    "TorchBackend",
+    "backend_of",
+    "row_blocks",
+    "strips",
+]
 
 #: What :meth:`Backend.where` says of numpy's arrays.
 HOST = "numpy"
@@ -29,7 +40,9 @@ _CACHED_ENTRIES = 1 << 18
 #: Bytes of a vector that is sent to a device while it works.
 _SHORT = 1 << 20
 #: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
-_BLOCK_ROWS, _LONG, _THIN = 512, 2048, 16
+_BLOCK_ROWS, _LONG, _THIN = 1024, 2048, 16
+#: Rows of a triangle that a GPU inverts in one call; two inverses of halves and two products are faster beyond.
+_INVERTED_ROWS = 128
 
 _NOT_DEFINITE = (
     "K + I/gamma is not positive definite to working precision, and a device has no factorisation for that; lower "
@@ -48,11 +61,24 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return strips(n_rows, int(np.clip(_CACHED_ENTRIES // max(n_columns, 1), 64, 256)))
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Arrays on their way to the host: work that a device is given afterwards does not delay them."""
+
+    arrive: Callable[[], tuple[Any, ...]]
+
+    def values(self) -> tuple[Any, ...]:
+        """Wait for the arrays, and return them in numpy."""
+        return self.arrive()
+
+
 class Backend:
     """numpy: arrays in the memory of the host, factored and multiplied in place by LAPACK and BLAS."""
 
     name = "numpy"
     on_device = False
+    #: Whether work is queued, and errors in it are marked rather than raised: the host may go ahead of the device.
+    queues = False
 
     def namespace(self, array: Any) -> Any:
         """Return the namespace of the array's functions."""
@@ -71,6 +97,11 @@ class Backend:
     def all_to_host(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the same values in numpy."""
         return tuple(arrays)
+
+    def begin_reading(self, arrays: Sequence[Any]) -> Reading:
+        """Begin to take arrays to the host."""
+        values = self.all_to_host(arrays)
+        return Reading(lambda: values)
 
     def send(self, values: Any, home: Any) -> Any:
         """Return values beside ``home``: in its library, on its device, of their own dtype."""
@@ -239,14 +270,12 @@ class DeviceBackend(Backend):
 
     def all_to_host(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the same values in numpy; those of double precision come in one transfer, and so with one wait."""
+        return _split(self.to_host(self._join(arrays)), [tuple(array.shape) for array in arrays])
+
+    def _join(self, arrays: Sequence[Any]) -> Any:
+        """Return the entries of all arrays in one."""
         xp = self.namespace(arrays[0])
-        flat = self.to_host(xp.concat([xp.reshape(array, (-1,)) for array in arrays]))
-        converted, start = [], 0
-        for shape in (tuple(array.shape) for array in arrays):
-            size = math.prod(shape)
-            converted.append(flat[start : start + size].reshape(shape))
-            start += size
-        return tuple(converted)
+        return xp.concat([xp.reshape(array, (-1,)) for array in arrays])
 
     def send(self, values: Any, home: Any) -> Any:
         """Return values beside ``home``: in its library, on its device, of their own dtype."""
@@ -335,6 +364,7 @@ class TorchBackend(DeviceBackend):
     """torch, on the CPU or on CUDA devices."""
 
     name = "torch"
+    queues = True
 
     @property
     def _torch(self) -> Any:
@@ -343,6 +373,22 @@ class TorchBackend(DeviceBackend):
     def to_host(self, array: Any) -> Any:
         """Return the same values as a numpy array."""
         return array.detach().cpu().numpy()
+
+    def begin_reading(self, arrays: Sequence[Any]) -> Reading:
+        """Begin to take arrays to the host, by way of pinned memory and an event on a CUDA device."""
+        if not self._is_on_cuda(arrays[0]):
+            return super().begin_reading(arrays)
+        torch, joined, shapes = self._torch, self._join(arrays), [tuple(array.shape) for array in arrays]
+        pinned = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
+        pinned.copy_(joined, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(joined.device))
+
+        def arrive() -> tuple[Any, ...]:
+            event.synchronize()
+            return _split(pinned.numpy().copy(), shapes)
+
+        return Reading(arrive)
 
     def _send(self, array: Any, home: Any) -> Any:
         if isinstance(array, np.ndarray) and array.nbytes <= _SHORT and self._is_on_cuda(home):
@@ -394,22 +440,39 @@ class TorchBackend(DeviceBackend):
         return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
 
     def inverse_blocks(self, factor: Any) -> list[Any]:
-        """Return the inverses of the diagonal blocks of a lower factor, all but the last in one call."""
+        """Return the inverses of the diagonal blocks of a lower factor, all of them at once."""
         torch, n, size = self._torch, factor.shape[0], _BLOCK_ROWS
         whole, (down, right) = n // size, factor.stride()
-        eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
-        blocks = factor.as_strided((whole, size, size), (size * (down + right), down, right), factor.storage_offset())
-        inverses = []
-        if whole:
-            inverses = list(torch.linalg.solve_triangular(blocks, eye.expand(whole, size, size), upper=False))
         remainder = n - whole * size
+        # the last block, which may be smaller, stands in a corner of the identity
+        eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
+        blocks = eye.expand(whole + (remainder > 0), size, size).contiguous()
+        blocks[:whole] = factor.as_strided(
+            (whole, size, size), (size * (down + right), down, right), factor.storage_offset()
+        )
         if remainder:
-            inverses.append(
-                torch.linalg.solve_triangular(
-                    factor[-remainder:, -remainder:], eye[:remainder, :remainder], upper=False
-                )
-            )
+            blocks[-1, :remainder, :remainder] = factor[-remainder:, -remainder:]
+        inverses = list(self._invert_triangles(blocks))
+        if remainder:
+            inverses[-1] = inverses[-1][:remainder, :remainder]
         return inverses
+
+    def _invert_triangles(self, L: Any) -> Any:
+        r"""Return the inverses of a stack of lower triangles, by those of their halves.
+
+        .. math:: \begin{bmatrix} A & 0 \\ B & C \end{bmatrix}^{-1}
+                  = \begin{bmatrix} A^{-1} & 0 \\ -C^{-1} B A^{-1} & C^{-1} \end{bmatrix}
+        """
+        torch, count, size = self._torch, L.shape[0], L.shape[1]
+        if size <= _INVERTED_ROWS or size % 2:
+            eye = torch.eye(size, dtype=L.dtype, device=L.device)
+            return torch.linalg.solve_triangular(L, eye.expand(count, size, size), upper=False)
+        half = size // 2
+        halves = self._invert_triangles(torch.cat([L[:, :half, :half], L[:, half:, half:]]))
+        inverse = torch.zeros_like(L)
+        inverse[:, :half, :half], inverse[:, half:, half:] = halves[:count], halves[count:]
+        inverse[:, half:, :half] = torch.bmm(halves[count:], torch.bmm(L[:, half:, :half], halves[:count])).neg_()
+        return inverse
 
     def solve_by_blocks(self, factor: Any, inverses: list[Any], right: Any) -> Any:
         """Return L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
@@ -427,6 +490,16 @@ class TorchBackend(DeviceBackend):
             right_side = block.clone() if last else torch.addmm(block, below, x[after], alpha=-1.0)
             torch.mm(inverse.mT, right_side, out=block)
         return x
+
+
+def _split(flat: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:
+    """Return the entries of one array in the shapes of those it was joined from."""
+    parts, start = [], 0
+    for shape in shapes:
+        size = math.prod(shape)
+        parts.append(flat[start : start + size].reshape(shape))
+        start += size
+    return tuple(parts)
 
 
 class CupyBackend(DeviceBackend):

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from substrate.backends import HOST, DeviceBackend, backend_of
+from substrate.backends import HOST, DeviceBackend, Reading, backend_of
 from substrate.errors import DataError
 
 __all__ = [
     "HOST",
     "all_to_numpy",
+    "begin_reading",
     "blocks_beside",
     "check_factor",
     "check_finite",
@@ -37,11 +38,13 @@ __all__ = [
     "multiply_rows",
     "multiply_triangle",
     "namespace_of",
+    "not_finite",
     "on_device_of",
     "ones_beside",
     "own_copy",
     "paired_sums",
     "partition",
+    "queues_work",
     "reduce_columns",
     "room_on_device",
     "same_home",
@@ -83,6 +86,18 @@ def all_to_numpy(*arrays: Any) -> tuple[Any, ...]:
     wait.
     """
     return backend_of(arrays[0]).all_to_host(arrays)
+
+
+def begin_reading(*arrays: Any) -> Reading:
+    """Begin to take arrays of double precision to the host: what a device is asked for afterwards does not delay
+    them.
+    """
+    return backend_of(arrays[0]).begin_reading(arrays)
+
+
+def queues_work(array: Any) -> bool:
+    """Return whether work with an array is queued without waiting, and what goes wrong in it is marked by NaN."""
+    return backend_of(array).queues
 
 
 def on_device_of(array: Any, values: Any) -> Any:
@@ -287,4 +302,9 @@ def check_finite(**arrays: Any) -> None:
         sums = [xp.sum(array * 0.0) for array in arrays.values()]  # 0 times NaN or infinity is NaN
     for name, total in zip(arrays, to_numpy(xp.stack(sums)), strict=True):
         if total != 0.0:
-            raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")
+            raise not_finite(name)
+
+
+def not_finite(name: str) -> DataError:
+    """Return the refusal of an array that contains NaN or infinity."""
+    return DataError(f"{name} contains NaN or infinity; drop or impute those entries")

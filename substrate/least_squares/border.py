@@ -38,9 +38,17 @@ from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Enclosed, at_most
 from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
-from substrate.namespaces import namespace_of, on_device_of, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
 
-__all__ = ["NO_BORDER", "ONES", "Border", "BorderElimination", "column_factor", "column_units", "weighted_center"]
+__all__ = [
+    "NO_BORDER",
+    "ONES",
+    "Border",
+    "BorderElimination",
+    "column_factor",
+    "column_units",
+    "weighted_center",
+]
 
 N = TypeVar("N", bound=Enclosed)
 
@@ -287,9 +295,15 @@ class Border:
         sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
         return (self.slopes + 3.0) * sizes
 
-    def eliminate(self, solved: Array) -> "BorderElimination":
-        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
+    def eliminate(self, solved: Array, *, checked: bool = True) -> "BorderElimination":
+        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S.
+
+        With ``checked`` false, of the bias alone, S stays where H is, which does not wait for a device, and is not
+        refused.
+        """
         xp = namespace_of(solved)
+        if self.plain and not checked:
+            return BorderElimination(self, solved, xp.reshape(xp.sum(solved[:, 0]), (1, 1)))
         if self.plain:
             total = float(xp.sum(solved[:, 0]))
             if not np.isfinite(total) or total == 0.0:
@@ -469,7 +483,7 @@ class BorderElimination:
 
     def _coefficients(self, totals: Array) -> Array:
         if self.border.plain:
-            return totals / float(self.schur[0, 0])
+            return totals / (self.schur[0, 0] if is_device_array(self.schur) else float(self.schur[0, 0]))
         return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
 
     def _take(self, c: Array) -> Array:

@@ -32,7 +32,15 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise, relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import (
+    all_to_numpy,
+    diagonal_of,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.reduced.basis_matrix import BasisMatrix
 from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
@@ -132,25 +140,18 @@ class ReducedSpectrum:
         ``weighted`` states that traces are by the weights of the rows: with weights v of mean one their mass beside the
         bias is :math:`l - \frac1l \sum_i v_i^2`.
         """
-        host_spectrum = self.on_host()
+        # vectors alone: to take the matrices of a large basis to the host takes a device longer than to decompose them
+        values, cross, squares = all_to_numpy(self.values, self.cross, self.squares)
         heavy = mass = None
-        if weighted and host_spectrum.heavy is not None:
-            unit = host_spectrum.n / host_spectrum.mass
-            heavy, mass = (
-                unit * host_spectrum.heavy.second.diagonal(),
-                host_spectrum.n - unit * host_spectrum.heavy.total / host_spectrum.mass,
-            )
-        free, values, cross = (
-            host_spectrum.features.free,
-            host_spectrum._take_penalised(host_spectrum.values),
-            host_spectrum._take_penalised(host_spectrum.cross),
-        )
-        squares = host_spectrum.squares
+        if weighted and self.heavy is not None:
+            unit = self.n / self.mass
+            heavy = unit * to_numpy(diagonal_of(self.heavy.second))
+            mass = self.n - unit * self.heavy.total / self.mass
+        free = self.features.free
         if free:  # what the free columns explain is not among the directions
-            squares = np.maximum(squares - np.square(host_spectrum.cross[-free:]).sum(axis=0), 0.0)
-        return LeastSquares.of_products(
-            values, cross, squares, host_spectrum.n, host_spectrum.n - 1 - free, heavy=heavy, mass=mass
-        )
+            squares = np.maximum(squares - np.square(cross[-free:]).sum(axis=0), 0.0)
+        penalised = self._take_penalised(values), self._take_penalised(cross)
+        return LeastSquares.of_products(*penalised, squares, self.n, self.n - 1 - free, heavy=heavy, mass=mass)
 
     @property
     def directions(self) -> Array:

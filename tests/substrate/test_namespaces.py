@@ -13,6 +13,7 @@ from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
     HOST,
     all_to_numpy,
+    begin_reading,
     check_factor,
     check_finite,
     cholesky,
@@ -69,6 +70,19 @@ def test_several_arrays_come_in_one_transfer(home, monkeypatch):
         assert_array_equal(values, other, strict=True)
     assert all_to_numpy(*wanted) == wanted
     assert len(transfers) == 1
+
+
+@everywhere
+def test_what_is_read_is_what_was_there_when_it_began(home):
+    send = sender(home)
+    values = [np.arange(6.0).reshape(2, 3), np.full(4, 7.0), np.array(3.0)]
+    there = [send(value.copy()) for value in values]
+    reading = begin_reading(*there)
+    there[1][...] = 0.0
+    for _ in range(2):
+        for found, known in zip(reading.values(), values, strict=True):
+            assert_array_equal(found, known)
+    assert begin_reading(*values).values() == tuple(values)
 
 
 @everywhere
@@ -134,6 +148,7 @@ def test_triangular_systems_and_factors(home):
 def test_blocks_solve_as_one_triangle_does(n, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(backends, "_BLOCK_ROWS", 8)
+    monkeypatch.setattr(backends, "_INVERTED_ROWS", 2)
     rng = np.random.default_rng(n)
     root = rng.normal(size=(n, n + 3))
     A, B = root @ root.T + np.eye(n), rng.normal(size=(n, 2))

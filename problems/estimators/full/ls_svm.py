@@ -6,9 +6,10 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -51,12 +52,14 @@ from problems.estimators.shared.intervals import (
 )
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.machine_rows import each_machine, in_columns
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
 from substrate.kernels import RBF, Componentwise
+from substrate.least_squares.queued_system import QueuedSystem
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
@@ -218,6 +221,41 @@ def matrix_at_hand(model: "LSSVMRegressor", gram: "Gram | None") -> Iterator[Non
         del model.__dict__["_matrix"]
 
 
+class _SystemQueue:
+    """Queues the system of a fit on a device while its rows are checked, where the parameters say all there is to it.
+
+    ``system`` is what was queued, None where nothing was.
+    """
+
+    def __init__(self, estimator: Any, method: Method, sample_weight: Any) -> None:
+        self._estimator, self._solver, self._is_weighted = estimator, method.solver, sample_weight is not None
+        self.system: QueuedSystem | None = None
+
+    def __call__(self, X: Any, y: Any) -> Callable[[], None] | None:
+        """Queue the system of rows that are being checked; return what refuses them where they are not finite."""
+        estimator = self._estimator
+        gamma, model = estimator.gamma, estimator._model
+        is_prepared = estimator.standardize or estimator.missing is not None
+        if self._is_weighted or is_prepared or self._solver not in ("auto", "cholesky") or has_shape(estimator):
+            return None
+        if not isinstance(gamma, Real) or estimator._matrix is not None:
+            return None
+        if type(model).border is Model.border:  # a bias is all that is not penalised
+            self.system = QueuedSystem.queue(estimator._own_kernel(), X, y, float(gamma))
+        return None if self.system is None else self.system.refuse_not_finite
+
+    def vectors(self, y: Any, weights: Any) -> tuple[Array, Array]:
+        """Return targets and weights on the host."""
+        if self.system is None:
+            targets, weights = all_to_numpy(y, weights)
+            return targets, weights
+        return np.reshape(self.system.targets(), tuple(y.shape)), np.ones(y.shape[0])
+
+    def extremes(self) -> tuple[Array, Array] | None:
+        """Return the lowest and the highest values of the columns, where they are known."""
+        return None if self.system is None else self.system.extremes()
+
+
 @dataclass(eq=False, repr=False)
 class LSSVMRegressor(MultiOutputMixin, Regressor):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
@@ -354,17 +392,19 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         self._begin_fit()
         model = self._model
         method = model.method()
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-        X, y, weights, rows = self._keep_weighted(
-            X, *all_to_numpy(y, weights)
-        )  # vectors are on the host until they are kept
+        queue = _SystemQueue(self, method, sample_weight)
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True, meanwhile=queue)
+        # vectors are on the host until they are kept
+        X, y, weights, rows = self._keep_weighted(X, *queue.vectors(y, weights))
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
-        kernel = self._resolved_kernel(X)
+        kernel = self._resolved_kernel(X, queue.extremes())
         if has_shape(self):
             return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
         border = model.border(X, weights)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=self._matrix, primal=True, border=border)
+        fit = fit_saddle(
+            kernel, X, Y, gammas, weights, method, gram=self._matrix, primal=True, border=border, queued=queue.system
+        )
         self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
         model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self

@@ -27,6 +27,7 @@ from substrate.operators import SystemMatrix
 
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
+    from substrate.least_squares.queued_system import QueuedSystem
 
 __all__ = ["Method", "SaddleFit", "Way", "fit_saddle", "gammas_of"]
 
@@ -121,12 +122,13 @@ def fit_saddle(
     gram: Gram | None = None,
     primal: bool = False,
     border: Border = ONES,
+    queued: "QueuedSystem | None" = None,
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
     ``gram`` is the kernel matrix if available, ``primal`` whether the caller keeps primal weights: one that drops them
     would predict by support values that cannot represent the answer. ``border`` holds the columns that are not
-    penalised.
+    penalised. ``queued`` is the same system, at which a device works already.
     """
     if is_device_array(X) and method.solver not in ("auto", "cholesky", "cg"):
         raise DeclarationError(
@@ -137,8 +139,9 @@ def fit_saddle(
     question = AnswerProblem(
         kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border
     )
+    queued = None if queued is None or queued.kernel != kernel else queued
     kind: type[DeviceGram] | None = None
-    if is_device_array(X) and gram is None:
+    if is_device_array(X) and gram is None and queued is None:
         kind = None if method.solver == "cg" else device_gram_kind(kernel, X)
         if kind is None and method.solver in ("auto", "cg"):
             return _fit_on_device(question, None if method.solver == "auto" else method.max_iter)
@@ -164,6 +167,9 @@ def fit_saddle(
         if gram is None:
             # on a device before the matrix is queued, since the number waits for all that is
             rounding = kernel_rounding(kernel, X) if is_device_array(X) and kernel.trusted else None
+        if queued is not None:
+            gram = queued.gram
+        elif gram is None:
             kind = kind or DeviceGram
             gram = kind.of(kernel, X, warn=False, checked=True) if is_device_array(X) else Gram.of(kernel, X)
         diagonal = gram.diagonal
@@ -173,7 +179,7 @@ def fit_saddle(
             Y, weights = to_numpy(Y), to_numpy(weights)
             if isinstance(gram, DeviceGram):
                 host_vectors = HostVectors(gram)
-                solution = _closed_form(host_vectors, Y, gammas, weights, border)
+                solution = _closed_form(host_vectors, Y, gammas, weights, border, queued)
                 diagonal = host_vectors.diagonal
                 if new and kernel.decays:
                     host_vectors.warn_if_degenerate(X)
@@ -345,14 +351,25 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
     ]
 
 
-def _closed_form(gram: SystemMatrix, Y: Array, gammas: tuple[float, ...], weights: Array, border: Border) -> _Solution:
-    """Solve in closed form, by one factorisation for each gamma."""
+def _closed_form(
+    gram: SystemMatrix,
+    Y: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    border: Border,
+    queued: "QueuedSystem | None" = None,
+) -> _Solution:
+    """Solve in closed form, by one factorisation for each gamma, unless a device has been asked to already."""
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
     rows, refinements = [], 0
     for gamma, columns in _columns(gammas):
         ridge = Regularization(gamma).ridge(weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
+        solved = None
+        if queued is not None and isinstance(gram, HostVectors):
+            solved = queued.solve(gram, Y[:, columns], ridge)
+        if solved is None:
+            solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
         slopes[:, columns] = solved.slopes
         if border.slopes and solved.schur is not None:
             deviations[:, columns] = border.deviations(solved.schur)[:, None]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from problems.estimators.shared.checked_again import certify_stored
 from problems.estimators.shared.checks import (
+    Meanwhile,
     cells_to_check,
     check_home,
     checked_on_device,
@@ -428,15 +429,23 @@ class KernelEstimator(BaseEstimator):
         return alike
 
     def _check_given(
-        self, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        numeric: bool,
+        multi_output: bool = False,
+        meanwhile: Meanwhile | None = None,
     ) -> tuple[Any, Any, Array]:
         """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
-        more.
+        more; ``meanwhile`` as in :func:`~problems.estimators.shared.checks.checked_on_device`.
         """
         finite = "allow-nan" if self._takes_missing() else True
         if is_device_array(X):
             self._refuse_device()
-            return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
+            rules: dict[str, Any] = {"numeric": numeric, "multi_output": multi_output, "meanwhile": meanwhile}
+            return checked_on_device(self, X, y, sample_weight, **rules)
         names = None
         if streams(X, y):
             (X, y, names), sample_weight = read_rows(self, X, y, sample_weight)
@@ -534,13 +543,17 @@ class KernelEstimator(BaseEstimator):
                 "X.get() for CuPy)"
             )
 
-    def _resolved_kernel(self, X: Any) -> Kernel:
+    def _resolved_kernel(self, X: Any, extremes: tuple[Array, Array] | None = None) -> Kernel:
+        """Return the kernel with its widths as numbers; warn of columns whose scales are far apart.
+
+        ``extremes`` are the lowest and the highest values of all columns of X, where they are known.
+        """
         kernel = self._own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):
             for columns in kernel.compared_columns(X.shape[1]):
-                warn_if_unscaled(self, X, columns, kernel)
+                warn_if_unscaled(self, X, columns, kernel, extremes)
         return kernel.resolved(X)
 
     def _keep_primal(self, primal: PrimalWeights | None) -> None:

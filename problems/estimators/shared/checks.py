@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from substrate.namespaces import (
 )
 
 __all__ = [
+    "Meanwhile",
     "cells_to_check",
     "check_home",
     "check_state",
@@ -33,6 +35,10 @@ __all__ = [
     "warn_if_unscaled",
     "warn_of_scales",
 ]
+
+
+#: Work that is queued while rows are checked; it returns the function that refuses entries which are not finite.
+Meanwhile = Callable[[Any, Any], Callable[[], None] | None]
 
 
 @contextmanager
@@ -82,9 +88,20 @@ def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
 
 
 def checked_on_device(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, multi_output: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    numeric: bool,
+    multi_output: bool,
+    meanwhile: Meanwhile | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Return rows, targets or labels, and weights, all of one library and device."""
+    """Return rows, targets or labels, and weights, all of one library and device.
+
+    ``meanwhile`` is given rows and targets of which all but their entries is checked. It may queue work with them on
+    the device, and returns what then refuses entries that are not finite; None where it queued nothing.
+    """
     if y is None:
         raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
@@ -99,8 +116,9 @@ def checked_on_device(
         y = labels_on_device(y, n)
     if sample_weight is not None:
         finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n, checked=False)
+    refuse_not_finite = None if meanwhile is None else meanwhile(X, y)
     with explain_missing(estimator):
-        check_finite(**finite)
+        (refuse_not_finite or partial(check_finite, **finite))()
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     xp = namespace_of(X)
@@ -134,11 +152,19 @@ _SPREAD_CELLS = 2**18
 _LONG_ROW = 512
 
 
-def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
-    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
+def warn_if_unscaled(
+    model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel, extremes: tuple[Array, Array] | None = None
+) -> None:
+    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart.
+
+    ``extremes`` are the lowest and the highest values of all columns, where they are known.
+    """
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
     # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
-    if len(columns) < 2 or not _ranges_apart(X, columns):
+    if len(columns) < 2:
+        return
+    lowest, highest = _extremes(X, columns) if extremes is None else (ends[list(columns)] for ends in extremes)
+    if not _ranges_apart(lowest, highest):
         return
     if is_device_array(X) and X.shape[0] * X.shape[1] > _SPREAD_CELLS:
         low, high, deviations = _spreads_on_device(X, columns)
@@ -149,16 +175,22 @@ def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Ker
     warn_of_scales(model, columns, ranges, deviations, kernel)
 
 
-def _ranges_apart(X: Any, columns: tuple[int, ...]) -> bool:
-    """Return whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
+def _extremes(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the lowest and the highest values of columns, on the host."""
     xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
     blocks: Iterable[Any] = (X,)
     if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
         numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
         blocks = (xp.take(X, numbers_of_block, axis=1) for numbers_of_block in numbers)
     extremes = [to_numpy(xp.stack([over_rows(xp.min, block), over_rows(xp.max, block)])) for block in blocks]
+    lowest, highest = np.concatenate(extremes, axis=1)
+    return lowest, highest
+
+
+def _ranges_apart(lowest: Array, highest: Array) -> bool:
+    """Return whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
     with np.errstate(over="ignore"):
-        ranges = np.concatenate([high - low for low, high in extremes])
+        ranges = highest - lowest
     moving = ranges[ranges > 0.0]
     if moving.size < 2:
         return False
