@@ -164,18 +164,20 @@ def cpu_seconds_of(call: Callable[[], object]) -> float:
     return _timed(call)[1]
 
 
-def measure_rounds(measure_round: Callable[[int], Mapping[str, float]], repeats: int) -> dict[str, Measured]:
+def measure_rounds(
+    measure_round: Callable[[int], Mapping[str, float]], repeats: int, *, always: bool = False
+) -> dict[str, Measured]:
     """Return what rounds measure, by name; a first one warms caches and lazy imports and is not counted.
 
     There are ``repeats`` rounds, and at least :data:`ROUNDS` where every job takes a second at most and they fit into a
     minute; of longer ones as many as fit into twenty seconds. Rounds of more than ten seconds are as many as fit,
     whatever is asked for; where the first one takes more than twenty it is the only one, and counts: the smaller sizes
-    before it were its warm-up.
+    before it were its warm-up. With ``always`` there are ``repeats`` rounds whatever they take.
     """
     first = measure_round(0)
     with _forget_older_objects():
-        rounds = [first if sum(first.values()) > _LONGEST else measure_round(1)]
-        for turn in range(2, _rounds_of(rounds[0].values(), repeats) + 1):
+        rounds = [first if sum(first.values()) > _LONGEST and not always else measure_round(1)]
+        for turn in range(2, (repeats if always else _rounds_of(rounds[0].values(), repeats)) + 1):
             rounds.append(measure_round(turn))
     figures = {name: Measured([taken[name] for taken in rounds]) for name in rounds[0]}
     collected = _figures.get()

@@ -214,7 +214,7 @@ def test_short_jobs_are_measured_often_and_quick_ones_as_asked(
 def test_long_jobs_are_measured_a_few_times_and_the_longest_once(bench: SimpleNamespace) -> None:
     from benchmarks import measure
 
-    def rounds_of(*seconds: float) -> tuple[int, int]:
+    def rounds_of(*seconds: float, always: bool = False) -> tuple[int, int]:
         """Return the rounds of jobs of so many seconds, of which five are asked for, and how often they are called."""
         turns: list[int] = []
 
@@ -222,13 +222,15 @@ def test_long_jobs_are_measured_a_few_times_and_the_longest_once(bench: SimpleNa
             turns.append(turn)
             return {str(k): taken for k, taken in enumerate(seconds)}
 
-        return len(measure.measure_rounds(measure_round, 5)["0"].rounds), len(turns)
+        figures = measure.measure_rounds(measure_round, 5, always=always)
+        return len(figures["0"].rounds), len(turns)
 
     assert rounds_of(0.5, 0.9) == (15, 16)
     assert rounds_of(0.5, 1.5) == (10, 11)
     assert rounds_of(8.0) == (5, 6)
     assert rounds_of(4.0, 8.0) == (1, 2)
     assert rounds_of(1.0, 20.0) == (1, 1)
+    assert rounds_of(1.0, 20.0, always=True) == (5, 6)
     assert measure.rounds_within(11.0) == 1
 
 
