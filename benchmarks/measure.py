@@ -247,7 +247,7 @@ def describe_spread(figures: Sequence[Measured]) -> str:
     shares_of_median = sorted((figure.spread[1] - figure.spread[0]) / (2.0 * figure) for figure in several)
     rounds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     single = sum(len(figure.rounds) == 1 for figure in figures)
-    once = f" {single} long one{' was' if single == 1 else 's were'} measured once." if single else ""
+    once = f" {single} {'was' if single == 1 else 'were'} measured once." if single else ""
     return (
         f"Times are medians of {rounds} rounds; half of the rounds are within "
         f"{100.0 * median(shares_of_median):.1f} % of them, at the worst of {len(several)} within "

@@ -262,7 +262,7 @@ def test_a_figure_knows_the_spread_of_its_rounds(bench: SimpleNamespace) -> None
     assert bench.Headline("work", "peer", ours, least=1.0).row()[2] == "3 (2 to 4)"
     assert describe_spread([ours, Measured([1.0])]) == (
         "Times are medians of 5 rounds; half of the rounds are within 33.3 % of them, at the worst of 1 within 33.3 %. "
-        "1 long one was measured once."
+        "1 was measured once."
     )
     assert describe_spread([]) == ""
 
