@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate
 from substrate.certificates import Accuracy
+from substrate.composition import accuracy
+from substrate.composition.feasible_point import NO_INSIDE
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalized.l1.active_set import solve_l1
 from tests.oracles.small_machines import KINDS, exact_fitted_values, small_machine, true_error
@@ -291,3 +293,34 @@ def test_constant_targets(y):
     assert certificate.spread == 0.0
     assert certificate.accuracy <= 1e-6
     assert certificate.holds
+
+
+def test_what_leaves_no_inside_in_all_directions_is_tried_at_one_point(monkeypatch):
+    """Then the check is that of the coordinates; without another form to check, every point is tried."""
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(-3.0, 3.0, (60, 1)), axis=0)
+    s = Substrate(RBF(1.5), X, np.arctan(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60))
+    machine = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum_squares(s.e), subject_to=[cp.diff(s.f()) >= 0.0])
+    tried = []
+
+    def nearness(program, *arguments):
+        tried.append(program.whole is not None)
+        has_inside = not (tried[-1] or leaves_none)
+        return accuracy.nearness_of_point(program, *arguments) if has_inside else NO_INSIDE
+
+    monkeypatch.setattr(accuracy, "nearness_of_point", accuracy.nearness, raising=False)
+    monkeypatch.setattr(accuracy, "nearness", nearness)
+    leaves_none = False
+    result = machine.solve()
+    assert result.certificate.holds
+    assert result.certificate.answer is not None
+    assert tried == [True, False]
+    leaves_none, tried[:] = True, []
+    row, ((_, reason),) = machine._answer.__class__(machine._compiled, machine.outputs, machine._answer._shifted).row(
+        machine.problem, machine._trials.witness
+    )
+    assert row is None
+    assert reason == NO_INSIDE
+    assert tried[0] is True
+    assert len(tried) > 2
+    assert not any(tried[1:])
