@@ -2,6 +2,7 @@
 
 import os
 
+from benchmarks import processes
 from benchmarks.processes import complete_all, complete_each, count_cores
 
 
@@ -18,3 +19,8 @@ def test_one_process_is_this_one_and_several_are_not():
     assert complete_all(_square, [5]) == {5: (25, os.getpid())}  # one job needs no process of its own
     assert complete_all(_square, []) == {}
     assert count_cores() >= 1
+
+
+def test_results_have_the_order_of_the_jobs_whichever_is_finished_first(monkeypatch):
+    monkeypatch.setattr(processes, "complete_each", lambda call, jobs, count: [(job, call(job)) for job in jobs[::-1]])
+    assert list(complete_all(_square, [3, 1, 2])) == [3, 1, 2]

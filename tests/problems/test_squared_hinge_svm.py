@@ -105,6 +105,13 @@ def test_rows_are_exchanged_to_the_machines_that_refits_find(gamma, weighted, mo
     assert_allclose(left_out.outputs, fitted_again.outputs, atol=check.tolerance * check.scale)
 
 
+def test_a_wrong_exchange_fails_the_certificate(monkeypatch):
+    model = SquaredHingeClassifier(KERNEL, GAMMA, calibration=None).fit(X, LABELS)
+    exchange = row_exchange.RowExchange.output_without
+    monkeypatch.setattr(row_exchange.RowExchange, "output_without", lambda self, row: exchange(self, row) + 1e-3)
+    assert not model.leave_one_out(X, LABELS).certificate.holds
+
+
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
 def test_many_classes(coding, tmp_path):
     A, k = make_blobs(45, centers=3, cluster_std=2.5, random_state=0)
