@@ -341,8 +341,9 @@ class SquaredHingeClassifier(Classifier):
         """Return outputs and residuals of every training row with that row left out.
 
         The training rows are given again, since the model keeps its support only, and their weights if the fit had any.
-        In closed form where the set of support rows holds without the row, and by a fit without it where it does not;
-        the certificate states how many there are of each. There is no generalised cross-validation, ``gcv`` is NaN.
+        In closed form where the set of support rows holds without the row, and by exchanging rows with it where it does
+        not; the certificate states how many there are of each. There is no generalised cross-validation, ``gcv`` is
+        NaN.
         """
         left_out: LeftOut = self._model.leave_one_out(X, y, sample_weight)
         return left_out
