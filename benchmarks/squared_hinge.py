@@ -43,8 +43,8 @@ def run(quick: bool) -> Table:
         f"`SquaredHingeClassifier(RBF(sqrt(10)), gamma=C)`, certificate included, and `SVC(gamma=0.1, C)` on the same "
         f"{COLUMNS} columns with {NOISE:.0%} of the labels wrong, and their accuracy on {N_TEST} further rows. A ratio "
         "above one means that SVC takes longer. Leave-one-out is ours for all rows, in closed form or by exchanges "
-        f"where the set of support rows changes, against refits of SVC without {SAMPLED} of the rows, in proportion. Median "
-        "CPU seconds.",
+        f"where the set of support rows changes, against refits of SVC without {SAMPLED} of the rows, in proportion. "
+        "Median CPU seconds.",
         (
             "N",
             "C = gamma",
