@@ -3,7 +3,8 @@
 ``python -m benchmarks accuracy`` measures the nineteen sets of this package and of scikit-learn. ``python -m
 benchmarks.accuracy --tables FOLDER`` measures public tables with their printed splits, read from a folder
 (:mod:`benchmarks.accuracy_tables`), and with ``--write`` puts them into the record; ``--sets``, ``--splits`` and
-``--methods`` choose some of all, and ``--jobs`` measures several cells at a time, each on one thread.
+``--methods`` choose some of all. As many cells are measured at a time as there are cores, each on one thread, or as
+many as ``--jobs`` says.
 
 Finished cells (a method on a split) are kept in a file, by the code and the rows that made them, so that an interrupted
 run goes on: ``SUBSTRATE_BENCHMARK_CELLS`` names it; unless given it is in the user's folder for caches.
@@ -23,9 +24,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.accuracy_peers import KERNEL_PEERS, LABELS, MISSING, NUMBERS, PEERS, Method
 from benchmarks.accuracy_sets import Collection, EmbeddedSets, Split
 from benchmarks.accuracy_tables import PublicTables
+from benchmarks.processes import complete_each
 from benchmarks.record import Record
 from benchmarks.table import Headline, Table, yes_no
 from problems import (
@@ -189,31 +189,20 @@ class Comparison:
             return float(np.mean(predicted != split.y_test)), seconds
         return float(np.sqrt(np.mean((predicted - split.y_test) ** 2))), seconds
 
-    def measure_all(self, jobs: int = 1) -> dict[Cell, Measured]:
-        """Return all cells, those of the file without measuring them again, several at a time if ``jobs`` says so."""
+    def measure_all(self, jobs: int | None = None) -> dict[Cell, Measured]:
+        """Return all cells, those of the file without measuring them again: ``jobs`` at a time, by default as many as
+        there are cores, tables of many rows first, being the longest.
+        """
         cells, wanted = Cells(_cells_file(), self.collection), list(self.cells())
         missing = [cell for cell in wanted if cells.get(cell) is None]
-        for number, (cell, measured) in enumerate(self._measured(missing, jobs), 1):
+        missing.sort(key=lambda cell: -self.shape(cell[0])[0])
+        for number, (cell, measured) in enumerate(complete_each(self.measure, missing, jobs), 1):
             cells.add(cell, measured)
             done = f"{number}/{len(missing)} {cell[0]}, split {cell[1]}: {cell[2]}"
             print(f"\r\x1b[K{done}", end="", file=sys.stderr, flush=True)
         if missing:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         return {cell: cells.get(cell) or (np.nan, np.nan) for cell in wanted}
-
-    def _measured(self, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Measured]]:
-        """Yield cells as they are finished; of several jobs the tables of many rows come first, being the longest."""
-        if jobs == 1:
-            yield from ((cell, self.measure(cell)) for cell in cells)
-            return
-        by_rows = sorted(cells, key=lambda cell: -self.shape(cell[0])[0])
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            waiting = {pool.submit(_measure_cell, self, cell): cell for cell in by_rows}
-            yield from ((waiting[future], future.result()) for future in as_completed(waiting))
-
-
-def _measure_cell(comparison: Comparison, cell: Cell) -> Measured:
-    return comparison.measure(cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +449,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="some sets or tables of all")
     parser.add_argument("--splits", type=int, help="the first so many splits; default: all")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="some methods of all")
-    parser.add_argument("--jobs", type=int, default=1, help="how many cells are measured at a time (1)")
+    parser.add_argument("--jobs", type=int, help="how many cells are measured at a time (all cores)")
     parser.add_argument("--write", action="store_true", help="put the section into the record")
     parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
     options = parser.parse_args(arguments)
@@ -471,7 +460,7 @@ def main(arguments: list[str] | None = None) -> int:
     splits = collection.n_splits if options.splits is None else options.splits
     if not 1 <= splits <= (collection.n_splits if options.tables else 1000):
         parser.error(f"--splits must be from 1 to {collection.n_splits}, received {splits}")
-    if options.jobs < 1:
+    if options.jobs is not None and options.jobs < 1:
         parser.error(f"--jobs must be at least 1, received {options.jobs}")
     comparison = Comparison(collection, sets, splits, tuple(options.methods))
     start = time.perf_counter()

@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.measure import Measured, measure_rounds, time_interleaved
+from benchmarks.measure import Measured, measure_result, measure_rounds
 from benchmarks.table import Headline, Table, yes_no
 from substrate import Machine, Substrate
 from substrate.kernels import RBF
@@ -132,8 +132,8 @@ def run(quick: bool) -> Table:
             seconds, share = t["first"], t["again"] / t["first"]
             raw, gain, agree = None, np.nan, ""
             if n <= RAW_ROWS and basis is None:
-                raw = time_interleaved({"raw": partial(plain, X, y, loss, monotone)}, 1 if quick else 3)["raw"]
-                gain, (value, status) = raw / seconds, plain(X, y, loss, monotone)
+                (value, status), raw = measure_result(partial(plain, X, y, loss, monotone))
+                gain = raw / seconds
                 agree = f"{abs(result.objective - value) / abs(value):.0e}, {status}"
             least, most = LEAST_GAIN.get((name, n)), MOST_SECONDS.get((name, n))
             wanted = [f"≥ {least:g} times"] if least else []

@@ -1,11 +1,13 @@
 """Coverage and width of prediction intervals over random splits of the embedded regression data, by every method."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.processes import complete_all
 from benchmarks.table import Headline, Table, yes_no
 from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.arrays import Array
@@ -20,9 +22,11 @@ METHODS = ("conformal", "studentised", "jackknife+", "jackknife-minmax", "gaussi
 #: Standard errors of the mean over splits by which a coverage may be below what is guaranteed.
 ERRORS = 3.0
 
-Machine = Callable[[], Any]
+#: Splits that a process measures before it is given others.
+TOGETHER = 10
 
 
+@cache
 def data() -> Mapping[str, tuple[Array, Array, float, float]]:
     """Inputs, standardised by all rows, targets, and a width and a gamma that were fixed in advance."""
     sets = {"motorcycle": (motorcycle(), 0.5, 2.0), "boston": (boston(), 4.0, 20.0)}
@@ -33,72 +37,105 @@ def data() -> Mapping[str, tuple[Array, Array, float, float]]:
     return data_sets
 
 
-def measure(X: Array, y: Array, machine: Machine, splits: int) -> dict[str, tuple[float, float, float]]:
-    """Return mean coverage, its standard error, and mean width, by method; half of the rows train."""
-    covered: dict[str, list[float]] = {method: [] for method in METHODS}
-    widths: dict[str, list[float]] = {method: [] for method in METHODS}
-    for seed in range(splits):
+class Splits(NamedTuple):
+    """Some splits of a set, for a machine whose gamma is fixed in advance or chosen."""
+
+    name: str
+    gamma: str
+    seeds: range
+
+
+def machine(name: str, gamma: str) -> Any:
+    """Return the machine of a set, not fitted."""
+    _, _, sigma, fixed = data()[name]
+    return LSSVMRegressor(RBF(sigma), gamma=fixed) if gamma == "fixed" else LSSVMRegressorCV(RBF(sigma))
+
+
+def measure(splits: Splits) -> dict[str, list[tuple[float, float]]]:
+    """Return coverage and mean width of every split, by method; half of the rows train."""
+    X, y, _, _ = data()[splits.name]
+    measures: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+    for seed in splits.seeds:
         order = np.random.default_rng(seed).permutation(y.size)
         half, quarter = y.size // 2, y.size // 4
         train, test = order[:half], order[half:]
-        whole = machine().fit(X[train], y[train])
-        calibrated = (
-            machine().fit(X[train[:quarter]], y[train[:quarter]]).calibrate(X[train[quarter:]], y[train[quarter:]])
-        )
-        for method in METHODS:
-            if method == "conditional":
-                rows = (X[train[quarter:]], y[train[quarter:]])
-                low, high = calibrated.predict_conditional_interval(X[test], rows, COVERAGE).ends.T
-            else:
-                model = calibrated if method == "split" else whole
-                low, high = model.predict_interval(X[test], COVERAGE, method).T
-            covered[method].append(float(np.mean((low <= y[test]) & (y[test] <= high))))
-            widths[method].append(float(np.mean(high - low)))
-    error = {method: float(np.std(values) / np.sqrt(splits)) for method, values in covered.items()}
+        proper, others = train[:quarter], train[quarter:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = machine(splits.name, splits.gamma).fit(X[train], y[train])
+            calibrated = machine(splits.name, splits.gamma).fit(X[proper], y[proper]).calibrate(X[others], y[others])
+            for method in METHODS:
+                if method == "conditional":
+                    rows = (X[others], y[others])
+                    low, high = calibrated.predict_conditional_interval(X[test], rows, COVERAGE).ends.T
+                else:
+                    model = calibrated if method == "split" else whole
+                    low, high = model.predict_interval(X[test], COVERAGE, method).T
+                share = float(np.mean((low <= y[test]) & (y[test] <= high)))
+                measures[method].append((share, float(np.mean(high - low))))
+    return measures
+
+
+def measure_all(splits: int) -> dict[tuple[str, str], dict[str, tuple[float, float, float]]]:
+    """Return mean coverage, its standard error, and mean width, by set and gamma, and by method."""
+    starts = range(0, splits, TOGETHER)
+    jobs = [
+        Splits(name, gamma, range(start, min(start + TOGETHER, splits)))
+        for name in data()
+        for gamma in ("fixed", "chosen")
+        for start in starts
+    ]
+    measures: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for job, by_method in complete_all(measure, jobs).items():
+        gathered = measures.setdefault((job.name, job.gamma), {method: [] for method in METHODS})
+        for method, pairs in by_method.items():
+            gathered[method] += pairs
     return {
-        method: (float(np.mean(covered[method])), error[method], float(np.mean(widths[method]))) for method in METHODS
+        case: {method: _summarise(np.array(pairs)) for method, pairs in by_method.items()}
+        for case, by_method in measures.items()
     }
+
+
+def _summarise(pairs: Array) -> tuple[float, float, float]:
+    share, width = pairs.mean(axis=0)
+    return float(share), float(np.std(pairs[:, 0]) / np.sqrt(pairs.shape[0])), float(width)
 
 
 def run(quick: bool) -> Table:
     splits = QUICK_SPLITS if quick else SPLITS
     rows, missed, held_by = [], [], []
-    for name, (X, y, sigma, gamma) in data().items():
-        machines: dict[str, Machine] = {
-            "fixed": lambda sigma=sigma, gamma=gamma: LSSVMRegressor(RBF(sigma), gamma=gamma),  # type: ignore[misc]
-            "chosen": lambda sigma=sigma: LSSVMRegressorCV(RBF(sigma)),  # type: ignore[misc]
-        }
-        for how, machine in machines.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                measures = measure(X, y, machine, splits)
-                guarantees = {
-                    # conditional intervals guarantee what split ones do, on the mean over all rows
-                    method: machine().fit(X, y).interval_guarantee(COVERAGE, method.replace("conditional", "split"))
-                    for method in METHODS
-                }
-            for method, (share, error, width) in measures.items():
-                guarantee = guarantees[method]
-                level = guarantee.level if guarantee.holds else None
-                met = "" if level is None else yes_no(share >= level - ERRORS * error)
-                if level is not None:
-                    held_by.append((share + ERRORS * error) / level)
-                if met == "no":
-                    missed.append(f"{name}, {how}, {method}: {share:.3f} where {level:g} is guaranteed.")
-                guaranteed = "approximate" if level is None else f"≥ {level:g}"
-                rows.append(
-                    (
-                        name,
-                        str(y.size // 2),
-                        how,
-                        method,
-                        f"{share:.3f}",
-                        f"{error:.3f}",
-                        f"{width:.3g}",
-                        guaranteed,
-                        met,
-                    )
+    for (name, how), measures in measure_all(splits).items():
+        X, y, _, _ = data()[name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = machine(name, how).fit(X, y)
+            # conditional intervals guarantee what split ones do, on the mean over all rows
+            guarantees = {
+                method: fitted.interval_guarantee(COVERAGE, method.replace("conditional", "split"))
+                for method in METHODS
+            }
+        for method, (share, error, width) in measures.items():
+            guarantee = guarantees[method]
+            level = guarantee.level if guarantee.holds else None
+            met = "" if level is None else yes_no(share >= level - ERRORS * error)
+            if level is not None:
+                held_by.append((share + ERRORS * error) / level)
+            if met == "no":
+                missed.append(f"{name}, {how}, {method}: {share:.3f} where {level:g} is guaranteed.")
+            guaranteed = "approximate" if level is None else f"≥ {level:g}"
+            rows.append(
+                (
+                    name,
+                    str(y.size // 2),
+                    how,
+                    method,
+                    f"{share:.3f}",
+                    f"{error:.3f}",
+                    f"{width:.3g}",
+                    guaranteed,
+                    met,
                 )
+            )
     return Table(
         "Prediction intervals: coverage and width",
         f"Intervals of coverage {COVERAGE:g} of `LSSVMRegressor` with kernel and gamma fixed in advance, and of "

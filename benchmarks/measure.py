@@ -2,6 +2,7 @@
 
 Short jobs are measured in at least :data:`ROUNDS` rounds, so that no moment of a shared machine decides, and every
 figure knows its spread: that of the rounds, or, for a quotient of two figures, that of the quotients round by round.
+Longer jobs have as many rounds as fit into some seconds, and the longest are measured once.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
@@ -46,8 +47,11 @@ __all__ = [
 Result = TypeVar("Result")
 
 MIB = float(2**20)
-#: Least number of rounds of short jobs, and the CPU seconds that they may take: longer jobs have fewer rounds.
-ROUNDS, _SHORT = 15, 30.0
+#: Rounds of short jobs, the CPU seconds of a job up to which it is one, and those that all rounds of such may take.
+ROUNDS, _SHORT, _BUDGET_OF_SHORT = 15, 1.0, 60.0
+#: CPU seconds that all rounds of longer jobs may take, those of a round beyond which no number of rounds is asked for,
+#: and those of a round beyond which it is measured once and not warmed.
+_BUDGET, _LONG, _LONGEST = 20.0, 10.0, 20.0
 _ROOT = Path(__file__).resolve().parents[1]
 _is_quick: ContextVar[bool] = ContextVar("is_quick", default=False)
 #: All figures of time that were measured since :func:`measured_figures` began.
@@ -160,16 +164,21 @@ def cpu_seconds_of(call: Callable[[], object]) -> float:
     return _timed(call)[1]
 
 
-def measure_rounds(measure_round: Callable[[int], Mapping[str, float]], repeats: int) -> dict[str, Measured]:
+def measure_rounds(
+    measure_round: Callable[[int], Mapping[str, float]], repeats: int, *, always: bool = False
+) -> dict[str, Measured]:
     """Return what rounds measure, by name; a first one warms caches and lazy imports and is not counted.
 
-    There are ``repeats`` rounds, and at least :data:`ROUNDS` where they take no more than half a minute; of longer
-    ones as many as fit into it.
+    There are ``repeats`` rounds, and at least :data:`ROUNDS` where every job takes a second at most and they fit into a
+    minute; of longer ones as many as fit into twenty seconds. Rounds of more than ten seconds are as many as fit,
+    whatever is asked for; where the first one takes more than twenty it is the only one, and counts: the smaller sizes
+    before it were its warm-up. With ``always`` there are ``repeats`` rounds whatever they take.
     """
-    measure_round(0)
-    rounds = [measure_round(1)]
-    for turn in range(2, max(repeats, rounds_within(sum(rounds[0].values()))) + 1):
-        rounds.append(measure_round(turn))
+    first = measure_round(0)
+    with _forget_older_objects():
+        rounds = [first if sum(first.values()) > _LONGEST and not always else measure_round(1)]
+        for turn in range(2, (repeats if always else _rounds_of(rounds[0].values(), repeats)) + 1):
+            rounds.append(measure_round(turn))
     figures = {name: Measured([taken[name] for taken in rounds]) for name in rounds[0]}
     collected = _figures.get()
     if collected is not None:
@@ -184,12 +193,28 @@ def measure_result(call: Callable[[], Result]) -> tuple[Result, Measured]:
     """
     result, first = _timed(call)
     rounds = rounds_within(first)
-    taken = [_timed(call)[1] for _ in range(rounds)] if rounds > 1 else [first]
+    with _forget_older_objects():
+        taken = [_timed(call)[1] for _ in range(rounds)] if rounds > 1 else [first]
     figure = Measured(taken)
     collected = _figures.get()
     if collected is not None:
         collected.append(figure)
     return result, figure
+
+
+@contextlib.contextmanager
+def _forget_older_objects() -> Iterator[None]:
+    """Let collections of garbage inside this block pass over everything that is there now.
+
+    A collection reads all objects, those of every imported library among them: a tenth of a second and more, before
+    each call of every round, and inside of a call whenever it has made enough objects.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _timed(call: Callable[[], Result]) -> tuple[Result, float]:
@@ -201,9 +226,15 @@ def _timed(call: Callable[[], Result]) -> tuple[Result, float]:
 
 def rounds_within(seconds: float) -> int:
     """Return the number of rounds of a job that takes so long: as many as are asked of short ones, or as fit."""
+    return _rounds_of([seconds], 1)
+
+
+def _rounds_of(seconds: Collection[float], repeats: int) -> int:
+    """Return the number of rounds of jobs that take turns, by the seconds of each."""
     if _is_quick.get():
-        return 1
-    return max(1, min(ROUNDS, int(_SHORT / max(seconds, _SHORT / ROUNDS))))
+        return repeats
+    total, budget = sum(seconds), _BUDGET_OF_SHORT if max(seconds) <= _SHORT else _BUDGET
+    return max(int(budget / max(total, budget / ROUNDS)), 1 if total > _LONG else repeats)
 
 
 def describe_spread(figures: Sequence[Measured]) -> str:
@@ -215,10 +246,12 @@ def describe_spread(figures: Sequence[Measured]) -> str:
     # the half-width of the middle half, as a share of the median
     shares_of_median = sorted((figure.spread[1] - figure.spread[0]) / (2.0 * figure) for figure in several)
     rounds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    single = sum(len(figure.rounds) == 1 for figure in figures)
+    once = f" {single} {'was' if single == 1 else 'were'} measured once." if single else ""
     return (
         f"Times are medians of {rounds} rounds; half of the rounds are within "
         f"{100.0 * median(shares_of_median):.1f} % of them, at the worst of {len(several)} within "
-        f"{100.0 * shares_of_median[-1]:.1f} %."
+        f"{100.0 * shares_of_median[-1]:.1f} %.{once}"
     )
 
 

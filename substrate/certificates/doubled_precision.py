@@ -106,7 +106,8 @@ class SlicedMatrix:
         total: Pair = (zero, zero)
         for matrix_slice in self._slices:
             products = matrix_slice @ slices  # exact, whatever the order of the sums
-            for part in np.split(products, _SLICES, axis=1):
+            for start in range(0, products.shape[1], columns.shape[1]):
+                part = products[:, start : start + columns.shape[1]]
                 total = add(total, (part.reshape(zero.shape), zero))
         left_out = 2.0 ** (1 - _SLICES * bits)  # of the matrix, of the vector, and the rounding of the pairs
         underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0

@@ -37,7 +37,7 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
 from substrate.composition.determined import CoordinateBounds, NormTies, OutputBound, by_conditions, by_loss
 from substrate.composition.dual_value import dual_value
-from substrate.composition.feasible_point import Step, towards
+from substrate.composition.feasible_point import NO_INSIDE, Step, towards
 from substrate.composition.nearness import Nearness, corrected_multipliers, nearness
 from substrate.composition.outputs import Outputs
 from substrate.composition.polish import interior_point, polish, within_radius
@@ -333,13 +333,17 @@ class AnswerCheck:
         if not all(leaf.id in start.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         wide, everywhere = self._in_all_directions(start, witness)
-        checked = self._check(wide, everywhere)
+        checked = self._check(wide, everywhere, has_another=wide is not start)
         if isinstance(checked, str) and wide is not start:  # beyond double precision: as the coordinates have it
             checked = self._check(start, False)
         return checked
 
-    def _check(self, start: Reference, everywhere: bool) -> _CheckedPoint | str:
-        """Return the best point of a reference for its questions, or why there is none."""
+    def _check(self, start: Reference, everywhere: bool, has_another: bool = False) -> _CheckedPoint | str:
+        """Return the best point of a reference for its questions, or why there is none.
+
+        Where there is another reference to check, a point that needs no polishing and has no inside near it is the
+        last one: the radii that are asked of the constraints leave none, and they are those of all points next to it.
+        """
         spread = max(output.spread for output in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
         multipliers = np.zeros(0)
@@ -351,6 +355,8 @@ class AnswerCheck:
             near_point = nearness(start.program, x, z, radius, ties, start.step) if outputs else reason
             if isinstance(near_point, str):
                 reason = near_point
+                if has_another and start.step is not None and reason == NO_INSIDE:
+                    break
                 continue
             worst = max(output.proved_distance(near_point, start.unit) / output.tolerance() for output in outputs)
             if math.isfinite(worst) and (best is None or worst < best[0]):

@@ -25,7 +25,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import Cone, ConeProgram, IntegerArray
 from substrate.composition.semidefinite import SEMIDEFINITE, least_eigenvalue
 
-__all__ = ["Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
+__all__ = ["NO_INSIDE", "Conditions", "Feasibility", "FeasiblePoint", "Step", "least_step", "towards"]
 
 
 #: Diagonal that makes the system regular; refinement removes its effect.
@@ -130,6 +130,8 @@ def _by_program(equal: Any, rows: Any, gains: Array) -> Array | None:
     return np.array(solver.result.x)
 
 
+#: Why there is no feasible point near one: what is asked of the constraints, not the point, is in its way.
+NO_INSIDE = "its constraints leave no inside that could be reached from the solver's point"
 _STEPS = 6
 #: Rows whose slack is below this many times the largest margin are kept in the interior by a step too.
 _NEAR = 1e3
@@ -170,7 +172,7 @@ class Feasibility:
             near = lacking > -_NEAR * float((margins + rounding).max(initial=0.0))
             step_taken = self._move(x, near, np.maximum(lacking + margins + rounding, 0.0), step)
             if step_taken is None:
-                return "its constraints leave no inside that could be reached from the solver's point"
+                return NO_INSIDE
             x = x + step_taken
         return "no feasible point was found next to the solver's point"
 

@@ -113,6 +113,7 @@ class RowCheck:
         lengths = np.sqrt(s.gram.diagonal)
         reach = lengths * float(lengths @ np.abs(a))
         products, rounding = np.zeros(s.n), np.zeros(s.n)
+        relative = of_matrix = float(s.kernel.rounding(s.X))
         if careful:
             relative = float(s.kernel.careful_rounding(s.X))
             for rows in row_blocks(s.n, s.n):
@@ -121,13 +122,12 @@ class RowCheck:
                 (high, low), rounding[rows] = SlicedMatrix(K).times(a)
                 products[rows] = high + low
         else:
-            relative = float(s.kernel.rounding(s.X))
             for start in range(0, s.n, _BLOCK):  # sums of sums round less than long sums
                 products += s.gram.matrix[:, start : start + _BLOCK] @ a[start : start + _BLOCK]
             rounding = sum_rounding(_BLOCK + s.n / _BLOCK + 2.0) * reach
         values = products + b
         radius = at_most(1.0) * (relative * reach + rounding) + relative_rounding(2.0) * (np.abs(products) + abs(b))
-        size = float(np.linalg.norm(s.gram.matrix)) + float(s.kernel.rounding(s.X)) * float(lengths @ lengths)
+        size = float(np.linalg.norm(s.gram.matrix)) + of_matrix * float(lengths @ lengths)
         return values, radius, at_most(size)
 
     def _accuracy(self, a: Array, f: Array, radius: Array, size: float, label: str) -> tuple[Accuracy, float]:

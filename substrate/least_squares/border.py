@@ -29,6 +29,7 @@ columns as they are given, is removed by :math:`\tilde a = a - D^{-1} Z\, (Z^T D
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -350,10 +351,11 @@ class Border:
 
     def _lines(self, numbers: type[N]) -> tuple[N, Array]:
         """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
-        columns, turn = self._center(numbers), self.transform
+        columns = self._center(numbers)
         if not self.constant:
-            return columns, turn
-        turn = np.block([[np.ones((1, 1)), self.shift[None, :]], [np.zeros((self.slopes, 1)), turn]])
+            return columns, self.transform
+        turn = np.zeros((self.count, self.count))
+        turn[0, 0], turn[0, 1:], turn[1:, 1:] = 1.0, self.shift, self.transform
         return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
 
     def _center(self, numbers: type[N]) -> N:
@@ -436,7 +438,7 @@ def _refuse_few_rows(n: int, k: int, constant: bool) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BorderElimination:
     """H = A^-1 Z and S = Z'H of a border: what solving and projecting need."""
 
@@ -462,7 +464,7 @@ class BorderElimination:
         share: Array = self.solved @ on_device_of(self.solved, self.inverse)
         return share
 
-    @property
+    @cached_property
     def inverse(self) -> Array:
         """S^-1, from columns of one size."""
         sizes = np.sqrt(np.abs(np.diagonal(self.schur)))

@@ -128,7 +128,7 @@ def test_targets_are_stated_of_the_methods_that_were_measured():
 
 def test_the_command_line_measures_once_and_refuses_unknown_sets(folder, monkeypatch, capsys):
     monkeypatch.setenv("SUBSTRATE_BENCHMARK_CELLS", str(folder / "cells.jsonl"))
-    asked = ["--tables", str(folder), "--sets", "small", "--splits", "2", "--methods", "linear"]
+    asked = ["--tables", str(folder), "--sets", "small", "--splits", "2", "--methods", "linear", "--jobs", "1"]
     assert main(asked) == 0
     assert "| small | 10 x 2 |" in capsys.readouterr().out
     kept = (folder / "cells.jsonl").read_text(encoding="utf-8")

@@ -206,9 +206,44 @@ def test_short_jobs_are_measured_often_and_quick_ones_as_asked(
     assert calls["ours"] == measure.ROUNDS + 1
     with measure.few_rounds(True):
         assert len(measure.time_interleaved({"ours": ours}, 2)["ours"].rounds) == 2
-    # of jobs that take long together, fewer rounds; but never fewer than are asked for
-    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 1)["0"].rounds) == 3
-    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 4)["0"].rounds) == 4
+    # of jobs that take long together, fewer rounds; but no fewer than are asked for
+    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 1)["0"].rounds) == 6
+    assert len(measure.time_interleaved({str(k): ours for k in range(10)}, 8)["0"].rounds) == 8
+
+
+def test_long_jobs_are_measured_a_few_times_and_the_longest_once(bench: SimpleNamespace) -> None:
+    from benchmarks import measure
+
+    def rounds_of(*seconds: float, always: bool = False) -> tuple[int, int]:
+        """Return the rounds of jobs of so many seconds, of which five are asked for, and how often they are called."""
+        turns: list[int] = []
+
+        def measure_round(turn: int) -> dict[str, float]:
+            turns.append(turn)
+            return {str(k): taken for k, taken in enumerate(seconds)}
+
+        figures = measure.measure_rounds(measure_round, 5, always=always)
+        return len(figures["0"].rounds), len(turns)
+
+    assert rounds_of(0.5, 0.9) == (15, 16)
+    assert rounds_of(0.5, 1.5) == (10, 11)
+    assert rounds_of(8.0) == (5, 6)
+    assert rounds_of(4.0, 8.0) == (1, 2)
+    assert rounds_of(1.0, 20.0) == (1, 1)
+    assert rounds_of(1.0, 20.0, always=True) == (5, 6)
+    assert measure.rounds_within(11.0) == 1
+
+
+def test_objects_from_before_the_rounds_are_not_collected_and_others_are(bench: SimpleNamespace) -> None:
+    import gc
+
+    from benchmarks import measure
+
+    frozen: list[int] = []
+    measure.time_interleaved({"ours": lambda: frozen.append(gc.get_freeze_count())}, 1)
+    assert frozen[0] == 0
+    assert min(frozen[1:]) > 0
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_figure_knows_the_spread_of_its_rounds(bench: SimpleNamespace) -> None:
@@ -226,7 +261,8 @@ def test_a_figure_knows_the_spread_of_its_rounds(bench: SimpleNamespace) -> None
     assert line.row()[2] == "2"
     assert bench.Headline("work", "peer", ours, least=1.0).row()[2] == "3 (2 to 4)"
     assert describe_spread([ours, Measured([1.0])]) == (
-        "Times are medians of 5 rounds; half of the rounds are within 33.3 % of them, at the worst of 1 within 33.3 %."
+        "Times are medians of 5 rounds; half of the rounds are within 33.3 % of them, at the worst of 1 within 33.3 %. "
+        "1 was measured once."
     )
     assert describe_spread([]) == ""
 

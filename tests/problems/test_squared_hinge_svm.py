@@ -7,9 +7,11 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from problems import LSSVMClassifier, SquaredHingeClassifier, load, squared_hinge_svm
+from problems.estimators.full import squared_hinge
 from substrate.datasets import ripley
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear
+from substrate.penalized.squared_hinge import row_exchange
 
 KERNEL, GAMMA = RBF(0.5), 30.0
 X, LABELS = ripley()
@@ -72,6 +74,42 @@ def test_left_out_decision_values_are_those_of_refits(gamma, weighted):
     assert record["closed form"].startswith(f"for {Y.size - refitted} of {Y.size}")
     if gamma == 30.0:
         assert 0 < refitted < Y.size // 2
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 300.0, 1e4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_are_exchanged_to_the_machines_that_refits_find(gamma, weighted, monkeypatch):
+    """With rows that occur twice, with both labels, and weights of six decades; no more than the checks are fitted."""
+    some = np.random.default_rng(2).permutation(Y.size)[:40]
+    A, labels = np.concatenate([X[some], X[some[:8]]]), np.concatenate([LABELS[some], LABELS[some[:4]]])
+    labels = np.concatenate([labels, 1 - LABELS[some[4:8]]])
+    weights = 10.0 ** np.random.default_rng(3).uniform(-3.0, 3.0, labels.size) if weighted else None
+    model = SquaredHingeClassifier(KERNEL, gamma, calibration=None).fit(A, labels, weights)
+    fits = []
+
+    def output_without(*arguments):
+        fits.append(arguments[-1])
+        return fit_without(*arguments)
+
+    fit_without = squared_hinge._output_without
+    monkeypatch.setattr(squared_hinge, "_output_without", output_without)
+    left_out = model.leave_one_out(A, labels, weights)
+    assert left_out.certificate.holds
+    assert len(fits) <= 2
+    monkeypatch.setattr(row_exchange, "MOST_EXCHANGES", 0)  # none settles: every row is fitted again
+    fitted_again = model.leave_one_out(A, labels, weights)
+    refitted = int(dict(fitted_again.certificate.record)["fitted again"].split(",")[0])
+    assert len(fits) >= refitted
+    assert (refitted > 0) == (gamma > 1.0)
+    (check,) = (row for row in left_out.certificate.rows if row.name.startswith("refit"))
+    assert_allclose(left_out.outputs, fitted_again.outputs, atol=check.tolerance * check.scale)
+
+
+def test_a_wrong_exchange_fails_the_certificate(monkeypatch):
+    model = SquaredHingeClassifier(KERNEL, GAMMA, calibration=None).fit(X, LABELS)
+    exchange = row_exchange.RowExchange.output_without
+    monkeypatch.setattr(row_exchange.RowExchange, "output_without", lambda self, row: exchange(self, row) + 1e-3)
+    assert not model.leave_one_out(X, LABELS).certificate.holds
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])

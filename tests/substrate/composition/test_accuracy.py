@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from substrate import Machine, Substrate
 from substrate.certificates import Accuracy
+from substrate.composition import accuracy
+from substrate.composition.feasible_point import NO_INSIDE
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalized.l1.active_set import solve_l1
 from tests.oracles.small_machines import KINDS, exact_fitted_values, small_machine, true_error
@@ -291,3 +293,38 @@ def test_constant_targets(y):
     assert certificate.spread == 0.0
     assert certificate.accuracy <= 1e-6
     assert certificate.holds
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_leaves_no_inside_in_all_directions_is_tried_at_one_point(is_cut, monkeypatch):
+    """Then the check is that of the coordinates; without another form to check, every point is tried."""
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(-3.0, 3.0, (60, 1)), axis=0)
+    s = Substrate(RBF(1.5), X, np.arctan(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60))
+    machine = Machine(s, minimize=0.5 * s.squared_norm + 10.0 * cp.sum_squares(s.e), subject_to=[cp.diff(s.f()) >= 0.0])
+    assert machine.solve().certificate.holds
+    tried, near = [], accuracy.nearness
+    if not is_cut:
+        monkeypatch.setattr(accuracy.AnswerCheck, "_in_all_directions", lambda self, start, witness: (start, False))
+
+    def check(leaves_an_inside):
+        """Return the accuracy of the solved machine, and why there is none."""
+
+        def nearness(program, *arguments):
+            tried.append(program.whole is not None)
+            return near(program, *arguments) if leaves_an_inside and not tried[-1] else NO_INSIDE
+
+        tried.clear()
+        monkeypatch.setattr(accuracy, "nearness", nearness)
+        answer = accuracy.AnswerCheck(machine._compiled, machine.outputs, machine._answer._shifted)
+        return answer.row(machine.problem, machine._trials.witness)
+
+    row, _ = check(True)
+    assert row.passes
+    assert tried == ([True, False] if is_cut else [False])
+    row, ((_, reason),) = check(False)
+    assert row is None
+    assert reason == NO_INSIDE
+    assert tried[0] is is_cut
+    assert len(tried) > 2
+    assert not any(tried[1:])
