@@ -140,7 +140,7 @@ class HingeModel(Model):
         decoded = winners(scores_of(values, model.coding, model.code_book_))
         facts = (
             ("closed form", f"for {int((Y != 0.0).sum()) - refitted} of {int((Y != 0.0).sum())} rows and machines"),
-            ("fitted again", f"{refitted}, without which the set of support rows is another one"),
+            ("exchanged rows", f"for {refitted}, without which the set of support rows is another one"),
             ("conditional on", "kernel, gamma, weights and preparation of the columns, chosen with the left-out row"),
             (NO_BOUND, "refits check the largest left-out outputs; the accuracy of the fit is a row"),
         )
