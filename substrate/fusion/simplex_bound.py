@@ -65,6 +65,8 @@ _ROOM = 1.0 + 1e-9
 _STEERED = 1
 #: Share of the radius that is left at best by common rows: they are not looked for where this is not enough.
 _SAVED = 0.4
+#: Vertices of a simplex from which on common rows are not looked for.
+_MOST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,10 @@ def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.
     """Return the bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
     at = list(vertices)
     forms = [store.radii(f, at) for f in range(len(store.folds))]
-    return bound_simplex(store.errors[at], store.error_radii[at], forms, SimplexReach(store, at, common=True), enough)
+    # the covariance that a ridge weight leaves is of the second order, and common rows do not reduce it; a knot of
+    # tetrahedra is shared by so many that it costs less than their projections
+    reach = SimplexReach(store, at, common=not store.ridge and 1 < len(at) < _MOST)
+    return bound_simplex(store.errors[at], store.error_radii[at], forms, reach, enough)
 
 
 def bound_simplex(
@@ -149,7 +154,7 @@ def bound_simplex(
         best = _ascend(E, best, spectra, lambda u: attempt(u, reach.along), enough)
     beta = best.low if best.low >= enough else least_difference(best.a, best.Q, enough)
     hopeful = length - _SAVED * (length - beta) >= enough or not math.isfinite(enough)
-    if beta < enough and reach.common and place.size > 1 and hopeful:
+    if beta < enough and reach.common and hopeful:
         tops = [_largest_value(Q) for Q, _ in forms]
         common = reach.common_rows(best.u, tops)
         if any(rows is not None for rows in common):
