@@ -63,8 +63,6 @@ _BELOW = 1.0 - 1e-12
 _ROOM = 1.0 + 1e-9
 #: How many directions are tried after the first.
 _STEERED = 1
-#: Share of the radius that is left at best by common rows: they are not looked for where this is not enough.
-_SAVED = 0.4
 #: Vertices of a simplex from which on common rows are not looked for.
 _MOST = 4
 
@@ -122,18 +120,29 @@ class _Trial:
     low: float
 
 
-def simplex_bound(store: KnotStore, vertices: Sequence[int], enough: float = np.inf) -> SimplexBound:
-    """Return the bound over the simplex of these knots; one of at least ``enough`` is not sharpened further."""
+def simplex_bound(
+    store: KnotStore, vertices: Sequence[int], enough: float = np.inf, saved: float = 0.0
+) -> SimplexBound:
+    """Return the bound over the simplex of these knots; one of at least ``enough`` is not sharpened further.
+
+    Common rows are not looked for where a share ``saved`` of the radius would still be too much. A search that cuts
+    such a simplex anyway may set it; a check must not, as its ``enough`` is not that of the search.
+    """
     at = list(vertices)
     forms = [store.radii(f, at) for f in range(len(store.folds))]
     # the covariance that a ridge weight leaves is of the second order, and common rows do not reduce it; a knot of
     # tetrahedra is shared by so many that it costs less than their projections
     reach = SimplexReach(store, at, common=not store.ridge and 1 < len(at) < _MOST)
-    return bound_simplex(store.errors[at], store.error_radii[at], forms, reach, enough)
+    return bound_simplex(store.errors[at], store.error_radii[at], forms, reach, enough, saved)
 
 
 def bound_simplex(
-    E: Array, radii: Array, forms: Sequence[Forms], reach: SimplexReach, enough: float = np.inf
+    E: Array,
+    radii: Array,
+    forms: Sequence[Forms],
+    reach: SimplexReach,
+    enough: float = np.inf,
+    saved: float = 0.0,
 ) -> SimplexBound:
     """Return the bound by errors at the vertices (one row each), what these may be off, and Q and R of every fold."""
     place = nearest_combination(E)
@@ -153,7 +162,7 @@ def bound_simplex(
     if spectra is not None:
         best = _ascend(E, best, spectra, lambda u: attempt(u, reach.along), enough)
     beta = best.low if best.low >= enough else least_difference(best.a, best.Q, enough)
-    hopeful = length - _SAVED * (length - beta) >= enough or not math.isfinite(enough)
+    hopeful = math.isinf(enough) or length - saved * (length - beta) >= enough
     if beta < enough and reach.common and hopeful:
         tops = [_largest_value(Q) for Q, _ in forms]
         common = reach.common_rows(best.u, tops)

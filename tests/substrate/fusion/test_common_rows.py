@@ -112,3 +112,14 @@ def test_bends_and_lifts_are_those_of_the_formula():
     slacks = np.array([[5.0, 2.0, 7.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
     assert_allclose(lift_of(eta, slacks), [1.0, 0.0], rtol=1e-12)
     assert lift_of(eta, slacks)[0] >= 1.0
+
+
+def test_a_check_finds_what_a_search_found_whatever_it_asks_for(store):
+    """The bound of a search that asked for less is found again by a check that asks for all of it."""
+    at = vertices(store)
+    whole = simplex_bound(store, at)
+    assert simplex_bound(store, at, 0.999 * whole.value, saved=0.4).etas
+    for share in (0.5, 0.9, 0.99, 0.999, 1.0 - 1e-9):
+        assert simplex_bound(store, at, share * whole.value).value >= share * whole.value
+    # a search cuts what common rows would not save, and looks for none
+    assert not simplex_bound(store, at, 2.0 * whole.flat, saved=0.4).etas
