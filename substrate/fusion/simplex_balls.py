@@ -19,7 +19,7 @@ so itself if no entry is negative, if its determinant is not negative, or if its
 is rounded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +226,7 @@ class BallKnots:
         forms = [self._forms(f, at) for f in range(len(self.folds))]
         errors = [[e for f in range(len(self.folds)) for e in self._knot(f, i).errors] for i in at]
         found = simplex_bound(self.store, at, target)
-        return self._bound(at, errors, forms, found)
+        return self._bound(at, errors, forms, found, target)
 
     def bound_beyond(
         self, vertices: Sequence[int], beyond: tuple[int, ...], points: dict[Any, Array], target: float = np.inf
@@ -243,7 +243,7 @@ class BallKnots:
         E = np.array([[float(e) for e in row] for row in errors])
         tops = [(_tops(Q), _tops(R)) for Q, R in forms]
         found = bound_simplex(E, np.zeros(len(at)), tops, SimplexReach(self.store, at), target)
-        return self._bound(at, errors, forms, found)
+        return self._bound(at, errors, forms, found, target)
 
     def _far(self, f: int, i: int, beyond: tuple[int, ...], x: Array) -> BallKnot:
         """Return a feasible point whose penalties are exactly zero; raise where they may not be."""
@@ -310,9 +310,11 @@ class BallKnots:
     def _radius(self, f: int, i: int) -> Array:
         return self.folds[f].program.radius(self.store.knots[f][i].x)
 
-    def _bound(self, at: list[int], errors: list[Vector], forms: list[Any], found: SimplexBound) -> float:
+    def _bound(
+        self, at: list[int], errors: list[Vector], forms: list[Any], found: SimplexBound, target: float
+    ) -> float:
         """Return the bound by errors at the vertices and the forms of all folds, in the direction and with the pressed
-        rows that double precision has found.
+        rows that double precision has found; one that reaches the target is not sharpened.
         """
         if not found.direction.any():
             return 0.0
@@ -337,7 +339,8 @@ class BallKnots:
             left = unit * _dot(remainder, balls(radius))
             lost = [before + left for before in lost]
         a = [_dot(direction, row) - less for row, less in zip(errors, lost, strict=True)]
-        best = max(self._least_difference(a, _stack(forms, sigmas, bends, omega)) for omega in OMEGAS)
+        enough = float(np.sqrt(target))
+        best = max(self._least_difference(a, _stack(forms, sigmas, bends, omega), enough) for omega in OMEGAS)
         return max(best, 0.0) ** 2 * (1.0 - relative_rounding(4.0))
 
     def _press(self, f: int, at: list[int], eta: Array) -> tuple[Any, Vector]:
@@ -352,16 +355,17 @@ class BallKnots:
         lifts = [sum((ball(eta[row]) * knot.slack[row] for row in lifted), ball(0.0)) for knot in knots]
         return ball(bend), lifts
 
-    def _least_difference(self, a: Vector, Q: list[Vector]) -> float:
+    def _least_difference(self, a: Vector, Q: list[Vector], enough: float) -> float:
         """Return the largest beta that is found, and proved here: the matrix of the two is copositive."""
         lower = np.array([below(value) for value in a])
         upper = np.array([[above(value) for value in row] for row in Q])
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
             return -np.inf
         size = float(np.abs(lower).max(initial=0.0))
-        searches: tuple[Callable[[Array, Array], float], ...] = (least_difference, pairwise_difference)
-        for search in searches:
-            beta = search(lower, upper) - _BACK * size
+        # what is taken back from beta below must not take it below the target
+        reached = enough + 2.0 * _BACK * size
+        for found in (least_difference(lower, upper, reached), pairwise_difference(lower, upper)):
+            beta = found - _BACK * size
             if beta > float(lower.min()):
                 continue
             steps = [value - ball(beta) for value in a]
