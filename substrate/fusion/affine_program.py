@@ -122,7 +122,8 @@ class AffineProgram:
         self._anchors: dict[Corner, Knot] = {}
 
     @cached_property
-    def _elimination(self) -> EliminatedProgram:
+    def eliminated(self) -> EliminatedProgram:
+        """Return the program without the variables that equalities define."""
         return EliminatedProgram.of(self.P0, self.P1, self.A, self.b, self.G, self.h)
 
     @cached_property
@@ -162,7 +163,7 @@ class AffineProgram:
     @property
     def _is_structured(self) -> bool:
         """Return whether the structured method is tried first."""
-        return bool(self._dense) and self._elimination.width > _STRUCTURED
+        return bool(self._dense) and self.eliminated.width > _STRUCTURED
 
     def _follow_segment(self, theta: Corner, knot: Knot, raised: Corner) -> Knot:
         r"""Return the best knot at theta by the active rows at larger weights, from which it is a step along a segment.
@@ -174,7 +175,7 @@ class AffineProgram:
         if raised not in self._anchors:
             self._anchors[raised] = self._by_solvers(raised)
         anchor = self._anchors[raised]
-        for point in self._elimination.polish(self.linear(theta), self.tau(theta), anchor.x, anchor.dual):
+        for point in self.eliminated.polish(self.linear(theta), self.tau(theta), anchor.x, anchor.dual):
             knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
             if knot.gap <= self.exact:
                 break
@@ -220,7 +221,7 @@ class AffineProgram:
     def _polished(self, theta: Corner, knot: Knot, q: Array, tau: float) -> Knot:
         """Return the best knot by the active rows of one, or itself where it is nearly exact."""
         if knot.gap > 10.0 * self.exact:
-            for point in self._elimination.polish(q, tau, knot.x, knot.dual):
+            for point in self.eliminated.polish(q, tau, knot.x, knot.dual):
                 knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
                 if knot.gap <= self.exact:
                     break
@@ -228,10 +229,10 @@ class AffineProgram:
 
     def _points(self, q: Array, tau: float, accuracy: float, near: Array | None) -> Iterator[Point]:
         """Yield the solver's point, and those by its active rows."""
-        solution = self._elimination.solve(q, tau, accuracy, near)
+        solution = self.eliminated.solve(q, tau, accuracy, near)
         if solution is not None:
             yield solution
-            yield from self._elimination.polish(q, tau, *solution)
+            yield from self.eliminated.polish(q, tau, *solution)
 
     def knot(self, theta: Corner, x: Array, dual: Array, inwards: Step | None = None) -> Knot:
         """Return the knot at a feasible point next to x, with multipliers that fit theta.
@@ -240,7 +241,7 @@ class AffineProgram:
         """
         x = self.bounds.lower(x, MARGIN)
         dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
-        dual = self._elimination.balance(self.linear(theta), self.tau(theta), x, dual)
+        dual = self.eliminated.balance(self.linear(theta), self.tau(theta), x, dual)
 
         def step(near: NDArray[np.bool_], gains: Array) -> Array | None:
             change = self.bounds.step(near, gains)

@@ -38,7 +38,7 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.affine_program import MARGIN, YOUNG, AffineProgram, Corner
 from substrate.fusion.box import Box, levels
 from substrate.fusion.knot import Knot
-from substrate.fusion.knot_store import KnotStore, ProgramFold
+from substrate.fusion.knot_store import KnotStore, ProgramFold, SimplexReach
 from substrate.fusion.penalty_signs import nonnegative_on_rows
 from substrate.fusion.program_numbers import least_linear
 from substrate.fusion.simplex_bound import SimplexBound, bound_simplex
@@ -165,7 +165,7 @@ class Faces:
             forms.append(_forms(store, f, at, far_knots, near))
         E = np.concatenate(errors, axis=1)
         radii = radii + relative_rounding(1.0) * np.linalg.norm(E, axis=1)
-        return bound_simplex(E, radii, forms, lambda u: store.along(u, at), enough)
+        return bound_simplex(E, radii, forms, SimplexReach(store, at), enough)
 
     def _find_vanishing(self, f: int, i: int, beyond: tuple[int, ...]) -> Knot | None:
         """Return a feasible point near a knot whose penalties beyond are exactly zero."""

@@ -19,7 +19,7 @@ so itself if no entry is negative, if its determinant is not negative, or if its
 is rounded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,9 @@ from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.composition.feasible_point import Conditions
 from substrate.fusion.affine_program import PLACES, YOUNG
 from substrate.fusion.copositive import least_difference, pairwise_difference
-from substrate.fusion.knot_store import KnotStore, ProgramFold
+from substrate.fusion.knot_store import KnotStore, ProgramFold, SimplexReach
 from substrate.fusion.saved_proof import UnprovedError
-from substrate.fusion.simplex_bound import OMEGAS, nearest_combination
+from substrate.fusion.simplex_bound import OMEGAS, SimplexBound, bound_simplex, simplex_bound
 
 __all__ = ["MOST_ENTRIES", "BallKnots", "is_copositive"]
 
@@ -218,14 +218,19 @@ class BallKnots:
             self._knots[f, i] = self.folds[f].knot(self.store.corners[i], stored.x, stored.dual)
         return self._knots[f, i]
 
-    def bound(self, vertices: Sequence[int]) -> float:
-        """Return the bound over the simplex of these knots."""
+    def bound(self, vertices: Sequence[int], target: float = np.inf) -> float:
+        """Return the bound over the simplex of these knots, by the first direction that double precision has found to
+        reach a target.
+        """
         at = list(vertices)
         forms = [self._forms(f, at) for f in range(len(self.folds))]
         errors = [[e for f in range(len(self.folds)) for e in self._knot(f, i).errors] for i in at]
-        return self._bound(at, errors, forms)
+        found = simplex_bound(self.store, at, target)
+        return self._bound(at, errors, forms, found, target)
 
-    def bound_beyond(self, vertices: Sequence[int], beyond: tuple[int, ...], points: dict[Any, Array]) -> float:
+    def bound_beyond(
+        self, vertices: Sequence[int], beyond: tuple[int, ...], points: dict[Any, Array], target: float = np.inf
+    ) -> float:
         """Return the bound over the prism above a simplex, where these parameters grow and their penalties vanish."""
         at, forms = list(vertices), []
         errors: list[Vector] = [[] for _ in at]
@@ -235,7 +240,10 @@ class BallKnots:
             for row, first, second in zip(errors, far, near, strict=True):
                 row += [(a + b) / 2 for a, b in zip(first.errors, second.errors, strict=True)]
             forms.append(self._forms_beyond(f, at, far, near))
-        return self._bound(at, errors, forms)
+        E = np.array([[float(e) for e in row] for row in errors])
+        tops = [(_tops(Q), _tops(R)) for Q, R in forms]
+        found = bound_simplex(E, np.zeros(len(at)), tops, SimplexReach(self.store, at), target)
+        return self._bound(at, errors, forms, found, target)
 
     def _far(self, f: int, i: int, beyond: tuple[int, ...], x: Array) -> BallKnot:
         """Return a feasible point whose penalties are exactly zero; raise where they may not be."""
@@ -302,40 +310,62 @@ class BallKnots:
     def _radius(self, f: int, i: int) -> Array:
         return self.folds[f].program.radius(self.store.knots[f][i].x)
 
-    def _bound(self, at: list[int], errors: list[Vector], forms: list[Any]) -> float:
-        """Return the bound by errors at the vertices and the forms of all folds."""
-        E = np.array([[float(e) for e in row] for row in errors])
-        u = nearest_combination(E) @ E
-        length = float(np.linalg.norm(u))
-        if length == 0.0:
+    def _bound(
+        self, at: list[int], errors: list[Vector], forms: list[Any], found: SimplexBound, target: float
+    ) -> float:
+        """Return the bound by errors at the vertices and the forms of all folds, in the direction and with the pressed
+        rows that double precision has found; one that reaches the target is not sharpened.
+        """
+        if not found.direction.any():
             return 0.0
-        u = u / (length * (1.0 + 1e-14))
-        direction = balls(u)
+        direction = balls(found.direction)
         if not _dot(direction, direction) <= 1:
             raise UnprovedError("a direction is longer than one")
-        sigmas, lost, start = [], ball(0.0), 0
+        sigmas, bends, start = [], [], 0
+        lost = [ball(0.0) for _ in at]
         for f, fold in enumerate(self.folds):
             part = direction[start : start + len(fold.targets)]
             start += len(fold.targets)
-            tau = min(fold.program.tau(self.store.corners[i]) for i in at)
-            sigma, remainder = fold.along(fold.MT @ part, tau)
-            sigmas.append(ball(fold.program.unit) * sigma)
+            unit, c, bend = ball(fold.program.unit), fold.MT @ part, ball(0.0)
+            if found.etas:
+                eta = balls(found.etas[f])
+                c = [value - pressed for value, pressed in zip(c, fold.GT @ eta, strict=True)]
+                bend, lifts = self._press(f, at, found.etas[f])
+                lost = [before + unit * lift for before, lift in zip(lost, lifts, strict=True)]
+            sigma, remainder = fold.along(c, min(fold.program.tau(self.store.corners[i]) for i in at))
+            sigmas.append(unit * sigma)
+            bends.append(unit * bend)
             radius = np.max([self._radius(f, i) for i in at], axis=0)
-            lost += ball(fold.program.unit) * _dot(remainder, balls(radius))
-        a = [_dot(direction, row) - lost for row in errors]
-        best = max(self._least_difference(a, _stack(forms, sigmas, omega)) for omega in OMEGAS)
+            left = unit * _dot(remainder, balls(radius))
+            lost = [before + left for before in lost]
+        a = [_dot(direction, row) - less for row, less in zip(errors, lost, strict=True)]
+        enough = float(np.sqrt(target))
+        best = max(self._least_difference(a, _stack(forms, sigmas, bends, omega), enough) for omega in OMEGAS)
         return max(best, 0.0) ** 2 * (1.0 - relative_rounding(4.0))
 
-    def _least_difference(self, a: Vector, Q: list[Vector]) -> float:
+    def _press(self, f: int, at: list[int], eta: Array) -> tuple[Any, Vector]:
+        """Return kappa of pressed rows, and what rows that are not pressed add at the vertices."""
+        knots, bend = [self._knot(f, i) for i in at], 0.0
+        for row in np.flatnonzero(eta < 0.0).tolist():
+            least = min(below(knot.multipliers[row]) for knot in knots)
+            if least <= 0.0:
+                raise UnprovedError("a row is pressed that has no multiplier at a vertex")
+            bend = max(bend, above(ball(-eta[row]) / ball(least)))
+        lifted = np.flatnonzero(eta > 0.0).tolist()
+        lifts = [sum((ball(eta[row]) * knot.slack[row] for row in lifted), ball(0.0)) for knot in knots]
+        return ball(bend), lifts
+
+    def _least_difference(self, a: Vector, Q: list[Vector], enough: float) -> float:
         """Return the largest beta that is found, and proved here: the matrix of the two is copositive."""
         lower = np.array([below(value) for value in a])
         upper = np.array([[above(value) for value in row] for row in Q])
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
             return -np.inf
         size = float(np.abs(lower).max(initial=0.0))
-        searches: tuple[Callable[[Array, Array], float], ...] = (least_difference, pairwise_difference)
-        for search in searches:
-            beta = search(lower, upper) - _BACK * size
+        # what is taken back from beta below must not take it below the target
+        reached = enough + 2.0 * _BACK * size
+        for found in (least_difference(lower, upper, reached), pairwise_difference(lower, upper)):
+            beta = found - _BACK * size
             if beta > float(lower.min()):
                 continue
             steps = [value - ball(beta) for value in a]
@@ -371,11 +401,18 @@ def _determinant(H: list[Vector]) -> Any:
     return sum((H[0][j] * _cofactor(H, 0, j) for j in range(len(H))), ball(0.0))
 
 
-def _stack(forms: Sequence[tuple[list[Vector], list[Vector]]], sigmas: Vector, factor: float) -> list[Vector]:
+def _tops(form: list[Vector]) -> Array:
+    """Return the largest values of the entries of a form."""
+    return np.array([[above(value) for value in row] for row in form])
+
+
+def _stack(
+    forms: Sequence[tuple[list[Vector], list[Vector]]], sigmas: Vector, bends: Vector, factor: float
+) -> list[Vector]:
     """Return one quadratic form for all folds, in units of y squared, ridge weights included."""
     n = len(forms[0][0])
     whole, weights = [], []
-    for (Q, R), sigma in zip(forms, sigmas, strict=True):
+    for (Q, R), reach, bend in zip(forms, sigmas, bends, strict=True):
         form, largest = Q, max(above(value) for row in R for value in row)
         if largest > 0.0:
             top = ball(largest) * (1 - ball(1.0) / n) / 2
@@ -385,6 +422,10 @@ def _stack(forms: Sequence[tuple[list[Vector], list[Vector]]], sigmas: Vector, f
                 [(1 + omega) * q + (1 + 1 / omega) * (top / 2) * r for q, r in zip(rows, more, strict=True)]
                 for rows, more in zip(Q, R, strict=True)
             ]
+        # bend g is at most bend times the largest root of g, times the root of g
+        diagonal = max(above(form[k][k]) for k in range(n))
+        most = ball(max(above(value) for row in form for value in row)) * (1 - ball(1.0) / n)
+        sigma = reach + bend * root_of(most + ball(max(diagonal, 0.0)))
         whole.append([[sigma * sigma * value for value in row] for row in form])
         weights.append(float(np.sqrt(max(above(value) for row in whole[-1] for value in row))))
     if len(whole) == 1:

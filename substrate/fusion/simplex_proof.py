@@ -256,8 +256,8 @@ class SimplexProof(SavedProof):
 
         def bound(beyond: Growing, simplex: Simplex, target: float) -> float:
             if not beyond:
-                return knots.bound(simplex)
-            return knots.bound_beyond(simplex, beyond, self.vanishing) if self._vanish(simplex, beyond) else 0.0
+                return knots.bound(simplex, target)
+            return knots.bound_beyond(simplex, beyond, self.vanishing, target) if self._vanish(simplex, beyond) else 0.0
 
         return self._lower_bound(bound)
 

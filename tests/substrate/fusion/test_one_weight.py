@@ -154,8 +154,8 @@ def test_the_knots_of_tiny_weights_are_exact(penalty):
     knots = {value: one.program.solve((value,)) for value in (0.0, 1e-30, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)}
     assert max(knot.gap for knot in knots.values()) <= 1e-11
     # a solver's own point reveals the same rows at a hundredth of a weight, with multipliers of a hundredth
-    small, large = (one.program._elimination.solve(one.program.linear((value,)), 0.0, 1e-12) for value in (1e-6, 1e-4))
-    guesses = [{tuple(rows) for rows in one.program._elimination.guess_rows(*point)} for point in (small, large)]
+    small, large = (one.program.eliminated.solve(one.program.linear((value,)), 0.0, 1e-12) for value in (1e-6, 1e-4))
+    guesses = [{tuple(rows) for rows in one.program.eliminated.guess_rows(*point)} for point in (small, large)]
     assert penalty == "variation" or guesses[0] & guesses[1]
     # and so is the search over weights that are all tiny, with as many knots as it starts with
     store = KnotStore([one])
@@ -167,7 +167,7 @@ def test_the_knots_of_tiny_weights_are_exact(penalty):
 
 def test_where_every_row_is_active_all_are_found():
     """At a weight that leaves no component, slacks differ by rounding alone."""
-    elimination = fold().program._elimination
+    elimination = fold().program.eliminated
     x, rows = np.zeros(elimination.T.shape[0]), elimination.h.size
     assert not elimination.h.any()
     dual = np.append(np.zeros(elimination.rows.size + elimination.kept.size), np.geomspace(1.0, 1e-6, rows))

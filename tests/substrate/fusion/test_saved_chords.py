@@ -133,7 +133,8 @@ def test_chords_are_proved_in_balls(name, made, tmp_path):
     assert "balls of 128 bits" in dict(certificate.record)["how"]
     with precision(128):
         assert abs(proof.bound_in_balls() - proof.bound()) <= 0.01 * proof.gap * proof.bound()
-    assert not replace(proof, lower_bound=proof.lower_bound + 0.1 * proof.gap * proof.validation_error).prove().holds
+    # above the error of the best knot: nothing proves that, however sharp the bounds are
+    assert not replace(proof, lower_bound=proof.lower_bound + 1.1 * proof.gap * proof.validation_error).prove().holds
     for changes in (
         {"points": lambda points: points + 0.1},
         {"points": lambda points: 0.0 * points},
