@@ -100,7 +100,9 @@ def solve_saddle_system(
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
     :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
     """
-    solution = begin_saddle_system(gram, y, ridge, balance, border, unit=target_unit(y)).finish()
+    unit = target_unit(y)
+    gram.factorize(ridge)
+    solution = begin_saddle_system(gram, y, ridge, balance, border, unit=unit).finish()
     if y.ndim > 1:
         return solution
     return replace(
@@ -122,16 +124,14 @@ def begin_saddle_system(
     unit: float = 1.0,
     solve_unchecked: Callable[[Array], Array] | None = None,
 ) -> "BegunSolution":
-    """Factor and solve once, as :func:`solve_saddle_system`; ``unit`` is the :func:`target_unit` of y.
+    """Solve once by the factor of the matrix with this ridge; ``unit`` is the :func:`target_unit` of y.
 
-    With ``solve_unchecked``, which solves by a factor that there is already, nothing waits for a device: the border is
-    a bias alone, a factor that does not exist leaves a solution that is no number, and the caller refuses it.
+    With ``solve_unchecked`` nothing waits for a device: the border is a bias alone, a factor that does not exist leaves
+    a solution that is no number, and the caller refuses it.
     """
     xp, is_checked = namespace_of(y), solve_unchecked is None
     Y = (y[:, None] if y.ndim == 1 else y) / unit
     target, shift = _without_border(Y, ridge, border)
-    if solve_unchecked is None:
-        gram.factorize(ridge)
     solve = gram.solve if solve_unchecked is None else solve_unchecked
     solved = solve(xp.concat([target, border.matrix(target)], axis=1))
     elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True), checked=is_checked)
