@@ -100,7 +100,7 @@ def _measure(n: int, repeats: int, penalty: float) -> tuple[tuple[str, ...], flo
         f"{t['peer']:.4f}",
         f"{t['peer'] / t['ours']:.2f}",
         f"{seconds_left_out:.3f}",
-        facts["fitted again"].split(",")[0],
+        facts["exchanged rows"].split(",")[0].removeprefix("for "),
         f"{seconds_refit:.2f}",
         f"{ratio:.1f}",
         f"≥ {FASTER_LEFT_OUT:g}",
