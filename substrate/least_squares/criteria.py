@@ -68,7 +68,7 @@ from substrate.least_squares.kernel_slope import Response, Slope, block_response
 from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, paired_sums, take_rows, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -333,7 +333,11 @@ class LeaveOneOut(LeftOutCriterion):
         """Sample by products with the basis and with products of its rows, batch by batch."""
         n = self.spectrum.n
         roots = np.sqrt(self.machine.quadratic(g, np.exp(t.ravel())))
-        sums = _left_out_sums(self.spectrum.basis, g, self.targets.coordinates, t, roots, self.blocks)
+        basis, z = self.spectrum.basis, self.targets.coordinates
+        if self.blocks is None:
+            sums = _single_row_sums(basis, g, z, t)
+        else:
+            sums = _left_out_sums(basis, g, z, t, roots, self.blocks)
         unknown, q = unknown_at(self.spectrum, t)
         share = following(unknown, t) / np.maximum(1.0 - q, 0.5)
         sizes = np.sqrt(sums.moves / n).reshape(*t.shape, -1)
@@ -363,13 +367,72 @@ def following(sums: Array, t: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class _LeftOutSums:
     """Sums over the rows that count, on the host, one row per point: r_i^2, one column per output; (B_SS^-1)_ii; and
-    ||P_i||^2 ||alpha^(-S)||^2 and the squares of the rounding of r_i over that of a sum, one column per output.
+    ||P_i||^2 ||alpha^(-S)||^2 and the squares of the rounding of r_i over that of a sum, one column per output; the
+    last are zero of rows that are left out alone.
     """
 
     squares: Array
     reciprocal: Array
     moves: Array
     rounding: Array
+
+
+def _single_row_sums(basis: Array, g: Array, z: Array, t: Array) -> _LeftOutSums:
+    """Return the sums where every row is left out alone, all of them where the basis is.
+
+    B_ii is a sum of positive terms, and the rest are quotients: nothing is solved, and rounding is that of a sum.
+    """
+    n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
+    length, xp = t.shape[1], namespace_of(g)
+    steps, sources = _chords(t)
+    spare = relative_rounding(n + 16.0)
+    squares, moves = zeros_beside(g, (points, outputs)), zeros_beside(g, (points, outputs))
+    reciprocal, largest = zeros_beside(g, points), xp.max(g, axis=0)
+    with blas_threads(n), np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        weighted = [g * z[:, k][:, None] for k in range(outputs)]
+        alphas = [basis @ columns for columns in weighted]
+        lengths = [xp.sqrt(paired_sums(alpha, alpha, 0)) for alpha in alphas]
+        inverse_steps = on_device_of(g, 1.0 / steps[1:])
+        first_squares = g[:, ::length] ** 2
+        for rows in blocks_beside(g, n, n):
+            block = basis[rows, :]
+            block = block * block
+            diagonal = 1.0 / (block @ g)
+            # the slope of 1/B_ii from every point on: by itself at a first point, by a chord at the others
+            slopes = xp.empty_like(diagonal)
+            slopes[:, 1:] = (1.0 + spare) * diagonal[:, 1:]
+            slopes[:, 1:] -= (1.0 - spare) * diagonal[:, :-1]
+            slopes[:, 1:] *= inverse_steps
+            slopes[:, ::length] = (1.0 + 8.0 * spare) * (block @ first_squares) * diagonal[:, ::length] ** 2
+            if sources is not None:
+                slopes = xp.take(slopes, on_device_of(g, sources), axis=1)
+            slopes = xp.clip(slopes, min=0.0)
+            reciprocal += xp.sum(diagonal, axis=0)
+            for k, alpha in enumerate(alphas):
+                of_rows = alpha[rows, :]
+                residuals = diagonal * of_rows
+                squares[:, k] += paired_sums(residuals, residuals, 0)
+                residuals *= of_rows
+                residuals *= largest
+                without = xp.sqrt(xp.clip(residuals, min=0.0))
+                without += lengths[k]
+                without *= without
+                moves[:, k] += paired_sums(slopes, without, 0)
+    return _LeftOutSums(to_numpy(squares), to_numpy(reciprocal), to_numpy(moves), np.zeros((points, outputs)))
+
+
+def _chords(t: Array) -> tuple[Array, Any]:
+    """Return the step of lambda to every point from the one before it, which that of a first point has not; and where
+    points agree and have no chord, the points whose slope is taken: the first of an interval, a bound for all.
+    """
+    steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()
+    (stuck,) = np.nonzero(steps <= 0.0)
+    stuck = stuck[stuck % t.shape[1] != 0]
+    if not stuck.size:
+        return steps, None
+    sources = np.arange(steps.size)
+    sources[stuck] -= stuck % t.shape[1]
+    return steps, sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,16 +453,14 @@ class _SolvedBlocks:
 _ENTRIES, _PRODUCTS = 4_000_000, 8_000_000
 
 
-def _left_out_sums(
-    basis: Array, g: Array, z: Array, t: Array, roots: Array, blocks: LeftOutBlocks | None
-) -> _LeftOutSums:
+def _left_out_sums(basis: Array, g: Array, z: Array, t: Array, roots: Array, blocks: LeftOutBlocks) -> _LeftOutSums:
     """Return the sums; the products with the basis are where it is, all else is small and on the host.
 
     ``roots`` are those of Q, one column per output.
     """
     n, points, outputs = int(basis.shape[0]), int(g.shape[1]), int(z.shape[1])
     firsts = slice(None, None, t.shape[1])
-    steps = np.diff(np.exp(t), axis=1, prepend=0.0).ravel()  # that of a first point is not used
+    chords = _chords(t)
     sums = _LeftOutSums(
         np.zeros((points, outputs)), np.zeros(points), np.zeros((points, outputs)), np.zeros((points, outputs))
     )
@@ -411,7 +472,7 @@ def _left_out_sums(
             of_blocks = [np.moveaxis(alpha[batch.rows], 2, 1) for alpha in alphas]  # blocks, points, rows
             solve = _solve_single_rows if batch.rows.shape[1] == 1 else _solve_blocks
             solved = solve(entries[:, :points], entries[:, points:], of_blocks, roots, batch, n)
-            moved = _slopes_of(solved, steps, firsts, t.shape[1])
+            moved = _slopes_of(solved, *chords, firsts)
             np.add(sums.reciprocal, solved.diagonal.sum(axis=(0, 2)), out=sums.reciprocal)
             for k, (alpha, residuals) in enumerate(zip(of_blocks, solved.residuals, strict=True)):
                 counted = np.take_along_axis(residuals, batch.counted[:, None, :], axis=2)
@@ -424,7 +485,7 @@ def _left_out_sums(
 
 
 def _left_out_entries(
-    basis: Array, g: Array, firsts: slice, blocks: LeftOutBlocks | None
+    basis: Array, g: Array, firsts: slice, blocks: LeftOutBlocks
 ) -> Iterator[tuple[BlockBatch, Array]]:
     """Yield batches of blocks with B_SS at all points, then B^2_SS at the first points of the intervals.
 
@@ -432,13 +493,6 @@ def _left_out_entries(
     """
     n, columns = int(basis.shape[0]), namespace_of(g).concat([g, g[:, firsts] ** 2], axis=1)
     count = int(columns.shape[1])
-    if blocks is None:
-        for rows in blocks_beside(g, n, n):
-            block = basis[rows, :]
-            numbers = np.arange(n)[rows][:, None]
-            entries = to_numpy((block * block) @ columns)
-            yield BlockBatch(numbers, np.zeros_like(numbers)), entries[:, :, None, None]
-        return
     for batch in blocks.batches(max(1, _ENTRIES // (blocks.largest**2 * count))):
         low = np.minimum(batch.rows[:, :, None], batch.rows[:, None, :])
         high = np.maximum(batch.rows[:, :, None], batch.rows[:, None, :])
@@ -534,7 +588,7 @@ def _are_near_singular(matrices: Array, shift: float) -> Any:
     return np.zeros(matrices.shape[:2], dtype=bool)
 
 
-def _slopes_of(solved: _SolvedBlocks, steps: Array, firsts: slice, length: int) -> Array:
+def _slopes_of(solved: _SolvedBlocks, steps: Array, sources: Any, firsts: slice) -> Array:
     """Bound d (B_SS^-1)_ii / d lambda from every point on: by itself at a first point, by a chord at the others."""
     diagonal = solved.diagonal
     spare = np.broadcast_to(solved.spare, diagonal.shape)
@@ -542,7 +596,4 @@ def _slopes_of(solved: _SolvedBlocks, steps: Array, firsts: slice, length: int) 
     above, below = (1.0 + spare[:, 1:]) * diagonal[:, 1:], (1.0 - spare[:, :-1]) * diagonal[:, :-1]
     bounds[:, 1:] = (above - below) / steps[None, 1:, None]
     bounds[:, firsts] = (1.0 + 8.0 * spare[:, firsts]) * np.maximum(solved.slopes, 0.0)
-    (stuck,) = np.nonzero(steps <= 0.0)  # points that agree have no chord; the first is a bound for all, which fall
-    stuck = stuck[stuck % length != 0]
-    bounds[:, stuck] = bounds[:, stuck - stuck % length]
-    return np.maximum(bounds, 0.0)
+    return np.maximum(bounds if sources is None else bounds[:, sources], 0.0)
