@@ -1,0 +1,34 @@
+"""Sums over rows that are left out alone: those of blocks of one row, with as many strips of rows as there are."""
+
+import numpy as np
+import pytest
+
+from substrate.gram import Gram
+from substrate.kernels import RBF
+from substrate.least_squares.criteria import LeaveOneOut, _left_out_sums, _single_row_sums
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
+from substrate.least_squares.spectrum import centred_spectrum
+
+POINTS = {
+    "apart": np.linspace(-6.0, 2.0, 12).reshape(3, 4),
+    "two agree": np.array([[-3.0, -3.0, -1.0], [0.0, 0.5, 0.5]]),
+    "one each": np.array([[-2.0], [1.0]]),
+}
+
+
+@pytest.mark.parametrize("t", POINTS.values(), ids=POINTS)
+@pytest.mark.parametrize("n", [7, 300])
+def test_they_are_those_of_blocks_of_one_row(n, t):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
+    spectrum = centred_spectrum(Gram.of(RBF(1.0), X), RBF(1.0).rounding(X))
+    criterion = LeaveOneOut.of(spectrum, Y)
+    g, lambdas = criterion._at(t)
+    given = (spectrum.basis, g, criterion.targets.coordinates, t)
+    roots = np.sqrt(criterion.machine.quadratic(g, lambdas))
+    expected = _left_out_sums(*given, roots, LeftOutBlocks.of_groups(np.arange(n)))
+    found = _single_row_sums(*given)
+    for name in ("squares", "reciprocal", "moves", "rounding"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, err_msg=name)
+    assert found.squares.shape == found.moves.shape == (t.size, 2)
+    assert np.isfinite(found.moves).all()
