@@ -12,14 +12,9 @@ import numpy as np
 
 from substrate.errors import DataError
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.source import Block, Source, checked_block
+from substrate.streaming.source import Block, Source, checked_block, is_dask
 
-__all__ = ["DaskSource", "is_dask"]
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether X is a Dask collection, without importing Dask."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+__all__ = ["DaskSource"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

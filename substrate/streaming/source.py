@@ -9,17 +9,29 @@ result for a row never depends on how it was read.
 Every block must have rows of one width, real and finite; an error names the source and the rows.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from substrate.arrays import refuse_disguised
+from substrate.arrays import is_sparse, refuse_disguised
 from substrate.errors import DataError
 from substrate.namespaces import HOST, is_device_array, where_it_lives
 
-__all__ = ["LEAF", "MICRO", "Block", "Source", "checked_block", "micro_blocks", "reblock", "refuse_short"]
+__all__ = [
+    "LEAF",
+    "MICRO",
+    "Block",
+    "Source",
+    "checked_block",
+    "is_dask",
+    "micro_blocks",
+    "reblock",
+    "refuse_short",
+    "streams",
+]
 
 #: Rows of a micro-block, the argument of a function of rows.
 MICRO = 4096
@@ -233,3 +245,26 @@ def _join_blocks(blocks: list[Block]) -> Block:
     Y = None if blocks[0].Y is None else np.concatenate([block.Y for block in blocks])
     weights = None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks])
     return Block(np.concatenate([block.X for block in blocks]), Y, blocks[0].start, weights)
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a Dask collection, without importing Dask."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def streams(X: Any, y: Any = None) -> bool:
+    """Return whether X is read in passes: a path, a Dask collection, blocks, or a source."""
+    if isinstance(X, (str, os.PathLike, Source)) or is_dask(X):
+        return True
+    if (
+        y is not None
+        or X is None
+        or is_sparse(X)
+        or any(hasattr(X, a) for a in ("shape", "__array__", "__dataframe__"))
+    ):
+        return False
+    if callable(X):
+        return True
+    if isinstance(X, (list, tuple)):  # blocks are pairs of arrays, rows are lists of numbers
+        return len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) == 2 and np.ndim(X[0][0]) == 2
+    return isinstance(X, Iterable)

@@ -15,13 +15,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.lib import format as npy
 
-from substrate.arrays import is_sparse
 from substrate.errors import DataError
-from substrate.streaming.dask_source import DaskSource, is_dask
+from substrate.streaming.dask_source import DaskSource
 from substrate.streaming.parquet_source import ParquetSource
-from substrate.streaming.source import LEAF, Block, Source, checked_block, reblock, refuse_short
+from substrate.streaming.source import (
+    LEAF,
+    Block,
+    Source,
+    checked_block,
+    is_dask,
+    reblock,
+    refuse_short,
+)
 
-__all__ = ["NpyFile", "NpySource", "RowBlocks", "files_behind", "is_mapped", "source_of", "streams"]
+__all__ = ["NpyFile", "NpySource", "RowBlocks", "files_behind", "is_mapped", "source_of"]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -226,24 +233,6 @@ class RowBlocks(Source):
             yield block
         if self.rows:
             refuse_short(self.name, self.rows, start)
-
-
-def streams(X: Any, y: Any = None) -> bool:
-    """Return whether X is read in passes: a path, a Dask collection, blocks, or a source."""
-    if isinstance(X, (str, os.PathLike, Source)) or is_dask(X):
-        return True
-    if (
-        y is not None
-        or X is None
-        or is_sparse(X)
-        or any(hasattr(X, a) for a in ("shape", "__array__", "__dataframe__"))
-    ):
-        return False
-    if callable(X):
-        return True
-    if isinstance(X, (list, tuple)):  # blocks are pairs of arrays, rows are lists of numbers
-        return len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) == 2 and np.ndim(X[0][0]) == 2
-    return isinstance(X, Iterable)
 
 
 def files_behind(X: Any) -> tuple[str, ...]:

@@ -59,7 +59,6 @@ from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
 from substrate.device_gram import gram_kind
 from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.queued_system import QueuedSystem
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
@@ -67,6 +66,7 @@ from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows
 if TYPE_CHECKING:
     from substrate.formulas import Node
     from substrate.gram import Gram
+    from substrate.least_squares.queued_system import QueuedSystem
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
 
@@ -241,6 +241,8 @@ class _SystemQueue:
         if not isinstance(gamma, Real) or estimator._matrix is not None:
             return None
         if type(model).border is Model.border:  # a bias is all that is not penalised
+            from substrate.least_squares.queued_system import QueuedSystem
+
             self.system = QueuedSystem.queue(estimator._own_kernel(), X, y, float(gamma))
         return None if self.system is None else self.system.refuse_not_finite
 

@@ -1,7 +1,7 @@
 """The gamma at which an LS-SVM has a stated noise or norm, with a proved bracket of it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -12,17 +12,11 @@ from substrate.certificates.rounding import at_most
 from substrate.certificates.rows import accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
 from substrate.device_gram import gram_kind
-from substrate.least_squares.spectrum import centred_spectrum
 from substrate.namespaces import all_to_numpy, to_numpy
-from substrate.search.secular_equation import (
-    Quantity,
-    SecularEquation,
-    bracket_root,
-    enclose_noise,
-    enclose_norm,
-    quantity_given,
-)
 from substrate.values import Record
+
+if TYPE_CHECKING:
+    from substrate.search.secular_equation import Quantity
 
 __all__ = ["RequiredGamma", "gamma_for"]
 
@@ -86,6 +80,10 @@ def gamma_for(
     >>> round(float(((y - model.fit(X, y).predict(X)) ** 2).mean() ** 0.5), 6)
     22.0
     """
+    # every estimator has this method, and few call it
+    from substrate.least_squares.spectrum import centred_spectrum
+    from substrate.search.secular_equation import SecularEquation, bracket_root, quantity_given
+
     quantity, value = quantity_given(noise, norm)
     machine = clone(self)
     method_tolerance = machine._tolerance()
@@ -127,9 +125,11 @@ def _column(y: Any, k: int) -> Any:
 
 
 def _enclose(
-    machine: Any, data: tuple[Any, Any, Any], rows: Any, y: Array, weights: Any, lam: float, quantity: Quantity
+    machine: Any, data: tuple[Any, Any, Any], rows: Any, y: Array, weights: Any, lam: float, quantity: "Quantity"
 ) -> tuple[float, float]:
     """Return the ends between which noise or norm of the exact machine at lambda is, by the accuracy of a fit."""
+    from substrate.search.secular_equation import enclose_noise, enclose_norm
+
     model = clone(machine).set_params(gamma=1.0 / lam).fit(*data)
     accuracy = model.certificate_.accuracy
     fitted = np.asarray(to_numpy(model.predict(data[0])))[to_numpy(rows)]

@@ -58,8 +58,8 @@ from substrate.streaming.array_source import ArraySource, CodedSource, LabelCode
 from substrate.streaming.dask_client import executor_of
 from substrate.streaming.parquet_source import SUFFIXES, column_file
 from substrate.streaming.passes import Checkpoint, OpenPasses, digest
-from substrate.streaming.source import Source
-from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of, streams
+from substrate.streaming.source import Source, streams
+from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of
 from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
 from substrate.streaming.weighed_source import WeighedSource, weights_of_source
 from substrate.uncertainty.influence import LeftOutMachines

@@ -28,7 +28,6 @@ from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance, term_weights
-from problems.estimators.shared.rows_of_files import read_new_rows, read_rows
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
@@ -37,12 +36,12 @@ from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
-from substrate.streaming.executors import LeafSum
-from substrate.streaming.source import Source
-from substrate.streaming.sources import streams
+from substrate.streaming.source import streams
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
+    from substrate.streaming.executors import LeafSum
+    from substrate.streaming.source import Source
 
 __all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 
@@ -344,7 +343,7 @@ class KernelEstimator(BaseEstimator):
         self.input_fill_ = InputFill.of(X, weights, self._code_columns(int(X.shape[1])), self._column_name).values
         self._keep_missing_cells(X, weights)
 
-    def _keep_fill_of_passes(self, rows: Source, sums: Callable[[LeafSum], Any]) -> None:
+    def _keep_fill_of_passes(self, rows: "Source", sums: "Callable[[LeafSum], Any]") -> None:
         """Keep what stands for missing cells of rows that are read in passes, by ``sums`` over them."""
         n_features, names = rows.n_features, rows.feature_names
 
@@ -448,6 +447,8 @@ class KernelEstimator(BaseEstimator):
             return checked_on_device(self, X, y, sample_weight, **rules)
         names = None
         if streams(X, y):
+            from problems.estimators.shared.rows_of_files import read_rows
+
             (X, y, names), sample_weight = read_rows(self, X, y, sample_weight)
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
@@ -595,6 +596,8 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             if self._gathers_rows and streams(X):
+                from problems.estimators.shared.rows_of_files import read_new_rows
+
                 return read_new_rows(self, X)
             refuse_disguised(X, "X")
             with explain_missing(self):

@@ -16,7 +16,7 @@ left-out rows and its proof are about them, and what is filled in is held while 
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,12 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.least_squares.robust_weights import quantile_ranks, weighted_quantile
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.streaming.array_source import FilledSource
-from substrate.streaming.executors import LeafSum
-from substrate.streaming.source import Block, Source
-from substrate.streaming.survey import CellsOfLeaf, CellSurvey, column_order_statistics
+
+if TYPE_CHECKING:
+    from substrate.streaming.array_source import FilledSource
+    from substrate.streaming.executors import LeafSum
+    from substrate.streaming.source import Block, Source
+    from substrate.streaming.survey import CellSurvey
 
 __all__ = ["MISSING_RULES", "InputFill", "find_missing", "median_cell", "most_frequent_cell"]
 
@@ -100,12 +102,14 @@ class InputFill:
 
     @classmethod
     def of_passes(
-        cls, sums: Callable[[LeafSum], Any], n_features: int, codes: Collection[int], name: Callable[[int], str]
+        cls, sums: "Callable[[LeafSum], Any]", n_features: int, codes: Collection[int], name: Callable[[int], str]
     ) -> Self:
         """Return what fills the columns of rows that are read in passes, each row counted once.
 
         ``sums`` makes a pass: one counts cells, up to five find the medians of all columns together.
         """
+        from substrate.streaming.survey import CellsOfLeaf, column_order_statistics
+
         coded = tuple(sorted(codes))
         survey: CellSurvey = sums(CellsOfLeaf(coded))
         if not survey.present.all():
@@ -145,8 +149,10 @@ class InputFill:
         is_missing = xp.isnan(X)
         return xp.where(is_missing, on_device_of(X, self.values), X) if bool(xp.any(is_missing)) else X
 
-    def fill_source(self, rows: Source) -> FilledSource:
+    def fill_source(self, rows: "Source") -> "FilledSource":
         """Return rows that are read in passes, with their missing cells filled in."""
+        from substrate.streaming.array_source import FilledSource
+
         return FilledSource(rows, self.values)
 
     def check(self, n_features: int) -> None:
@@ -156,7 +162,7 @@ class InputFill:
             raise DataError(f"input_fill_ must hold one finite number for each of the {n_features} columns")
 
 
-def _inputs_of(block: Block) -> Array:
+def _inputs_of(block: "Block") -> Array:
     return np.asarray(block.X)
 
 

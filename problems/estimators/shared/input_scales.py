@@ -13,16 +13,18 @@ its left-out rows and its proof are about them, and new rows are scaled by the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.streaming.array_source import ScaledSource
-from substrate.streaming.source import Source
-from substrate.streaming.survey import Survey
+
+if TYPE_CHECKING:
+    from substrate.streaming.array_source import ScaledSource
+    from substrate.streaming.source import Source
+    from substrate.streaming.survey import Survey
 
 __all__ = ["InputScales"]
 
@@ -78,7 +80,7 @@ class InputScales:
         return cls._checked(np.zeros(unit.size), unit * deviations, largest)
 
     @classmethod
-    def of_survey(cls, survey: Survey, name: str, columns: Sequence[str] | None = None) -> Self:
+    def of_survey(cls, survey: "Survey", name: str, columns: Sequence[str] | None = None) -> Self:
         """Return the scales of rows that are read in passes, from the survey of them, each row counted once."""
         largest = np.maximum(np.abs(survey.low), np.abs(survey.high))
         if not np.isfinite(survey.standard_deviation).all():
@@ -130,8 +132,10 @@ class InputScales:
             return given
         return X * on_device_of(X, self.scale) + on_device_of(X, self.center)
 
-    def of_source(self, rows: Source) -> ScaledSource:
+    def of_source(self, rows: "Source") -> "ScaledSource":
         """Return rows that are read in passes, in these units."""
+        from substrate.streaming.array_source import ScaledSource
+
         return ScaledSource(rows, self.center, self.scale)
 
     def check(self, n_features: int) -> None:

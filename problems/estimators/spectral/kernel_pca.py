@@ -47,8 +47,8 @@ from substrate.streaming import BUDGET
 from substrate.streaming.array_source import ArraySource, width_rows
 from substrate.streaming.executors import Serial
 from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import LEAF, Source
-from substrate.streaming.sources import source_of, streams
+from substrate.streaming.source import LEAF, Source, streams
+from substrate.streaming.sources import source_of
 
 __all__ = ["LSSVMKernelPCA"]
 

@@ -9,8 +9,8 @@ from array_homes import HOMES, assert_close, sender
 from substrate.errors import DataError
 from substrate.namespaces import HOST, where_it_lives
 from substrate.streaming.array_source import ArraySource, CodedSource, numbers
-from substrate.streaming.source import LEAF, MICRO
-from substrate.streaming.sources import source_of, streams
+from substrate.streaming.source import LEAF, MICRO, streams
+from substrate.streaming.sources import source_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
