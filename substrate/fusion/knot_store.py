@@ -231,7 +231,7 @@ class SimplexReach:
             spectrum = fold.reach.spectrum(self.store.least_tau(f, self.at))
             if spectrum is None:
                 return None
-            spectra.append((fold.program.unit**2 * spectrum[0], spectrum[1]))
+            spectra.append(Spectrum(fold.program.unit**2 * spectrum.values, spectrum.vectors))
         return spectra
 
     def common_rows(self, u: Array, tops: Sequence[float]) -> list[CommonRows | None]:
@@ -254,5 +254,5 @@ class SimplexReach:
                 spectrum = spectrum_of(rows.gram(fold.reach.functions()))
             if spectrum is None:
                 return None
-            spectra.append((fold.program.unit**2 * spectrum[0], spectrum[1]))
+            spectra.append(Spectrum(fold.program.unit**2 * spectrum.values, spectrum.vectors))
         return spectra

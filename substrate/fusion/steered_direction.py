@@ -20,15 +20,13 @@ Every direction gives a bound, so nothing here is trusted.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array
 
 __all__ = ["Spectrum", "residual_direction", "spectrum_of", "worst_place"]
-
-#: Eigenvalues and eigenvectors of S, of one fold, in units of y squared.
-Spectrum = tuple[Array, Array]
 
 #: Steps of the grid of a simplex, by the number of vertices.
 _STEPS = {2: 20, 3: 12, 4: 8}
@@ -37,12 +35,19 @@ _ROUNDS, _CANDIDATES, _SMALLEST = 2, 13, 1e-9
 _SHARES = np.linspace(0.0, 1.0, _CANDIDATES)
 
 
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of S, of one fold, in units of y squared."""
+
+    values: Array
+    vectors: Array
+
+
 def spectrum_of(S: Array) -> Spectrum | None:
     """Return the spectrum of S; None where there is none."""
     if not np.isfinite(S).all():
         return None
     values, vectors = np.linalg.eigh(S)
-    return values, vectors
+    return Spectrum(values, vectors)
 
 
 @lru_cache(maxsize=8)
