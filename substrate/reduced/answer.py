@@ -27,6 +27,7 @@ from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import CHECKED
+from substrate.streaming.executors import highest
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
@@ -181,7 +182,7 @@ def careful_pass(
             function = replace(function, features=(basis.features.transform, deviation))
     sums: CarefulErrors = rows.sums(function, "errors of all rows, accurately")
     # a leaf's sums are exact up to their last rounding; leaves add up in a tree; v e was rounded once
-    slopes = sum_rounding(rows.n_rows.bit_length() + 6)
+    slopes = sum_rounding(highest(rows.n_rows) + 6)
     radius = at_most(1.0) * np.sqrt(sums.radius_squares)
     # blocks of another size may round differently, by a unit or two in the last place of the largest term
     place = sum_rounding(4) * (np.sqrt(sums.residuals.targets) + np.sqrt(sums.residuals.squares))

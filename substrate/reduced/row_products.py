@@ -22,8 +22,8 @@ PART = 4096
 #: The same in numpy: products of so few rows are as fast as those of many (measured).
 CHUNK = 128
 
-#: Parts whose sums are added up before they are added to those of the parts before.
-GROUP = 32
+#: Parts whose sums are added up before they are added to those of the parts before: a leaf has few groups, too.
+GROUP = 16
 
 
 def terms_in_parts(n_rows: int, size: int) -> int:

@@ -24,7 +24,7 @@ from substrate.operators import Operator
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import LeafSum
+from substrate.streaming.executors import LeafSum, highest
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
@@ -578,13 +578,13 @@ class KernelRows(Operator):
             longest = max(int(rows.stop - rows.start) for rows in tiles)
             return min(longest, PART) + -(-longest // PART) + len(tiles)
         step = self.values.step
-        return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + self.n_rows.bit_length()
+        return min(self.n_rows, step) + min(-(-self.n_rows // step), LEAF // step) + highest(self.n_rows)
 
     @property
     def product_terms(self) -> int:
         """As ``terms``, for sums of products of features, which are added up in parts."""
         if not self.on_device:
-            return terms_in_parts(min(self.n_rows, LEAF), min(self.values.step, CHUNK)) + self.n_rows.bit_length()
+            return terms_in_parts(min(self.n_rows, LEAF), min(self.values.step, CHUNK)) + highest(self.n_rows)
         tiles = len(list(device_blocks(self.n_rows, self.n_basis)))
         return min(self.n_rows, PART) + -(-self.n_rows // PART) + tiles + _MOVED
 

@@ -35,6 +35,7 @@ from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.row_products import CHUNK, terms_in_parts
 from substrate.reduced.rows import BasisValues
+from substrate.streaming.executors import highest
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Block, Source
 from substrate.streaming.survey import TargetSummary
@@ -284,7 +285,7 @@ class VariationBound:
         whole = np.concatenate([enclosed.middle for enclosed in gradient])
         off = np.concatenate([np.broadcast_to(enclosed.radius, enclosed.middle.shape) for enclosed in gradient])
         # leaves of exact sums add up in a tree, in the direction of the mean
-        total_off = root * sum_rounding(found.count.bit_length() + LEAF // _ROWS) * length
+        total_off = root * sum_rounding(highest(found.count) + LEAF // _ROWS) * length
         energy = float(np.linalg.norm(reach.root @ whole))
         energy += sum_rounding(whole.size) * float(np.linalg.norm(np.abs(reach.root) @ np.abs(whole)))
         energy += float(np.linalg.norm(reach.root @ self.mean)) * total_off
@@ -300,7 +301,7 @@ class VariationBound:
     def _curvature(self, found: VariationErrors, sizes: Array) -> Curvature:
         """Return H from sums over all rows; the coordinates of all components are one basis, in units of their rows."""
         T = block_diag(*self.values.transforms)
-        terms = terms_in_parts(min(found.count, LEAF), min(self.values.step, CHUNK)) + found.count.bit_length()
+        terms = terms_in_parts(min(found.count, LEAF), min(self.values.step, CHUNK)) + highest(found.count)
         scaled = (sizes * np.sqrt(found.diagonal)).T.ravel()
         features = EigenFeatures(T, np.ones(T.shape[1]))
         sums = (self.scatter, self.mean, self.mean, found.mass, scaled, terms)
@@ -312,7 +313,7 @@ def _terms(count: int, careful: bool) -> int:
 
     Products of a tile are exact but for a few roundings where ``careful``.
     """
-    return (16 if careful else _ROWS) + LEAF // _ROWS + count.bit_length()
+    return (16 if careful else _ROWS) + LEAF // _ROWS + highest(count)
 
 
 def _weights(T: Array, beta: Array) -> tuple[Array, Array]:

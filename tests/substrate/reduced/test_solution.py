@@ -214,7 +214,7 @@ def test_products_are_counted_by_the_parts_in_which_they_are_added_up(monkeypatc
     monkeypatch.setattr("substrate.reduced.rows.PART", 32)
     here = KernelRows.of(RBF(1.5), X, BASIS, Y)
     there = KernelRows.of(RBF(1.5), *(strict.asarray(part) for part in (X, BASIS, Y)))
-    assert here.product_terms == 128 + 2 + 1 + 8 < here.terms  # a part, both parts, one group, the height of the tree
+    assert here.product_terms == 128 + 2 + 1 < here.terms  # a part, both parts, one group; one leaf
     assert there.terms == 32 + 5 + 1  # a part, all parts, and one tile of 150 rows
     assert there.product_terms == there.terms + 8  # and the change of their origin
 
