@@ -11,8 +11,7 @@ it is dealing with in order to compute something. :func:`backend_of` gives the b
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,8 +60,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return strips(n_rows, int(np.clip(_CACHED_ENTRIES // max(n_columns, 1), 64, 256)))
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Arrays on their way to the host: work that a device is given afterwards does not delay them."""
 
     arrive: Callable[[], tuple[Any, ...]]

@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,8 +23,7 @@ _CONSTANT = 1e-9
 Extremes = Callable[[Array, Array], tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(NamedTuple):
     """A change made to a matrix by the package: what, how much, and why."""
 
     what: str
@@ -36,8 +34,7 @@ class Alteration:
         return f"{self.what} ({self.size:.2e}): {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinates:
+class Coordinates(NamedTuple):
     r"""Orthonormal coordinates in which K is diagonal: :math:`K \approx U \operatorname{diag}(s) U^T`.
 
     Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` is the number kept.

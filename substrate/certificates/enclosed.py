@@ -31,8 +31,7 @@ a thousand times the number of terms times u at most, and :meth:`Enclosed.upper`
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -433,8 +432,7 @@ class Double(Enclosed):
         return size if math.isfinite(size) else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class GramFactor:
+class GramFactor(NamedTuple):
     r"""A matrix T, nearly the inverse of R in A = QR for a tall matrix A that is known up to a radius.
 
     For any T with :math:`\eta = \|I - (A T)^T A T\| < 1`, measured in the norm of Frobenius with its rounding,

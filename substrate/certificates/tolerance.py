@@ -11,7 +11,7 @@ that states them.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ _GAP = "sqrt(2 (primal - dual)) + rounding"
 _CONSTANT = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(NamedTuple):
     """The permitted error of one output, root mean square by the weights of its rows, in the units of y.
 
     Parameters

@@ -9,7 +9,6 @@ Where double precision does not suffice, the certificate states it, with a remed
 known without doubled precision.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +50,7 @@ _MOST_REFINEMENTS = 4
 _FAR_BEYOND = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerProblem:
+class AnswerProblem(NamedTuple):
     """The fitted problem: a kernel on points, targets (one column per output) with their gammas, weights of the rows.
 
     ``tolerances`` state the absolute error that is permitted, one for every output: by the targets of the user, of
@@ -97,8 +95,7 @@ class AnswerProblem:
         return self.tolerances[column].row(bound, formula)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Support values and biases, perhaps refined; primal weights where they represent the answer; row and facts."""
 
     support_values: Array
@@ -296,7 +293,7 @@ def _predict(question: AnswerProblem, alpha: Array, bias: Array, slopes: Array |
 
 
 def _add_rows(answer: Answer) -> Answer:
-    return answer if answer.rows[0].passes else replace(answer, facts=(*answer.facts, _UNKNOWN))
+    return answer if answer.rows[0].passes else answer._replace(facts=(*answer.facts, _UNKNOWN))
 
 
 def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:

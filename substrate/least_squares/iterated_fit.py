@@ -6,7 +6,7 @@ factored.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -260,7 +260,7 @@ def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -
             a, b, p = solution.support_values[:, k], float(solution.bias[k]), solution.products[:, k]
             machine = question.expansion(column, a, b)
             if question.border.slopes:
-                machine = replace(machine, slopes=solution.slopes[:, k])
+                machine = machine._replace(slopes=solution.slopes[:, k])
             bound = bound_plainly(machine, PlainRows(p, roots, rounding))
             answers[column] = question.row(column, bound, FORMULA)
             allowed = max(share, roundoff(a.size))

@@ -9,8 +9,7 @@ The values of an expansion are computed block by block, in memory that does not 
 sums are formed in blocks, too (:func:`~substrate.certificates.rounding.block_rounding`): less is lost than in one.
 """
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,8 +37,7 @@ class KernelProducts(Protocol):
         """Bound ``|K| |x|``."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainProducts:
+class PlainProducts(NamedTuple):
     """By a matrix in working precision; ``rounding`` is the kernel's p, ``points`` are its inputs."""
 
     matrix: Array
@@ -73,8 +71,7 @@ class PlainProducts:
         return np.asarray(at_most(1.0) * s * float(s @ np.abs(x)))
 
 
-@dataclass(frozen=True, slots=True)
-class CarefulProducts:
+class CarefulProducts(NamedTuple):
     """By accurate kernel values, or a given ``matrix``, in doubled precision."""
 
     kernel: Kernel

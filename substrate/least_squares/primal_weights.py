@@ -35,7 +35,7 @@ need not be accurate, since :meth:`~substrate.certificates.enclosed.Double.bound
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -62,8 +62,7 @@ __all__ = [
 N = TypeVar("N", bound=Enclosed)
 
 
-@dataclass(frozen=True, slots=True)
-class PrimalFactor:
+class PrimalFactor(NamedTuple):
     """A with columns scaled to one size, those sizes, and T; weights first, the coefficients of the border last."""
 
     A: Array
@@ -106,8 +105,7 @@ FORMULA = "||R^-T (w - Phi' alpha)|| / sqrt(gamma) + rounding, in doubled precis
 _MOST_STEPS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class LinearTerm:
+class LinearTerm(NamedTuple):
     """(z - center)'beta of the columns of these ``numbers``, one column of slopes per output."""
 
     numbers: tuple[int, ...]
@@ -152,8 +150,7 @@ class PrimalWeights:
         return values if self.linear is None else values + self.linear.center_columns(points) @ self.linear.slopes
 
 
-@dataclass(frozen=True, slots=True)
-class PrimalFit:
+class PrimalFit(NamedTuple):
     """Primal weights, the slopes of a border beside the constant, and their deviations, one column per output."""
 
     weights: PrimalWeights

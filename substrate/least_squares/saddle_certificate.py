@@ -50,7 +50,7 @@ A user's matrix or function is exact by definition, made symmetric. Where only
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -198,8 +198,7 @@ _UNDERFLOW = 1e-300
 N = TypeVar("N", bound=Enclosed)
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(NamedTuple):
     """One output of a stored machine, and the data it was fitted to.
 
     ``negative`` bounds the distance of K from positive semi-definite, zero for kernels whose formula excludes it.

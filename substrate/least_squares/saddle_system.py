@@ -35,7 +35,7 @@ machines that differ in their labels only share one matrix.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,8 +63,7 @@ FACTORED_ROWS = 2000
 _MOST_REFINEMENTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SaddleSolution:
+class SaddleSolution(NamedTuple):
     """Support values and bias, with K alpha (for the certificate) and a record of the computation.
 
     ``slopes`` are the coefficients of further columns of the border in their own units, one column per output, and
@@ -105,8 +104,7 @@ def solve_saddle_system(
     solution = begin_saddle_system(gram, y, ridge, balance, border, unit=unit).finish()
     if y.ndim > 1:
         return solution
-    return replace(
-        solution,
+    return solution._replace(
         support_values=solution.support_values[:, 0],
         bias=solution.bias[0],
         products=solution.products[:, 0],
@@ -153,8 +151,7 @@ def begin_saddle_system(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunSolution:
+class BegunSolution(NamedTuple):
     """A saddle system in a unit of its targets, and a first solution of it, alpha and c, with K alpha.
 
     ``target`` are the targets less ``shift``, what the border alone fits to them; ``wanted`` is what Z'alpha has to be.

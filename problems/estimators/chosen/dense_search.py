@@ -112,7 +112,7 @@ class DenseSearch(OverGamma):
         """Return the fit with the method of validation among its facts."""
         how = {"loo": "every row left out in turn", "folds": f"{len(task.splits)} folds"}.get(task.criterion, part.how)
         how = describe_blocks(self.estimator, task.blocks) if task.blocks is not None else how
-        return replace(fit, facts=(*fit.facts, ("validated on", how))) if how else fit
+        return fit._replace(facts=(*fit.facts, ("validated on", how))) if how else fit
 
     def borders(self, X: Any, weights: Array, check: Any) -> tuple[Border, Array | None]:
         """Return the border of the rows, and the columns of a linear part at the validation rows, less its center."""
@@ -217,7 +217,7 @@ class DenseSearch(OverGamma):
             fit = model._model.fit_codes(best.kernel, X, Y, gammas[0], weights, method)
             extra = ()
         rows, facts = self.search_rows(judged, best)
-        return replace(fit, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
+        return fit._replace(rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))
 
 
 def _is_known(fit: SaddleFit) -> bool:

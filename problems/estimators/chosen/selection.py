@@ -10,7 +10,7 @@ over the whole rectangle (:mod:`substrate.search.width_search`). The machine is 
 also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -175,7 +175,7 @@ class GammaChoice:
         model._keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)
         described = search.describe(fit, task, split)
-        signed = replace(described, support_values=coded.sign(Y, fit.support_values))
+        signed = described._replace(support_values=coded.sign(Y, fit.support_values))
         model._model.keep(X, kept[split.rows], best.kernel, signed, ridges_of(gammas, weights), one_output)
         return self, JudgedGamma(task, best)
 

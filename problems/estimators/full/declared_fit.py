@@ -1,7 +1,6 @@
 """A page of the LS-SVM family solved as the declared problem, one output at a time."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from substrate.least_squares.saddle_system import target_unit
 __all__ = ["DeclaredFit", "declared_fit"]
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredFit:
+class DeclaredFit(NamedTuple):
     """Support values in regression's sign, biases, slopes, rows and facts.
 
     The slopes are those of the columns of the border beside the bias, which the page has as ``coefficients``.

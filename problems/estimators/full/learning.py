@@ -11,8 +11,7 @@ Where rounding has added up so far that the certificate does not hold, the machi
 """
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -42,8 +41,7 @@ _OUTDATED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Learner:
+class _Learner(NamedTuple):
     """The inverse of the bordered matrix and the targets, of the machine with these support values."""
 
     support_values: Array

@@ -8,7 +8,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -508,7 +508,7 @@ class LSSVMClassifier(Classifier):
         kernel = self._resolved_kernel(X)
         fit = model.fit_codes(kernel, X, Y, gamma, weights, method)
         self._keep_classes(classes, on_device_of(X, Y))
-        signed = replace(fit, support_values=Y * fit.support_values)
+        signed = fit._replace(support_values=Y * fit.support_values)
         model.keep(X, rows, kernel, signed, Regularization(gamma).ridge(weights), Y.shape[1] == 1)
         return self
 

@@ -1,6 +1,6 @@
 """LS-SVMs with a linear part that is not penalised, see :mod:`problems.partially_linear_ls_svm`."""
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class PartiallyLinearModel(LinearColumnsModel, LSSVMModel):
             scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
             self.keep_errors(fit.deviations, scale, one_output)
         bias = self.keep_linear(fit.slopes, fit.border.center, fit.bias, one_output, X)
-        fit = fit if fit.slopes is None else replace(fit, bias=bias)
+        fit = fit if fit.slopes is None else fit._replace(bias=bias)
         super().keep(X, rows, kernel, fit, ridge, one_output)
 
 

@@ -1,9 +1,9 @@
 """The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -76,8 +76,7 @@ class Method:
         return self.tol if self.solver in _OWN else unpolished_tolerance(self.tol)
 
 
-@dataclass(frozen=True, slots=True)
-class SaddleFit:
+class SaddleFit(NamedTuple):
     """Support values in regression's sign (one column per output), biases, certificate rows and facts.
 
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
@@ -205,7 +204,7 @@ def fit_saddle(
             if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
                 gram.check_definite()
         record, negative = gram.record(), gram.negative
-    question = replace(question, Y=Y, weights=weights, negative=negative)
+    question = question._replace(Y=Y, weights=weights, negative=negative)
     machine = (solution.support_values, solution.bias, solution.products, diagonal, gram if direct else None)
     slopes = solution.slopes if border.slopes else None
     answer = bound_and_refine(question, *machine, primal=primal, rounding=rounding, slopes=slopes)
@@ -261,13 +260,13 @@ def _fit_on_device(question: AnswerProblem, max_iter: int | None) -> SaddleFit:
             "use solver='cholesky'"
         )
     home = question.Y
-    on_host = replace(question, Y=to_numpy(question.Y), weights=to_numpy(question.weights))
+    on_host = question._replace(Y=to_numpy(question.Y), weights=to_numpy(question.weights))
     iterated = iterated_fit(on_host, max_iter)
     if not isinstance(iterated, IteratedFit):
         raise SolverError("conjugate gradients were not tried")
     fit = _keep_iterated(iterated, on_host)
     support_values, bias = (on_device_of(home, array) for array in (fit.support_values, fit.bias))
-    return replace(fit, support_values=support_values, bias=bias)
+    return fit._replace(support_values=support_values, bias=bias)
 
 
 def _keep_iterated(iterated: "IteratedFit", question: AnswerProblem) -> SaddleFit:
@@ -328,8 +327,7 @@ def _each_slope(slopes: Array | None, n_outputs: int) -> list[Array | None]:
     return [None] * n_outputs if slopes is None else list(slopes.T)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Solution:
+class _Solution(NamedTuple):
     """The numbers of a solver before their answer is bounded: ``products`` is K alpha, one column per output each."""
 
     support_values: Array
@@ -424,13 +422,13 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     matrix = KernelTiles(kernel, X, progress)
     limits = IterationLimits.plain(method.max_iter)
     permitted = tuple(
-        replace(tolerance, share=max(method.cg_tol, tolerance.share)) for tolerance in question.tolerances
+        tolerance._replace(share=max(method.cg_tol, tolerance.share)) for tolerance in question.tolerances
     )
     try:
         progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
         L = pivoted_columns(kernel, X)
         solved = solve_groups(
-            replace(question, tolerances=permitted),
+            question._replace(tolerances=permitted),
             matrix,
             lambda ridge: LowRankInverse(L, None, ridge),
             limits,

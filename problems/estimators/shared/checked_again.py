@@ -15,9 +15,9 @@ weights represent the answer, and in a proof the same in ball arithmetic:
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -73,8 +73,7 @@ class StoredMachine(Protocol):
         """Return the proof of its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFit:
+class StoredFit(NamedTuple):
     """The machines of a model, and what it adds to a certificate: rows that follow theirs, facts that come before."""
 
     machines: Iterable[StoredMachine]
@@ -94,8 +93,7 @@ def certify_stored(title: str, stored_fit: AbstractContextManager[StoredFit]) ->
     return Certificate(f"{title}, checked again", (*worst_rows(rows), *added), (*first, *facts.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class GivenFit:
+class GivenFit(NamedTuple):
     """The data of a dense least-squares fit, given again.
 
     Parameters
@@ -141,8 +139,7 @@ def recall_saddle(model: Any, given: GivenFit) -> AbstractContextManager[StoredF
     return nullcontext(StoredFit(_saddle_machines(model, given, gram), lambda: ((), gram().record())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSaddle:
+class StoredSaddle(NamedTuple):
     """One output of a dense least-squares machine: its data, its stored numbers, and what ``predict`` returns.
 
     Parameters

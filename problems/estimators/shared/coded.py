@@ -1,7 +1,6 @@
 """Classes as codes of two-class machines: the codes of labels, and from the machines' outputs back to classes."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
@@ -61,8 +60,7 @@ def class_factors(class_weight: Any, labels: Any, weights: Array, further_labels
     return factors
 
 
-@dataclass(frozen=True, slots=True)
-class Classes:
+class Classes(NamedTuple):
     """The classes of a classification, and their codes, one row per class."""
 
     names: Any
@@ -97,8 +95,7 @@ class Classes:
         return bool((to_numpy(Y) != 0.0).all())
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """The targets of a regression: one column per output, and every row in all of them."""
 
     def codes(self, y: Any) -> Any:

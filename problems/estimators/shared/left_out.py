@@ -17,7 +17,7 @@ system, which other machines use, is not available in double precision here.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -119,8 +119,7 @@ class LeftOut:
         return self._each(lambda column: trimmed_mean_square(column, share))
 
 
-@dataclass(frozen=True, slots=True)
-class MachinesLeftOut:
+class MachinesLeftOut(NamedTuple):
     """Outputs, residuals, degrees of freedom and GCV of all machines, one column per machine, and a certificate row."""
 
     outputs: Array
@@ -156,8 +155,7 @@ class LeftOutSystem(Protocol):
         """Return the machines on some rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSystem:
+class KernelSystem(NamedTuple):
     """Machines of a kernel matrix and a border; ``represent`` computes kernel values of new points with all rows."""
 
     gram: Gram
@@ -174,8 +172,7 @@ class KernelSystem:
         return KernelMachines(gram, ridge, self.border.take(rows, 1.0 / ridge), self.represent)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelMachines:
+class KernelMachines(NamedTuple):
     """Machines of a kernel matrix, by the inverse of its saddle system; ``represent`` is that of the whole system."""
 
     gram: Gram
@@ -230,8 +227,7 @@ class KernelMachines:
         return on_device_of(self.gram.diagonal, values)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class PrimalSystem:
+class PrimalSystem(NamedTuple):
     """Machines that are stored in primal weights, all on the same rows X with their border."""
 
     primal: PrimalWeights
@@ -249,8 +245,7 @@ class PrimalSystem:
         return PrimalMachines(self.primal, self.X, ridge, self.border.take(rows, 1.0 / ridge))
 
 
-@dataclass(frozen=True, slots=True)
-class PrimalMachines:
+class PrimalMachines(NamedTuple):
     """Machines in the features of a kernel of finite rank."""
 
     primal: PrimalWeights

@@ -1,8 +1,7 @@
 """The machines of a fit, one per column of its targets, each on rows of its own."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from substrate.namespaces import take_rows, to_numpy
 __all__ = ["MachineRows", "each_machine", "in_columns", "points_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class MachineRows:
+class MachineRows(NamedTuple):
     """One machine: its column of the targets, the numbers of its rows, their targets, and whether they are all rows."""
 
     column: int
