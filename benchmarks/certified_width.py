@@ -154,7 +154,7 @@ def measure_table(file: str, rows: int, device: str) -> Table:
     met = gap <= GAP and wall <= MOST and holds
     case = f"{Path(file).stem}, first {len(numbers)} rows, {where}"
     return Table(
-        "Width and gamma with a proof, by evidence, on a public table",
+        f"Width and gamma with a proof, by evidence, on {len(numbers)} rows of a public table",
         f"`LSSVMRegressorCV('rbf', cv='evidence', search='certified', width_gap={GAP:g}).fit`, every column "
         f"standardised; wall seconds, one run; the target is the gap within {MOST:.0f} s, and a certificate that "
         "holds.",
@@ -191,7 +191,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write:
         chosen = f"--rows {options.rows}{' --device ' + options.device if options.device else ''}"
         command = f"python -m benchmarks.certified_width --table FILE.csv {chosen}"
-        Record.read().add(f"certified_width_of_table {options.device}".rstrip(), table, command, cpu, wall)
+        topic = f"certified_width_of_table {options.rows} {options.device}".rstrip()
+        Record.read().add(topic, table, command, cpu, wall)
     return 0
 
 

@@ -51,6 +51,15 @@ def test_zero_is_one_and_nothing_is_above_it():
     np.testing.assert_array_equal(compiled_values([0.0, -0.0, 1e-6, 5.0, np.inf]), np.ones(5))
 
 
+@pytest.mark.parametrize("place", ["numpy", "array_api_strict"])
+def test_what_rounding_adds_to_zero_is_cut_off_where_it_was_rounded(place):
+    xp = pytest.importorskip(place)
+    above = xp.asarray([3e-7, 0.0, -1.0], dtype=xp.float32)
+    plain, cut = (np.asarray(exponential(+above, is_rounded=rounded)) for rounded in (False, True))
+    assert plain[0] > 1.0
+    np.testing.assert_array_equal(cut, [1.0, 1.0, plain[2]])
+
+
 @needs_compiler
 def test_what_is_far_is_nothing_and_not_a_number_stays():
     values = compiled_values([-88.0, -1e4, -1e30, -np.inf, np.nan])
