@@ -78,13 +78,15 @@ class ProductSums:
         self._mass, self._targets, self._squares = 0.0, np.zeros(outputs), np.zeros(outputs)
         # sums of features with each other; with a one, with the targets and with the products with the probe; and of
         # those products with a one and the targets: over the parts of a group, and over all groups
-        shapes = (size, size), (size, 1 + outputs + (tested is not None)), (1 + outputs,)
-        self._group, self._sums = ([np.zeros(shape, order="F") for shape in shapes] for _ in range(2))
+        shapes = (1 + outputs + (tested is not None), size), (1 + outputs,)
+        self._group, self._sums = (
+            [np.zeros((size, size), order="F"), *(np.zeros(shape) for shape in shapes)] for _ in range(2)
+        )
 
     def add(self, features: Array, targets: Array, weights: Array | None = None) -> None:
         """Add rows of features, from which the origin is subtracted in place, if one is given."""
         n, roots = features.shape[0], None if weights is None else np.sqrt(weights)
-        beside = np.empty((self._sums[1].shape[1], n))  # one row each
+        beside = np.empty((self._sums[1].shape[0], n))  # one row each
         targets_beside = beside[1 : 1 + targets.shape[1]]
         beside[0], targets_beside[...] = 1.0, targets.T
         if roots is not None:  # sums of products: each factor is multiplied by the root of the weight
@@ -107,9 +109,8 @@ class ProductSums:
             if self._tested is not None:
                 near[-1] = rows_of_features @ self._tested
                 checks += near[:-1] @ near[-1]
-            cross_products += (
-                rows_of_features.T @ near.T
-            )  # before the update, whose own copies replace these rows in the cache
+            # before the update, whose own copies replace these rows in the cache
+            cross_products += near @ rows_of_features
             self._group[0] = dsyrk(1.0, rows_of_features.T, beta=float(self._parts > 0), c=products, overwrite_c=1)
             self._parts += 1
             if self._parts == GROUP:
@@ -128,8 +129,8 @@ class ProductSums:
         """Return the sums over the rows added so far; of the products, the upper triangle."""
         self._end_group()
         second, cross_products, checks = self._sums
-        first, cross = cross_products[:, 0].copy(), np.ascontiguousarray(cross_products[:, 1 : checks.size])
-        probed = np.zeros(0) if self._tested is None else np.concatenate([cross_products[:, -1], checks])
+        first, cross = cross_products[0].copy(), np.ascontiguousarray(cross_products[1 : checks.size].T)
+        probed = np.zeros(0) if self._tested is None else np.concatenate([cross_products[-1], checks])
         return RowSums(
             first=first,
             second=second,
