@@ -33,7 +33,10 @@ def complete_each(
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(call, job): job for job in jobs}
-        yield from ((waiting[future], future.result()) for future in as_completed(waiting))
+        try:
+            yield from ((waiting[future], future.result()) for future in as_completed(waiting))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # where a job failed, the others are not waited for
 
 
 def complete_all(call: Callable[[Job], Result], jobs: Sequence[Job], processes: int | None = None) -> dict[Job, Result]:

@@ -1,6 +1,9 @@
 """Jobs beside one another give what they give one after another, in the order of the jobs."""
 
 import os
+from pathlib import Path
+
+import pytest
 
 from benchmarks import processes
 from benchmarks.processes import complete_all, complete_each, count_cores
@@ -24,3 +27,16 @@ def test_one_process_is_this_one_and_several_are_not():
 def test_results_have_the_order_of_the_jobs_whichever_is_finished_first(monkeypatch):
     monkeypatch.setattr(processes, "complete_each", lambda call, jobs, count: [(job, call(job)) for job in jobs[::-1]])
     assert list(complete_all(_square, [3, 1, 2])) == [3, 1, 2]
+
+
+def _write(path: Path) -> None:
+    if path.name == "0":
+        raise ValueError("this one fails")
+    path.write_text("done")
+
+
+def test_a_job_that_fails_ends_the_others(tmp_path):
+    jobs = [tmp_path / str(number) for number in range(500)]
+    with pytest.raises(ValueError, match="this one fails"):
+        complete_all(_write, jobs, 2)
+    assert len(list(tmp_path.iterdir())) < 400
