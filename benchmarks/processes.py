@@ -35,8 +35,9 @@ def complete_each(
         waiting = {pool.submit(call, job): job for job in jobs}
         try:
             yield from ((waiting[future], future.result()) for future in as_completed(waiting))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # where a job failed, the others are not waited for
+        except BaseException:  # the jobs that wait are not begun
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def complete_all(call: Callable[[Job], Result], jobs: Sequence[Job], processes: int | None = None) -> dict[Job, Result]:
