@@ -74,3 +74,14 @@ def test_no_features_leave_the_sums_of_targets():
     first, second, totals, cross, squares, mass, _ = sums.finish()
     assert (first.shape, second.shape, cross.shape) == ((0,), (0, 0), (0, 1))
     assert (totals[0], squares[0], mass) == (7.0, 21.0, 3.0)
+
+
+def test_a_group_is_ended_after_its_parts():
+    # what is added to a large number is lost, but by its own group only
+    parts = 3 * GROUP
+    features = np.zeros((parts * CHUNK, 1))
+    features[::CHUNK] = 1.0
+    features[0] = 2.0**53
+    sums = ProductSums(1, 1)
+    sums.add(features, np.zeros((len(features), 1)))
+    assert sums.finish().first[0] == 2.0**53 + (parts - GROUP)

@@ -16,6 +16,7 @@ from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import LARGEST_ERROR, accumulate
+from substrate.streaming.source import LEAF
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(150, 3))
@@ -217,6 +218,14 @@ def test_products_are_counted_by_the_parts_in_which_they_are_added_up(monkeypatc
     assert here.product_terms == 128 + 2 + 1 < here.terms  # a part, both parts, one group; one leaf
     assert there.terms == 32 + 5 + 1  # a part, all parts, and one tile of 150 rows
     assert there.product_terms == there.terms + 8  # and the change of their origin
+
+
+def test_terms_of_several_leaves_include_the_height_of_their_tree():
+    one, five = (
+        KernelRows.of(RBF(1.5), np.zeros((n, 1)), BASIS[:, :1], np.zeros((n, 1))) for n in (LEAF, 4 * LEAF + 1)
+    )
+    assert five.terms == one.terms + 3
+    assert five.product_terms == one.product_terms + 3
 
 
 @pytest.mark.parametrize("rows", [5, 64, 150])

@@ -12,12 +12,13 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
+from substrate.penalized.variation.accuracy_on_a_basis import _terms
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelValues
 from substrate.streaming.array_source import ArraySource, CodedSource, numbers
 from substrate.streaming.dask_client import DaskClient, DaskCluster, executor_of
-from substrate.streaming.executors import Joblib, Pass, Serial, SummationTree, sum_over
+from substrate.streaming.executors import Joblib, Pass, Serial, SummationTree, highest, sum_over
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
@@ -206,3 +207,25 @@ def test_the_function_sees_whole_micro_blocks():
 
     OpenPasses(memory_budget=1.0).sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf, "sums")
     assert seen == [[(Block, k * 4096, 4096) for k in range(4)], [(Block, LEAF, 10)]]
+
+
+@dataclass
+class _Depths:
+    """How many additions every leaf went through."""
+
+    additions: list[int]
+
+    def __add__(self, other: "_Depths") -> "_Depths":
+        return _Depths([1 + count for count in self.additions + other.additions])
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 3, 5, 8, 13, 16, 17, 31, 100])
+def test_no_leaf_goes_through_more_additions_than_the_height(leaves):
+    tree = SummationTree()
+    for _ in range(leaves):
+        tree.push(0, _Depths([0]))
+    assert max(tree.total().additions) == highest(leaves * LEAF) == highest((leaves - 1) * LEAF + 1)
+
+
+def test_terms_of_a_structure_include_the_height():
+    assert _terms(4 * LEAF + 1, careful=True) == _terms(LEAF, careful=True) + 3
