@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Linear, Polynomial
+from substrate.reduced.answer import careful_pass
 from substrate.reduced.features import eigen_features, reconstruction_errors
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.left_out import left_out_rows, leverage_factor
@@ -226,6 +227,14 @@ def test_terms_of_several_leaves_include_the_height_of_their_tree():
     )
     assert five.terms == one.terms + 3
     assert five.product_terms == one.product_terms + 3
+
+
+def test_the_rounding_of_careful_sums_includes_the_height_of_their_tree(monkeypatch):
+    rows = KernelRows.of(RBF(1.5), X, BASIS, Y)
+    arguments = rows, 1.0, np.ones((len(BASIS), Y.shape[1])), np.zeros(Y.shape[1]), np.ones(len(BASIS)), Y.mean(axis=0)
+    low = careful_pass(*arguments)[1].slopes
+    monkeypatch.setattr("substrate.reduced.answer.highest", lambda n_rows: 6)
+    assert careful_pass(*arguments)[1].slopes == 2.0 * low
 
 
 @pytest.mark.parametrize("rows", [5, 64, 150])

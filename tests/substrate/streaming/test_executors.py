@@ -12,7 +12,6 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
-from substrate.penalized.variation.accuracy_on_a_basis import _terms
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelValues
@@ -225,7 +224,3 @@ def test_no_leaf_goes_through_more_additions_than_the_height(leaves):
     for _ in range(leaves):
         tree.push(0, _Depths([0]))
     assert max(tree.total().additions) == highest(leaves * LEAF) == highest((leaves - 1) * LEAF + 1)
-
-
-def test_terms_of_a_structure_include_the_height():
-    assert _terms(4 * LEAF + 1, careful=True) == _terms(LEAF, careful=True) + 3
