@@ -12,7 +12,6 @@ from substrate.composition.machine import Machine
 from substrate.composition.measures import Measure
 from substrate.composition.result import Result
 from substrate.composition.result_file import load_result
-from substrate.composition.sensitivity import Sensitivity
 from substrate.composition.terms import Column, LinearPart
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "Machine",
     "Measure",
     "Result",
-    "Sensitivity",
     "Substrate",
     "load_result",
 ]

@@ -251,7 +251,6 @@ class Machine:
             self._set(parameters)
             result = self._shapes.solve(self, width=width, start=start)
             object.__setattr__(self, "_shaped", result)
-            object.__setattr__(result, "_machine", self)
             return result
 
     def optimal_value(self) -> "OptimalValue | str":
@@ -345,16 +344,14 @@ class Machine:
         """
         with self.lock:
             if self._shapes is None:
-                result = self._solve(solver, verbose, time_limit, parameters, options or {})
-            else:
-                if options:
-                    raise DeclarationError(
-                        "options are of one solve, and a shape that holds everywhere takes several: leave them out"
-                    )
-                self._set(parameters)
-                result = self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
-            object.__setattr__(result, "_machine", self)
-            return result
+                return self._solve(solver, verbose, time_limit, parameters, options or {})
+            if options:
+                raise DeclarationError(
+                    "options are of one solve, and a shape that holds everywhere takes several: leave them out"
+                )
+            self._set(parameters)
+            self._shaped = self._shapes.solve(self, solver, verbose, time_limit)
+            return self._shaped
 
     def solve_program(self, **parameters: Any) -> Result:
         """Solve the compiled problem, never row by row: where several biases are optimal, that of its multipliers."""
@@ -441,9 +438,7 @@ class Machine:
             )
             self._record = SolverRecord((attempt,))
             self._trials.settle()
-            result = self._result(self._record)
-            object.__setattr__(result, "_machine", self)
-            return result
+            return self._result(self._record)
 
     def _result(self, record: SolverRecord) -> Result:
         """Return the result at the present values of the variables and multipliers."""

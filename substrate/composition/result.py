@@ -187,10 +187,6 @@ class Result:
     task: str | None = None
     #: The objective as it was declared and the number of constraints; None of a result from elsewhere.
     declared: tuple[Any, int] | None = field(default=None, repr=False, compare=False)
-    #: The machine that was solved, in the process where it was; not part of files and pickles.
-    _machine: Any = field(init=False, default=None, compare=False)
-    #: What differentiates a result in a parameter; set where that is done.
-    _differentiator: ClassVar[Callable[[Any, "Result", str], Any] | None] = None
     #: What writes a result to a file; set where files are read and written.
     _writer: ClassVar[Callable[["Result", str | os.PathLike[str]], None] | None] = None
     #: The fitted terms of each output by its name; None is that of the only one.
@@ -296,23 +292,6 @@ class Result:
         if len(self.expansions) != 1:
             raise DeclarationError(f"{name!r} is ambiguous in a machine of several substrates; ask result[substrate]")
         return self.expansions[0]
-
-    def sensitivity(self, parameter: str) -> Any:
-        """Return the derivative of the predictions in a ``cvxpy.Parameter`` of the machine, by its name.
-
-        ``result.sensitivity("C").predict(X)`` is the derivative at the rows of X. It assumes that the constraints and
-        kinks that are active stay the same for small changes of the parameter, which is checked; where that is not
-        clear, it is refused. See :mod:`substrate.composition.sensitivity`.
-        """
-        if self._machine is None or self._differentiator is None:
-            raise DeclarationError(
-                "the derivative in a parameter needs the machine, which is not part of a file or of a pickle; build "
-                "and solve it here"
-            )
-        return type(self)._differentiator(self._machine, self, parameter)  # type: ignore[misc]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_machine": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the solution to a file that :func:`substrate.load_result` reads back; no pickle, nothing executed.
