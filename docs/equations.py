@@ -38,7 +38,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Saerens2002": (),
     "SunLoader1994": (),
     "Suykens2002b": (),
-    "Vovk2003": (),
     "Vovk2005": (),
     "Vovk2015": (),
     "Vovk2018": (),

@@ -266,18 +266,6 @@ def test_what_fills_in_breaks_the_guarantee_of_full_conformal_intervals():
     assert LSSVMRegressor(RBF(1.5)).fit(np.nan_to_num(X), y).interval_guarantee(0.8, "conformal").holds
 
 
-def test_a_row_that_is_learned_is_filled_in_alike():
-    X, y = make_rows(LSSVMRegressor, n=26)
-    X[24, 1] = np.nan
-    model, plain, fill = make_pair(LSSVMRegressor, X[:24], y[:24], gamma=2.0)
-    for row, target in zip(X[24:], y[24:], strict=True):
-        model, plain = model.learn_one(row, target), plain.learn_one(fill.apply(row[None, :])[0], target)
-    np.testing.assert_array_equal(model.predict(X), plain.predict(fill.apply(X)))
-    np.testing.assert_array_equal(model.missing_cells_, [*GAPS[np.lexsort((GAPS[:, 1], GAPS[:, 0]))], [24, 1]])
-    with pytest.raises(DataError, match="x contains NaN"):
-        plain.learn_one(X[24], y[24])
-
-
 def test_missing_codes_are_a_category_of_their_own():
     """Also where the codes are one of several candidates; the most frequent one stands for those of new rows alone."""
     rng = np.random.default_rng(1)

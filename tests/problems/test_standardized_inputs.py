@@ -153,17 +153,6 @@ def test_rows_in_passes_are_scaled_as_they_are_read(tmp_path):
     np.testing.assert_allclose(written, read.predict(X), rtol=1e-12)
 
 
-def test_a_row_that_is_learned_is_scaled_alike():
-    X, y = make_rows(LSSVMRegressor, n=26)
-    model = LSSVMRegressor(RBF(1.5), 2.0, standardize=True).fit(X[:24], y[:24])
-    plain = LSSVMRegressor(RBF(1.5), 2.0).fit(model._scaled(X[:24]), y[:24])
-    for row, target in zip(X[24:], y[24:], strict=True):
-        scaled = model._scaled(row[None, :])[0]
-        model, plain = model.learn_one(row, target), plain.learn_one(scaled, target)
-    np.testing.assert_array_equal(model.predict(X), plain.predict(model._scaled(X)))
-    assert model.certificate_.holds
-
-
 def test_nested_machines_have_scales_of_their_own(tmp_path):
     """What is left out of a fold has no part in its scales, and the file keeps them."""
     X, y = make_rows(LSSVMRegressorCV, n=40)

@@ -17,7 +17,6 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
 
 from problems.estimators.full.intervals import DenseIntervals
-from problems.estimators.full.learning import exchangeability, learn_one
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.required_gamma import gamma_for
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
@@ -333,8 +332,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         Iterations of conjugate gradients; for a direct method, one and its refinements.
     solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
         The solver of the fit.
-    learned_p_values_, exchangeability_
-        After :meth:`learn_one`: p-values of the rows learned, and the test of exchangeability that they make.
     shape_points_, shape_coefficients_, shape_orders_ : arrays of shape (n_shape, n_features), (n_shape,)
         With a shape: the further terms of the expansion, coefficients times derivatives of the kernel in the points, of
         these orders in every column.
@@ -379,9 +376,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     left_out_importance = left_out_importance
     gamma_for = gamma_for
     confidence_band = confidence_band
-    exchangeability_ = property(exchangeability)
     influence_of_rows = influence_of_rows
-    learn_one = learn_one
     predict_distribution = predict_distribution
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region

@@ -419,14 +419,6 @@ class KernelEstimator(BaseEstimator):
         alike.standardize, alike.missing = False, None
         return alike
 
-    def _copy_in_scale(self) -> Self:
-        """Return a shallow copy of this model, for rows that are as the machine takes them."""
-        alike = copy.copy(self)
-        alike.standardize, alike.missing = False, None
-        for name in set(_PREPARED) & set(vars(alike)):
-            delattr(alike, name)
-        return alike
-
     def _check_given(
         self,
         X: Any,

@@ -213,7 +213,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE} | _PRIMAL,
     "LSSVMRegressor": {
-        "learned_p_values_": _VECTOR,
         "shape_box_": _MATRIX,
         "shape_coefficients_": _VECTOR,
         "shape_multipliers_": _VECTOR,
