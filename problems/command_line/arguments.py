@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     about = "fit a model to a table, report how good it is, and prove what can be proved"
     add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
     add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
-    add_export(_command(commands, "export", "write a model file as ONNX, C or JavaScript", EXPORT + _CODES))
+    add_export(_command(commands, "export", "write a model file as an ONNX graph", EXPORT + _CODES))
     _explore(commands)
     _map(commands)
     _datasets(commands)

@@ -20,13 +20,7 @@ from substrate.formulas.nodes import fill_missing
 from substrate.formulas.rounding_bound import Arithmetic
 from substrate.namespaces import is_device_array
 
-__all__ = [
-    "Description",
-    "PreparedModel",
-    "check_box",
-    "describe",
-    "refuse_model",
-]
+__all__ = ["Description", "PreparedModel", "describe"]
 
 #: Rows at which the formula is compared with the model before it is written.
 _COMPARED = 200
@@ -69,7 +63,7 @@ class Description:
         return bound_rounding(Program.of(len(self.names), [outputs]), self.box, arithmetic)
 
 
-def refuse_model(model: Any) -> None:
+def _refuse_model(model: Any) -> None:
     """Refuse what has no formula of its inputs, with what to do instead."""
     name = type(model).__name__
     if name in _INSTEAD:
@@ -104,7 +98,7 @@ def _support_box(model: Any, scales: InputScales | None = None) -> Array:
     return np.column_stack(ends)
 
 
-def check_box(box: Any, model: Any, scales: InputScales | None = None) -> Array:
+def _check_box(box: Any, model: Any, scales: InputScales | None = None) -> Array:
     """Return a box that was given, or that of the support vectors."""
     if box is None:
         return _support_box(model, scales)
@@ -145,41 +139,34 @@ def describe(model: Any, *, coverage: float | None = None, probabilities: bool =
     names, scales = None, None
     if isinstance(model, PreparedModel):
         model, names, scales = model.model, model.names, model.scales
-    if hasattr(model, "source"):  # a compressed machine
-        machine, source = model.machine, model.source
-    else:
-        refuse_model(model)
-        machine = source = model
-    described = _describe_machine(machine, source, check_box(box, source, scales), coverage, probabilities, scales)
+    _refuse_model(model)
+    described = _describe_machine(model, _check_box(box, model, scales), coverage, probabilities, scales)
     return described if names is None else replace(described, names=names)
 
 
 def _describe_machine(
-    model: Any, source: Any, box: Array, coverage: float | None, probabilities: bool, scales: InputScales | None
+    model: Any, box: Array, coverage: float | None, probabilities: bool, scales: InputScales | None
 ) -> Description:
-    """Return the description of a machine whose values ``model`` computes, calibrated as ``source`` is.
-
-    ``scales`` are those of the inputs before the model's own.
-    """
+    """Return the description of a model; ``scales`` are those of the inputs before the model's own."""
     machine = tuple(model._model.express(_scaled_inputs(model, scales)))
     if isinstance(model, Classifier):
         if coverage is not None:
             raise DataError(
                 f"{type(model).__name__} has labels and no intervals; leave coverage out, or call predict_set in Python"
             )
-        outputs = _classes(model, source, machine, probabilities)
+        outputs = _classes(model, machine, probabilities)
     else:
         outputs = [Output("prediction", machine, model._outputs())]
         if coverage is not None:
-            outputs.append(_interval(source, machine, coverage))
+            outputs.append(_interval(model, machine, coverage))
     names = getattr(model, "feature_names_in_", [f"x{column}" for column in range(model.n_features_in_)])
     return Description(
-        title=type(source).__name__,
+        title=type(model).__name__,
         names=tuple(str(name) for name in names),
         machine=machine,
         outputs=tuple(outputs),
         box=box,
-        spread=_compare(model, source.support_vectors_, machine, scales),
+        spread=_compare(model, machine, scales),
     )
 
 
@@ -197,15 +184,15 @@ def _in_units(x: list[Node], scales: InputScales | None) -> list[Node]:
     return [(value - m) / s for value, m, s in zip(x, scales.center, scales.scale, strict=True)]
 
 
-def _classes(model: Any, source: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
+def _classes(model: Any, machine: Sequence[Node], probabilities: bool) -> list[Output]:
     """Return label, scores and probabilities of a classifier."""
     scores = score_classes(machine, model.coding, model.code_book_)
     decided = decide(scores)
     shape = () if len(scores) == 1 else (len(scores),)
     outputs = [Output("label", (decided,), (), np.asarray(model.classes_)), Output("scores", tuple(scores), shape)]
-    if probabilities and source.calibration is not None:
+    if probabilities and model.calibration is not None:
         try:
-            maps = source._calibration.maps(source._calibration.rule(), None)
+            maps = model._calibration.maps(model._calibration.rule(), None)
         except DataError as error:
             raise DataError(f"{error}; or export without probabilities, probabilities=False") from error
         values = express_probabilities(maps, scores, decided)
@@ -234,8 +221,9 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
-def _compare(model: Any, vectors: Any, machine: Sequence[Node], scales: InputScales | None) -> float:
-    """Return the spread of the outputs at some vectors, where the formula agrees with the model."""
+def _compare(model: Any, machine: Sequence[Node], scales: InputScales | None) -> float:
+    """Return the spread of the outputs at some support vectors, where the formula agrees with the model."""
+    vectors = model.support_vectors_
     rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
     scaled = vectors[places]

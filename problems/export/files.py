@@ -1,6 +1,6 @@
-"""``to_onnx``, ``to_c`` and ``to_javascript``: a fitted model as a file that needs nothing of this package.
+"""``to_onnx``: a fitted model as a file that needs nothing of this package.
 
-Every file states how far its outputs may be from the exact formula of the model, for all rows of a box, with every
+The file states how far its outputs may be from the exact formula of the model, for all rows of a box, with every
 rounding counted (:mod:`substrate.formulas.rounding_bound`).
 """
 
@@ -10,16 +10,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from problems.export.described import Description, describe
+from problems.export.described import describe
 from substrate import __version__
 from substrate.arrays import positive
 from substrate.errors import DataError, DeclarationError
 from substrate.formulas import DOUBLE, SINGLE, RoundingBound
 from substrate.formulas.onnx_graph import import_onnx, write_onnx
-from substrate.formulas.source_text import check_name, quote, write_c, write_javascript
 from substrate.whole_file import writable_file, written_whole
 
-__all__ = ["Export", "to_c", "to_javascript", "to_onnx"]
+__all__ = ["Export", "to_onnx"]
 
 #: The loss of single precision that is accepted unless one is given, as a share of the spread of the outputs.
 _SHARE = 1e-3
@@ -47,11 +46,6 @@ class Export:
     bound: RoundingBound
     outputs: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
-        """The contents as text, of C and JavaScript."""
-        return self.content.decode("utf-8")
-
     def __str__(self) -> str:
         return f"{self.precision}, outputs {', '.join(self.outputs)}; {_promise(self.bound)}"
 
@@ -75,7 +69,7 @@ def to_onnx(
     Parameters
     ----------
     model
-        A fitted regressor or classifier of :mod:`problems`, or a :class:`~problems.export.CompressedMachine`.
+        A fitted regressor or classifier of :mod:`problems`.
     path
         The file, whole or absent; None returns the contents only.
     tol : float, default=None
@@ -93,7 +87,8 @@ def to_onnx(
     box : array of shape (n_features, 2), default=None
         Where the loss is bounded: lower and upper ends of every input. None is the box of the support vectors.
     """
-    _check_path(path)
+    if path is not None:
+        writable_file(path)  # refused before any work
     if precision not in _PRECISIONS:
         raise DeclarationError(f"precision must be one of {', '.join(_PRECISIONS)}, received {precision!r}")
     limit = None if tol is None else positive(tol, "tol")
@@ -108,64 +103,10 @@ def to_onnx(
     notes = {"model": described.title, "promise": _promise(bound), "inputs": json.dumps(described.names)}
     notes |= {"loss": repr(bound.loss), "box": json.dumps(bound.box.tolist()), "package": f"{__version__}"}
     content: bytes = write_onnx(described.program, arithmetic, described.title, notes).SerializeToString()
-    return _export(path, content, arithmetic.name, bound, described)
-
-
-def to_c(
-    model: Any,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    name: str = "model",
-    coverage: float | None = None,
-    probabilities: bool = True,
-    box: Any = None,
-) -> Export:
-    """Return a fitted model as a file of C99 that needs ``math.h`` only, and write it to ``path``.
-
-    ``void NAME(const double *x, double *out)`` computes the outputs of one row, in double precision; macros say how
-    many inputs and outputs there are and where each output begins, ``NAME_labels`` the words of the classes, whose
-    number is the output ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the
-    bound.
-    """
-    return _write_source(write_c, model, path, name, coverage, probabilities, box)
-
-
-def to_javascript(
-    model: Any,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    name: str = "model",
-    coverage: float | None = None,
-    probabilities: bool = True,
-    box: Any = None,
-) -> Export:
-    """Return a fitted model as a script with one function, and write it to ``path``; for browsers and Node.
-
-    ``NAME(x)`` takes one row as an array of numbers and returns an object with the outputs by name, the class itself as
-    ``label``. The parameters are those of :func:`~problems.export.to_onnx`; a comment states the bound.
-    """
-    return _write_source(write_javascript, model, path, name, coverage, probabilities, box)
-
-
-def _write_source(
-    write: Any, model: Any, path: Any, name: str, coverage: float | None, probabilities: bool, box: Any
-) -> Export:
-    _check_path(path)
-    check_name(name)
-    described = describe(model, coverage=coverage, probabilities=probabilities, box=box)
-    bound = described.bound(DOUBLE)
-    _refuse_unbounded(bound)
-    comments = [
-        f"{described.title}, exported by lssvm-substrate {__version__}.",
-        f"Outputs: {', '.join(output.name for output in described.outputs)}. {_promise(bound)}",
-        "Inputs, with their ends in the box:",
-        *(
-            f"  x[{place}] {quote(label)}: {low!r} to {high!r}"
-            for place, (label, (low, high)) in enumerate(zip(described.names, bound.box.tolist(), strict=True))
-        ),
-    ]
-    content = write(described.program, name, comments).encode("utf-8")
-    return _export(path, content, DOUBLE.name, bound, described)
+    if path is not None:
+        with written_whole(path) as stream:
+            stream.write(content)
+    return Export(content, arithmetic.name, bound, tuple(output.name for output in described.outputs))
 
 
 def _promise(bound: RoundingBound) -> str:
@@ -175,12 +116,6 @@ def _promise(bound: RoundingBound) -> str:
     )
 
 
-def _check_path(path: Any) -> None:
-    """Refuse a file that cannot be written, before any work."""
-    if path is not None:
-        writable_file(path)
-
-
 def _refuse_unbounded(bound: RoundingBound) -> None:
     """Refuse a formula of whose rounding nothing is known."""
     if math.isinf(bound.loss):
@@ -188,10 +123,3 @@ def _refuse_unbounded(bound: RoundingBound) -> None:
         if bound.arithmetic == DOUBLE.name:
             what = "some number of it may overflow; scale the columns, or fit with standardize=True"
         raise DataError(f"nothing is known of the rounding of this formula in the box: {what}")
-
-
-def _export(path: Any, content: bytes, precision: str, bound: RoundingBound, described: Description) -> Export:
-    if path is not None:
-        with written_whole(path) as stream:
-            stream.write(content)
-    return Export(content, precision, bound, tuple(output.name for output in described.outputs))

@@ -1,9 +1,9 @@
-"""Functions as formulas: one description, from which values, bounds on rounding and programs in other languages follow.
+"""Functions as formulas: one description, from which values, bounds on rounding and graphs of ONNX follow.
 
 A formula is made of :class:`~substrate.formulas.nodes.Node` values by ordinary operators, so that whatever is written
 for exact arithmetic, as ``exact_formula`` of every kernel is, is a formula at once.
 :class:`~substrate.formulas.program.Program` puts its operations in order; a bound on what floating point loses
-(:mod:`~substrate.formulas.rounding_bound`) and the writers of ONNX, C and JavaScript read that and nothing else.
+(:mod:`~substrate.formulas.rounding_bound`) and the writer of ONNX read that and nothing else.
 """
 
 from substrate.formulas.nodes import Node, Points, constant, inputs, kernel_formula, total

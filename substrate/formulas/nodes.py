@@ -208,7 +208,7 @@ def kernel_formula(kernel: Kernel, x: Sequence[Node], z: Sequence[Node]) -> Node
         return constant(kernel.exact_formula(constant, len(x))(x, z))
     except (AttributeError, TypeError, DataError, DeclarationError) as error:
         raise DeclarationError(
-            f"{kernel!r} has no formula of exponentials, roots and powers, which is all that ONNX, C and JavaScript "
-            "have in common; fit with RBF, Laplacian, Matern (nu = 0.5, 1.5 or 2.5), PowerExponential, Polynomial, "
-            "Linear or Categorical of substrate.kernels, or sums, products and Componentwise of them"
+            f"{kernel!r} has no formula of exponentials, roots and powers, of which a graph of ONNX is made; fit "
+            "with RBF, Laplacian, Matern (nu = 0.5, 1.5 or 2.5), PowerExponential, Polynomial, Linear or Categorical "
+            "of substrate.kernels, or sums, products and Componentwise of them"
         ) from error

@@ -1,4 +1,4 @@
-"""A formula as a list of operations, each once and after its operands: what evaluators and writers go through.
+"""A formula as a list of operations, each once and after its operands: what is evaluated, bounded and written.
 
 Operations are of two kinds: those of a row, and those inside the sum over some points, once for each of them. No
 operation inside a sum reads another sum, so that a program is: operations on the inputs, the sums, and what follows.
@@ -7,7 +7,6 @@ operation inside a sum reads another sum, so that a program is: operations on th
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,25 +53,6 @@ class Program:
         builder = _Builder()
         results = tuple(tuple(builder.number(node) for node in output.nodes) for output in outputs)
         return cls(n_inputs, tuple(builder.instructions), tuple(outputs), results)
-
-    @cached_property
-    def groups(self) -> Mapping[Points, tuple[int, ...]]:
-        """The numbers of the sums over each set of points."""
-        groups: dict[Points, tuple[int, ...]] = {}
-        for number, instruction in enumerate(self.instructions):
-            if instruction.operation == "total":
-                points = self.instructions[instruction.operands[0]].points
-                assert points is not None
-                groups[points] = (*groups.get(points, ()), number)
-        return groups
-
-    def numbers(self, points: Points | None = None, after_sums: bool = False) -> list[int]:
-        """Return the numbers of the operations inside the sums over some points, or those of a row before or after."""
-        return [
-            number
-            for number, instruction in enumerate(self.instructions)
-            if instruction.points is points and (points is not None or instruction.after_sums == after_sums)
-        ]
 
     def evaluate(self, X: Array) -> dict[str, Any]:
         """Return the outputs at the rows of X in double precision, as numpy computes them."""

@@ -15,9 +15,9 @@ whose first part is largest at the smallest :math:`t` and whose second one, whic
 sum over points adds :math:`n u \sum_i |\alpha_i| |k_i|` to the errors of its terms, in whatever order it is formed
 [Jeannerod2013]_.
 
-Exponentials and powers are taken to be right to four units of the last place, which the libraries of C, of JavaScript
-and of onnxruntime are, and roots to half a unit. Numbers below the smallest normal one may be lost. Where an
-intermediate number may overflow nothing is known, and the bound is infinite.
+Exponentials and powers are taken to be right to four units of the last place, which those of onnxruntime are, and
+roots to half a unit. Numbers below the smallest normal one may be lost. Where an intermediate number may overflow
+nothing is known, and the bound is infinite.
 """
 
 import math
@@ -104,9 +104,9 @@ class _Known(NamedTuple):
         return _times(self.share, self.size) + self.rest
 
 
-def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic, output: int = 0) -> RoundingBound:
-    """Bound what the arithmetic loses of one output of a program, for all inputs of the box."""
-    wanted = _formats_of(program, arithmetic, output)
+def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic) -> RoundingBound:
+    """Bound what the arithmetic loses of the first output of a program, for all inputs of the box."""
+    wanted = _formats_of(program)
     known: dict[tuple[int, str], _Known] = {}
     with np.errstate(all="ignore"):
         for number, instruction in enumerate(program.instructions):
@@ -122,7 +122,7 @@ def bound_rounding(program: Program, box: Array, arithmetic: Arithmetic, output:
                     scale = None if factor is None else known[factor, inner]
                     entry = _sharper(entry, vector, scale, form)
                 known[number, place] = _checked(entry, form)
-        entries = [known[number, "outside"] for number in program.results[output]]
+        entries = [known[number, "outside"] for number in program.results[0]]
         return RoundingBound(
             arithmetic=arithmetic.name,
             box=box,
@@ -137,10 +137,10 @@ def _number(value: Any, unknown: float) -> float:
     return unknown if math.isnan(number) else number
 
 
-def _formats_of(program: Program, arithmetic: Arithmetic, output: int) -> list[set[str]]:
+def _formats_of(program: Program) -> list[set[str]]:
     """Return where every operation is needed: inside a sum over points, outside, or both."""
     wanted: list[set[str]] = [set() for _ in program.instructions]
-    for number in program.results[output]:
+    for number in program.results[0]:
         wanted[number].add("outside")
     for number in range(len(wanted) - 1, -1, -1):
         instruction = program.instructions[number]

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+from onnx_graphs import run_onnx
 
 from problems import LSSVMClassifier, LSSVMRegressor, NARXRegressor
 from problems.command_line.main import main
@@ -41,30 +41,13 @@ def test_onnx_of_a_table(fitted, tmp_path, capsys):
     np.testing.assert_allclose(values, predictions, rtol=1e-3)
 
 
-@needs_compiler
-@needs_node
-def test_c_and_javascript_of_a_table(fitted, tmp_path):
-    model, X, predictions = fitted
-    assert main(["export", model, str(tmp_path / "out.txt"), "--to", "c"]) == 0
-    values, _ = run_c((tmp_path / "out.txt").read_text(encoding="utf-8"), X, tmp_path)
-    np.testing.assert_allclose(values[:, 0], predictions, rtol=1e-9)
-    assert main(["export", model, str(tmp_path / "out.js"), "--name", "price", "--compress", "1e-3"]) == 0
-    text = (tmp_path / "out.js").read_text(encoding="utf-8")
-    assert '"colour=red"' in text
-    answers = run_javascript(text, X, tmp_path)
-    assert np.abs([answer["prediction"] for answer in answers] - predictions).max() <= 1e-3 + 1e-9
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["model.txt"], "say --to onnx, c or js"),
-        (["model.c", "--tol", "0.1"], "--tol is for ONNX"),
-        (["model.c", "--name", "for"], "name must be the name of a function"),
+        (["model.txt"], "does not end with .onnx"),
         (["model.onnx", "--tol", "-1"], "tol"),
-        (["model.c", "--compress", "0"], "tol"),
-        (["model.c", "--coverage", "0.9"], "calibrate"),
-        (["absent/model.c"], "folder"),
+        (["model.onnx", "--coverage", "0.9"], "calibrate"),
+        (["absent/model.onnx"], "folder"),
     ],
 )
 def test_wrong_arguments_say_what_to_do(fitted, tmp_path, capsys, arguments, message):
@@ -75,9 +58,9 @@ def test_wrong_arguments_say_what_to_do(fitted, tmp_path, capsys, arguments, mes
 
 
 def test_the_model_is_not_overwritten(fitted, capsys):
-    assert main(["export", fitted[0], fitted[0], "--to", "c"]) == 2
+    assert main(["export", fitted[0], fitted[0]]) == 2
     assert "named twice" in capsys.readouterr().err
-    assert main(["export", "absent.npz", "out.c"]) == 2
+    assert main(["export", "absent.npz", "out.onnx"]) == 2
     assert "substrate fit" in capsys.readouterr().err
 
 
@@ -85,7 +68,7 @@ def test_a_classifier_of_python_exports_with_and_without_probabilities(tmp_path,
     X = np.random.default_rng(0).normal(size=(30, 2))
     LSSVMClassifier(RBF(1.0)).fit(X, X[:, 0] > 0.0).save(tmp_path / "model.npz")
     for options, outputs in (([], "label, scores, probabilities;"), (["--no-proba"], "label, scores;")):
-        assert main(["export", str(tmp_path / "model.npz"), str(tmp_path / "m.js"), *options]) == 0
+        assert main(["export", str(tmp_path / "model.npz"), str(tmp_path / "m.onnx"), *options]) == 0
         assert outputs in capsys.readouterr().out
 
 
@@ -100,5 +83,5 @@ def test_a_tabular_estimator_exports_in_python(fitted):
 def test_a_series_is_exported_in_python(tmp_path, capsys):
     y = np.sin(np.arange(60) / 3.0)
     NARXRegressor(LSSVMRegressor(RBF(2.0)), lags=2).fit(None, y).save(tmp_path / "series.npz")
-    assert main(["export", str(tmp_path / "series.npz"), str(tmp_path / "m.js")]) == 2
+    assert main(["export", str(tmp_path / "series.npz"), str(tmp_path / "m.onnx")]) == 2
     assert "regressor_" in capsys.readouterr().err

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from every_model import ESTIMATORS, TYPICAL, make_data, make_estimator, output, way_in_words
+from onnx_graphs import run_onnx
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
-from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
 
 import problems
-from problems.export import to_c, to_javascript, to_onnx
+from problems.export import to_onnx
 from problems.tables import TabularClassifier, TabularRegressor
 from substrate.errors import DeclarationError
 
@@ -58,10 +58,9 @@ def test_onnxruntime_agrees_with_every_estimator(estimator, choice, precision):
 
 
 @pytest.mark.parametrize("name", sorted({*problems.COMPOSED, *problems.SPECTRAL} - {"windowize"}))
-@pytest.mark.parametrize("write", [to_onnx, to_c, to_javascript])
-def test_what_has_no_formula_says_what_to_do(name, write):
+def test_what_has_no_formula_says_what_to_do(name):
     with pytest.raises(DeclarationError, match=rf"{name} .*(export (model|an)|use its scores)"):
-        write(getattr(problems, name)())
+        to_onnx(getattr(problems, name)())
 
 
 @pytest.mark.parametrize("kind", [TabularClassifier, TabularRegressor])
@@ -74,30 +73,3 @@ def test_the_walk_has_every_public_estimator():
     public = {name for name in problems.__all__ if name[0].isupper()} | {*problems.COMPOSED, *problems.SPECTRAL}
     walked = {estimator.__name__ for estimator in ESTIMATORS} | {*problems.COMPOSED, *problems.SPECTRAL}
     assert public == walked
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@over_walk
-@needs_compiler
-@needs_node
-def test_c_and_javascript_agree_with_every_estimator(estimator, choice, tmp_path):
-    model = fit(estimator, choice)
-    export = to_c(model)
-    X = new_rows(export, n=12)
-    values, labels = run_c(export.text, X, tmp_path, has_labels=is_classifier(model))
-    answers = run_javascript(to_javascript(model).text, X, tmp_path)
-    size = max(np.abs(export.bound.highs).max(), np.abs(export.bound.lows).max())
-    allowed = export.bound.loss + 1e-12 * size
-    expected = output(model, X)
-    if not is_classifier(model):
-        assert np.abs(values[:, 0] - expected).max() <= allowed
-        assert np.abs([answer["prediction"] for answer in answers] - expected).max() <= allowed
-        return
-    assert np.abs(values[:, 1] - expected).max() <= allowed
-    assert np.abs([answer["scores"] for answer in answers] - expected).max() <= allowed
-    sure = np.abs(expected) > allowed
-    predicted = model.predict(X)
-    assert [labels[k] for k in np.flatnonzero(sure)] == predicted[sure].tolist()
-    assert [answers[k]["label"] for k in np.flatnonzero(sure)] == predicted[sure].tolist()
-    np.testing.assert_allclose([answer["probabilities"] for answer in answers], values[:, 2:], atol=1e3 * allowed)

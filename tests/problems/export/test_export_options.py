@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 from array_homes import sender
+from onnx_graphs import run_onnx
 from sampled_cases import first
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from written_programs import COMPILER, NODE, needs_compiler, needs_node, run_c, run_javascript, run_onnx
 
 from problems import (
     LSSVMClassifier,
@@ -19,12 +19,11 @@ from problems import (
     StackedLSSVMClassifier,
     load,
 )
-from problems.export import compress, to_c, to_javascript, to_onnx
+from problems.export import to_onnx
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Linear, Polynomial
 
 onnx = pytest.importorskip("onnx", reason='onnx is not installed: pip install ".[onnx]"')
-WRITERS = [to_onnx, to_c, to_javascript]
 
 
 def rows(n=40, d=2, seed=0):
@@ -42,29 +41,18 @@ def three_classes(n=60, seed=0):
 CODINGS = ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"]
 
 
-@needs_node
-@needs_compiler
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "venn-abers"])
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.some_cases(2)
-def test_codings_and_calibrations_in_three_languages(coding, calibration, tmp_path):
+def test_codings_and_calibrations(coding, calibration):
     X, y = three_classes()
     labels = np.array(["low", 'm"id', "hö"])[y]
     model = LSSVMClassifier(RBF(1.0), gamma=1.0, coding=coding, calibration=calibration).fit(X, labels)
     new = np.random.default_rng(1).uniform(X.min(axis=0), X.max(axis=0), size=(30, 2))
-    wanted = {
-        "label": model.predict(new),
-        "scores": model.decision_function(new),
-        "probabilities": model.predict_proba(new),
-    }
     answers = run_onnx(to_onnx(model, precision="float64").content, new)
-    scripts = run_javascript(to_javascript(model).text, new, tmp_path)
-    values, words = run_c(to_c(model).text, new, tmp_path, has_labels=True)
-    for number, name in enumerate(("scores", "probabilities")):
-        np.testing.assert_allclose(answers[name], wanted[name], atol=1e-10)
-        np.testing.assert_allclose([script[name] for script in scripts], wanted[name], atol=1e-10)
-        np.testing.assert_allclose(values[:, 1 + 3 * number : 4 + 3 * number], wanted[name], atol=1e-10)
-    assert answers["label"].tolist() == [script["label"] for script in scripts] == words == wanted["label"].tolist()
+    np.testing.assert_allclose(answers["scores"], model.decision_function(new), atol=1e-10)
+    np.testing.assert_allclose(answers["probabilities"], model.predict_proba(new), atol=1e-10)
+    assert answers["label"].tolist() == model.predict(new).tolist()
 
 
 @pytest.mark.parametrize("labels", [np.array([False, True]), np.array([3, -7]), np.array([2.0, -1.0])], ids=str)
@@ -74,8 +62,6 @@ def test_labels_keep_their_kind(labels):
     answers = run_onnx(to_onnx(model).content, X)
     assert answers["label"].dtype.kind == model.predict(X).dtype.kind
     assert answers["label"].tolist() == model.predict(X).tolist()
-    script = to_javascript(model).text
-    assert f"model_labels = {json.dumps(model.classes_.tolist())};" in script
 
 
 def test_intervals_are_a_formula_after_calibration():
@@ -87,9 +73,9 @@ def test_intervals_are_a_formula_after_calibration():
     answers = run_onnx(to_onnx(model, coverage=0.9, precision="float64").content, X)
     np.testing.assert_allclose(answers["interval"], model.predict_interval(X, 0.9, method="split"), atol=1e-12)
     with pytest.raises(DataError, match=r"too few for coverage 0\.99"):
-        to_c(model, coverage=0.99)
+        to_onnx(model, coverage=0.99)
     with pytest.raises(ValueError, match="coverage"):
-        to_c(model, coverage=1.5)
+        to_onnx(model, coverage=1.5)
 
 
 def test_several_outputs_have_their_shape_and_their_intervals():
@@ -115,8 +101,7 @@ def test_scales_are_part_of_the_formula(unit, offset):
     assert np.abs(answers["prediction"] - model.predict(single)).max() <= export.bound.loss
 
 
-def test_missing_cells_are_filled_in_by_the_formula(tmp_path):
-    """In ONNX of both precisions, within the bound; in C and JavaScript where they run here."""
+def test_missing_cells_are_filled_in_by_the_formula():
     X, y = rows(d=3)
     X[[0, 3, 9], [0, 2, 0]] = np.nan
     model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True, missing="median").fit(X, y)
@@ -126,14 +111,6 @@ def test_missing_cells_are_filled_in_by_the_formula(tmp_path):
         single = new.astype(np.float32).astype(np.float64) if precision == "float32" else new
         answers = run_onnx(export.content, single)["prediction"]
         assert np.abs(answers - model.predict(single)).max() <= export.bound.loss + 1e-12
-    if COMPILER is not None:
-        values, _ = run_c(to_c(model, name="model").content.decode(), new, tmp_path)
-        np.testing.assert_allclose(values[:, 0], model.predict(new), atol=1e-12)
-    if NODE is not None:
-        answers = run_javascript(to_javascript(model, name="model").content.decode(), new, tmp_path)
-        np.testing.assert_allclose([answer["prediction"] for answer in answers], model.predict(new), atol=1e-12)
-    small = compress(model, tol=0.5)
-    assert np.abs(small.predict(new) - model.predict(new)).max() <= small.distance
 
 
 def test_tol_decides_the_precision():
@@ -191,41 +168,25 @@ def test_a_model_from_a_file_exports_as_it_did(tmp_path):
     X, y = rows()
     model = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=10).fit(X, y)
     model.save(tmp_path / "model.npz")
-    assert to_c(load(tmp_path / "model.npz")).content == to_c(model).content
+    assert to_onnx(load(tmp_path / "model.npz")).content == to_onnx(model).content
 
 
 def test_names_of_columns_are_kept():
     pandas = pytest.importorskip("pandas")
     X, y = rows()
-    frame = pandas.DataFrame(X, columns=["mass", "ends */ here"])
+    frame = pandas.DataFrame(X, columns=["mass", "width"])
     model = LSSVMRegressor(RBF(1.0)).fit(frame, y)
-    assert 'x[0] "mass"' in to_javascript(model).text
-    assert to_c(model).text.count("*/") == 1, "that of the comment"
     graph = onnx.load_from_string(to_onnx(model).content)
-    assert json.loads({p.key: p.value for p in graph.metadata_props}["inputs"]) == ["mass", "ends */ here"]
-
-
-@needs_node
-def test_text_of_a_table_ends_no_script(tmp_path):
-    """A label or a name cannot leave the string or the comment that it is in, also inside a page."""
-    pandas = pytest.importorskip("pandas")
-    X, y = rows()
-    labels = np.array(["</script><b>", '"];//\n\u2028'])[(y > 0.0).astype(int)]
-    frame = pandas.DataFrame(X, columns=["</script>", "a\n*/ evil()"])
-    model = LSSVMClassifier(RBF(1.0)).fit(frame, labels)
-    script = to_javascript(model).text
-    assert "</script" not in script
-    assert [answer["label"] for answer in run_javascript(script, X, tmp_path)] == model.predict(frame).tolist()
+    assert json.loads({p.key: p.value for p in graph.metadata_props}["inputs"]) == ["mass", "width"]
 
 
 def test_files_are_written_whole(tmp_path):
     X, y = rows()
     model = LSSVMRegressor(RBF(1.0)).fit(X, y)
-    for write, name in zip(WRITERS, ("model.onnx", "model.c", "model.js"), strict=True):
-        export = write(model, tmp_path / name)
-        assert (tmp_path / name).read_bytes() == export.content
-        with pytest.raises(DataError, match="folder"):
-            write(model, tmp_path / "absent" / name)
+    export = to_onnx(model, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == export.content
+    with pytest.raises(DataError, match="folder"):
+        to_onnx(model, tmp_path / "absent" / "model.onnx")
 
 
 def test_a_constant_target_is_a_constant():
@@ -256,21 +217,20 @@ def test_codes_of_categories_are_exported_in_double_precision():
         to_onnx(model, precision="float32")
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_what_cannot_be_exported_is_refused(write):
+def test_what_cannot_be_exported_is_refused():
     X, y = rows()
     with pytest.raises(NotFittedError):
-        write(LSSVMRegressor())
+        to_onnx(LSSVMRegressor())
     with pytest.raises(DeclarationError, match="precomputed kernel matrix and knows no inputs"):
-        write(LSSVMRegressor("precomputed").fit(RBF(1.0)(X), y))
+        to_onnx(LSSVMRegressor("precomputed").fit(RBF(1.0)(X), y))
     with pytest.raises(DeclarationError, match="no formula of exponentials"):
-        write(LSSVMRegressor(lambda A, B: A @ B.T).fit(X, y))
+        to_onnx(LSSVMRegressor(lambda A, B: A @ B.T).fit(X, y))
     with pytest.raises(DeclarationError, match="export its last step"):
-        write(make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y))
+        to_onnx(make_pipeline(StandardScaler(), LSSVMRegressor()).fit(X, y))
     with pytest.raises(DeclarationError, match="received a StandardScaler"):
-        write(StandardScaler().fit(X))
+        to_onnx(StandardScaler().fit(X))
     with pytest.raises(DataError, match="has labels and no intervals"):
-        write(LSSVMClassifier().fit(X, y > 0.0), coverage=0.9)
+        to_onnx(LSSVMClassifier().fit(X, y > 0.0), coverage=0.9)
 
 
 def test_a_model_on_a_device_is_taken_to_numpy_first():
@@ -278,8 +238,8 @@ def test_a_model_on_a_device_is_taken_to_numpy_first():
     send = sender("array_api_strict")
     model = LSSVMRegressor(RBF(1.0)).fit(send(X), send(y))
     with pytest.raises(DataError, match=r"export model.to_numpy\(\)"):
-        to_c(model)
-    assert to_c(model.to_numpy()).content
+        to_onnx(model)
+    assert to_onnx(model.to_numpy()).content
 
 
 @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, "small"])
@@ -292,8 +252,6 @@ def test_tol_is_a_positive_number(tol):
 def test_options_are_checked_before_any_work():
     with pytest.raises(DeclarationError, match="precision must be one of"):
         to_onnx(None, precision="half")
-    with pytest.raises(DeclarationError, match="name must be the name of a function"):
-        to_c(None, name="for")
 
 
 def test_probabilities_that_need_rows_say_so(tmp_path):
@@ -302,9 +260,9 @@ def test_probabilities_that_need_rows_say_so(tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = load(tmp_path / "model.npz")
     with pytest.raises(DataError, match="or export without probabilities, probabilities=False"):
-        to_c(loaded)
-    assert to_c(loaded, probabilities=False).outputs == ("label", "scores")
-    assert "probabilities" not in to_c(LSSVMClassifier(calibration=None).fit(X, y > 0.0)).outputs
+        to_onnx(loaded)
+    assert to_onnx(loaded, probabilities=False).outputs == ("label", "scores")
+    assert "probabilities" not in to_onnx(LSSVMClassifier(calibration=None).fit(X, y > 0.0)).outputs
 
 
 def test_a_formula_that_differs_from_the_model_is_not_written(monkeypatch):
@@ -314,11 +272,11 @@ def test_a_formula_that_differs_from_the_model_is_not_written(monkeypatch):
     kind = type(model._model)
     monkeypatch.setattr(kind, "evaluate", lambda self, X: super(kind, self).evaluate(X) + 1e-3)
     with pytest.raises(DeclarationError, match="differs from its predictions"):
-        to_c(model)
+        to_onnx(model)
 
 
 def test_a_number_that_overflows_is_refused():
     X, y = rows()
     model = LSSVMRegressor(RBF(1e200)).fit(X * 1e200, y)
     with pytest.raises((DataError, DeclarationError), match="standardize=True"):
-        to_c(model)
+        to_onnx(model)

@@ -181,7 +181,7 @@ def test_importance_and_effort_count_the_machines(fit):
 def test_every_command_takes_the_model(files, tmp_path, target, capsys):
     table, model = files
     fitted = ["fit", str(table), "--target", target, "--drop", "label" if target == "y" else "y", "--evaluations", "2"]
-    page, script = tmp_path / "report.html", tmp_path / "model.js"
+    page, graph = tmp_path / "report.html", tmp_path / "model.onnx"
     assert main([*fitted, "--out", str(model), "--report", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert "A stack of least-squares support vector machines was fitted" in text
@@ -196,11 +196,9 @@ def test_every_command_takes_the_model(files, tmp_path, target, capsys):
         assert len(out.splitlines()) == N + 1
         method = "nested" if options else "studentised-jackknife+"
         assert (f"method {method}" in err) if target == "y" else ("label sets" in err)
-    assert main(["export", str(model), str(script)]) == 0
+    assert main(["export", str(model), str(graph)]) == 0
     assert main(["explore", str(model), "--out", str(page)]) == 0
     assert "The model is a stack of" in page.read_text(encoding="utf-8")
-    assert main(["export", str(model), str(script), "--compress", "0.1"]) == 2
-    assert "substrate fit --model lssvm" in capsys.readouterr().err
     assert main([*fitted, "--no-refit", "--out", str(model), "--quiet"]) == 0
     capsys.readouterr()
     assert main(["predict", str(model), str(table), "--coverage", "0.8"]) == 0

@@ -63,7 +63,7 @@ def test_many_columns_need_no_recursion():
 def test_a_kernel_that_is_the_same_everywhere_is_a_number():
     alpha = np.array([0.1, 0.2, -0.7])
     program = expansion(0.0 * Linear(), np.ones((3, 2)), alpha)
-    assert not program.groups
+    assert all(instruction.operation != "total" for instruction in program.instructions)
     np.testing.assert_array_equal(program.evaluate(np.ones((4, 2)))["f"], np.zeros(4))
 
 

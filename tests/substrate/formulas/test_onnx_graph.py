@@ -1,11 +1,10 @@
-"""One program, three languages: C, JavaScript and ONNX compute what numpy does, table by table and label by label."""
+"""A graph of ONNX computes what numpy does, table by table and label by label, and within the bound on its rounding."""
 
 import numpy as np
 import pytest
 from kernel_formulas import WITH_FORMULA, expansion
-from written_programs import needs_compiler, needs_node, run_c, run_javascript, run_onnx
+from onnx_graphs import run_onnx
 
-from substrate.errors import DeclarationError
 from substrate.formulas import (
     DOUBLE,
     SINGLE,
@@ -21,10 +20,8 @@ from substrate.formulas import (
 from substrate.formulas.nodes import fill_missing, greater, interpolate, largest, select, step
 from substrate.formulas.onnx_graph import write_onnx
 from substrate.formulas.rounding_bound import LAST_PLACES
-from substrate.formulas.source_text import check_name, write_c, write_javascript
 from substrate.kernels import RBF, Categorical, Matern, PowerExponential
 
-#: Words that would end a string, a comment or an escape.
 LABELS = np.array(['a"?\\n', "é\t\n*/", "??/", "plain"], dtype=object)
 
 
@@ -52,37 +49,6 @@ def rich_program():
         Output("probabilities", (kinked, steps, at_place, largest(f, g), x[0] * 0.0 + 7.0, -abs(g).sqrt()), (3, 2)),
     ]
     return Program.of(3, outputs), X
-
-
-@needs_compiler
-def test_c_computes_what_numpy_does(tmp_path):
-    program, X = rich_program()
-    expected = program.evaluate(X)
-    values, labels = run_c(write_c(program, "model", ["ends */ here", "or\nthere"]), X, tmp_path)
-    np.testing.assert_allclose(values[:, :2], expected["prediction"], rtol=1e-13, atol=1e-14)
-    np.testing.assert_allclose(values[:, 3:], expected["probabilities"].reshape(9, -1), rtol=1e-13, atol=1e-14)
-    assert [LABELS[int(number)] for number in values[:, 2]] == expected["label"].tolist()
-    assert labels == [""] * 9
-
-
-@needs_compiler
-def test_labels_of_c_are_read_as_they_are(tmp_path):
-    plain = np.array(['a"?', "é", "??/"], dtype=object)
-    (x,) = inputs(1)
-    program = Program.of(1, [Output("label", (x,), (), plain)])
-    _, labels = run_c(write_c(program, "model", ["no inputs"]), np.array([[0.0], [1.0], [2.0]]), tmp_path, True)
-    assert labels == plain.tolist()
-
-
-@needs_node
-def test_javascript_computes_what_numpy_does(tmp_path):
-    program, X = rich_program()
-    expected = program.evaluate(X)
-    answers = run_javascript(write_javascript(program, "model", ["ends */ here", "or\nthere"]), X, tmp_path)
-    for name in ("prediction", "probabilities"):
-        values = np.array([answer[name] for answer in answers])
-        np.testing.assert_allclose(values, expected[name], rtol=1e-13, atol=1e-14)
-    assert [answer["label"] for answer in answers] == expected["label"].tolist()
 
 
 @pytest.mark.parametrize("arithmetic", [SINGLE, DOUBLE], ids=lambda a: a.name)
@@ -154,15 +120,3 @@ def test_a_function_that_depends_on_nothing_answers_every_row():
     program = Program.of(2, [Output("f", (inputs(2)[0] * 0.0 + 4.0,), ())])
     answers = run_onnx(write_onnx(program, DOUBLE, "model", {}).SerializeToString(), np.ones((3, 2)))
     np.testing.assert_array_equal(answers["f"], np.full(3, 4.0))
-
-
-@pytest.mark.parametrize("name", ["", "1st", "a b", "for", "double", "x-y", 3, "main"])
-def test_names_of_functions_are_checked(name):
-    with pytest.raises(DeclarationError, match="name must be the name of a function"):
-        check_name(name)
-
-
-def test_numbers_that_no_program_holds_are_refused():
-    program = Program.of(1, [Output("f", (inputs(1)[0] * np.inf,), ())])
-    with pytest.raises(DeclarationError, match="which no program can hold"):
-        write_c(program, "model", ["a comment"])
