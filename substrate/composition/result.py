@@ -261,8 +261,9 @@ class Result:
         """Return the errors of the machine without each observation at that observation, of a machine of least squares.
 
         In closed form, for the parameters it was solved with: ``s.e`` of a machine of one substrate that minimises
-        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights and further squares. Observations may be
-        derivatives or integrals, see ``observed`` of :class:`~substrate.Substrate`.
+        ``s.squared_norm`` and ``cp.sum_squares(s.e)``, with weights. Squares that read f elsewhere than it was observed
+        may be added and stay in; any other machine is refused. Observations may be derivatives or integrals, see
+        ``observed`` of :class:`~substrate.Substrate`.
         """
         return self._squared_rows("leave_one_out").leave_one_out()
 

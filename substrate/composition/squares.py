@@ -9,7 +9,8 @@ of :mod:`substrate.least_squares.border` with
 
 so that the residual of observation i without it is :math:`\alpha_i / B_{ii}`, and predictions without it, jackknife and
 conformal intervals follow as they do for values (:mod:`substrate.uncertainty.influence`). Squares that are no
-observations, such as those of the residuals of a differential equation, are rows that stay in.
+observations, such as those of the residuals of a differential equation, are rows that stay in. A square that reads an
+observation beside the one of its own error would stay in too, and the observation with it: such a machine is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,9 +25,10 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression
 
 from substrate.arrays import Array, real_points
-from substrate.composition.further_points import READ
+from substrate.composition.further_points import READ, keys_of
 from substrate.composition.level import Substrate
-from substrate.composition.reading import Reading, inner_products, reading_of
+from substrate.composition.linear_operators import VALUE, Functional, MeasureIntegral
+from substrate.composition.reading import Reading, inner_products, points_of, reading_of
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.least_squares.border import NO_BORDER, ONES, Border
@@ -163,7 +165,7 @@ class SquaredRows:
         """Return the rows of a machine of one substrate; refuse one that is not least squares, with the reason."""
         advice = (
             "; leaving out in closed form is for machines that minimise s.squared_norm and cp.sum_squares(s.e), with "
-            "weights and further squares, and nothing else. Refit without rows instead, or fuse over folds"
+            "weights, and squares of f at other points. Refit without rows instead, or fuse over folds"
         )
         if constrained:
             raise DeclarationError(f"the machine has constraints{advice}")
@@ -191,6 +193,11 @@ class SquaredRows:
                 unit = max(unit, weight)
         if not (weights > 0.0).all():
             raise DeclarationError(f"not every error is in a square of the objective{advice}")
+        if any(_reads_observations(substrate, rows, errors, holders) for _, rows in further):
+            raise DeclarationError(
+                "the loss is not one square for each row: a further square reads f where it was observed, so that a "
+                f"row that is left out would stay in it{advice}"
+            )
         every = [errors, *(rows for _, rows in further)]
         q = np.concatenate([weights, *(np.full(rows.targets.size, weight) for weight, rows in further)])
         leaves = [key for key in dict.fromkeys(key for rows in every for key in rows.maps) if holders[key].role in READ]
@@ -298,9 +305,32 @@ def _expand(argument: Any, holders: Mapping[int, Any]) -> _ExpandedRows | None:
     targets = np.ravel(np.asarray(copy.value, dtype=np.float64), order="F")
     slopes = copy.grad
     maps = {
-        key: -sp.csr_array(sp.csc_array(slopes[variable]).T) for key, variable in fresh.items() if variable in slopes
+        key: -sp.csr_array(sp.csc_matrix(slopes[variable]).T) for key, variable in fresh.items() if variable in slopes
     }
     return _ExpandedRows(targets, maps)
+
+
+def _reads_observations(
+    substrate: Substrate, rows: _ExpandedRows, errors: _ExpandedRows, holders: Mapping[int, Any]
+) -> bool:
+    """Return whether rows read what was observed, at a place where it was: values of f, components among them."""
+    observed = _list_readings(substrate, errors, holders)
+    return any(points & observed.get(kind, set()) for kind, points in _list_readings(substrate, rows, holders).items())
+
+
+def _list_readings(
+    substrate: Substrate, rows: _ExpandedRows, holders: Mapping[int, Any]
+) -> dict[Functional | type, set[bytes]]:
+    """Return what rows read, each with the keys of its points; of measures their numbers, whichever they are."""
+    found: dict[Functional | type, set[bytes]] = {}
+    for key, matrix in rows.maps.items():
+        if holders[key].role not in READ:
+            continue
+        reading = reading_of(holders[key])
+        kind = reading.operator or VALUE
+        points = points_of(substrate, reading)[np.unique(matrix.nonzero()[1])]
+        found.setdefault(MeasureIntegral if isinstance(kind, MeasureIntegral) else kind, set()).update(keys_of(points))
+    return found
 
 
 def _scales(rows: _ExpandedRows, errors: _ExpandedRows) -> Array | None:

@@ -285,3 +285,58 @@ def test_what_was_not_observed_is_refused(blocks):
             Machine(s, minimize=objective, subject_to=constraints).solve().leave_one_out()
     with pytest.raises(DeclarationError, match="method must be one of"):
         Machine(s, minimize=ridge(s)).solve().predict_interval(places[0], method="split")
+
+
+MORE_SQUARES = {
+    "none": lambda s: 0.0,
+    "at other points": lambda s: cp.sum_squares(s.f([[-0.3], [0.7]])),
+    "slopes elsewhere": lambda s: 0.1 * cp.sum_squares(s.gradient(np.linspace(-2.0, 2.0, 5)[:, None], 0) - 1.0),
+    "slopes at the rows": lambda s: 0.1 * cp.sum_squares(s.gradient(None, 0)),
+    "the bias": lambda s: cp.sum_squares(s.b - 1.0),
+    "the sum of the errors": lambda s: 5.0 * cp.square(cp.sum(s.e)),
+    "differences of errors": lambda s: cp.sum_squares(cp.diff(s.e)),
+    "some errors again": lambda s: cp.sum_squares(s.e[:5]),
+    "errors in another order": lambda s: cp.sum_squares(s.e[::-1]),
+    "values of f": lambda s: cp.sum_squares(s.f()),
+    "values of f at two rows": lambda s: cp.sum_squares(s.f(s.X[:2])),
+    "the errors, by hand": lambda s: cp.sum_squares(s.y[:3] - s.f(s.X[:3])),
+    "the errors, by an operator": lambda s: cp.sum_squares(s.y[:3] - s.apply(value(), s.X[:3])),
+}
+ROW_BY_ROW = ("none", "at other points", "slopes elsewhere", "slopes at the rows", "the bias")
+
+
+@pytest.mark.parametrize("more", MORE_SQUARES)
+def test_a_left_out_prediction_does_not_know_its_target(more):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, size=(8, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=8)
+
+    def solve(targets):
+        s = Substrate(RBF(1.0), X, targets)
+        return Machine(s, minimize=ridge(s) + MORE_SQUARES[more](s)).solve()
+
+    if more not in ROW_BY_ROW:
+        with pytest.raises(DeclarationError, match="not one square for each row"):
+            solve(y).leave_one_out()
+        with pytest.raises(DeclarationError, match="not one square for each row"):
+            solve(y).predict_interval(X)
+        return
+    moved = y + np.eye(8)[2]
+    assert_allclose((y - solve(y).leave_one_out())[2], (moved - solve(moved).leave_one_out())[2], atol=1e-8)
+
+
+def test_an_observation_that_is_squared_again_is_not_left_out(blocks):
+    places, targets = blocks
+    for again in (
+        lambda s: s.gradient(places[1][:2], 0),
+        lambda s: s.integral(CELLS[:1]),
+        lambda s: s.e[6:8],
+        lambda s: s.f(places[0]),
+    ):
+        s = Substrate(RBF(1.0), places, targets, observed=KINDS)
+        with pytest.raises(DeclarationError, match="not one square for each row"):
+            Machine(s, minimize=ridge(s) + cp.sum_squares(again(s))).solve().leave_one_out()
+    measures = [Measure.of_points(places[0][:3]), Measure.of_points(places[0][2:])]
+    s = Substrate(RBF(1.0), measures, targets[0][:2], observed="integral")
+    with pytest.raises(DeclarationError, match="not one square for each row"):
+        Machine(s, minimize=ridge(s) + cp.square(1.0 - s.integral(measures[1])[0])).solve().leave_one_out()
