@@ -25,10 +25,7 @@ validation = cp.sum_squares(V @ w + b - u) / 40
 best = fuse_problem(problem, {weight: (1e-2, 1e3)}, validation, gap=0.005)
 print(f"weight = {best.values['weight']:.4g}: validation error {best.validation_error:.4f}")
 print(f"no weight from 0.01 to 1000 is below {best.lower_bound:.4f}; {best.solves} solves")
-print(f"{np.sum(np.abs(w.value) > 1e-6)} of 12 coefficients are not zero")
-
-proof = best.proof.check()
-print(f"the saved numbers alone prove it again: {proof.holds}\n")
+print(f"{np.sum(np.abs(w.value) > 1e-6)} of 12 coefficients are not zero\n")
 print(best.certificate)
 
 # %%

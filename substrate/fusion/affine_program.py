@@ -255,13 +255,6 @@ class AffineProgram:
         slack = np.maximum(self.h - self.G @ x, 0.0)
         return Knot(x=x, dual=dual, slack=slack, gap=_NOTHING, allowance=_NOTHING, radius=np.zeros_like(x))
 
-    def recall(self, theta: Corner, x: Array, dual: Array) -> Knot | None:
-        """Return the knot of stored points, with all its bounds computed again; None where x is not certainly feasible
-        or a multiplier is negative.
-        """
-        point = self.feasible.confirm(x)
-        return None if point is None or dual[self.b.size :].min(initial=0.0) < 0.0 else self.at(theta, point, dual)
-
     def at(self, theta: Corner, point: FeasiblePoint, dual: Array) -> Knot:
         """Return the knot at a feasible point, with its gap."""
         m, sizes = self.b.size, self.program.sizes

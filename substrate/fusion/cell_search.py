@@ -30,7 +30,7 @@ from substrate.certificates.rounding import relative_rounding, subtract_below
 from substrate.fusion.fused_family import FusedColumn, FusedFamily, FusedKnot, FusedVertex, excesses
 from substrate.fusion.simplex_search import between, cell_simplices
 from substrate.fusion.universal_bound import bound_game, bound_interval
-from substrate.search.best_first import INTERRUPTED, BestFirst, Limits, Progress, describe_met
+from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
 
 __all__ = ["Cell", "CellSearch", "Progress", "starting_levels"]
 
@@ -143,19 +143,9 @@ class CellSearch:
         return self._search.cells
 
     @property
-    def covered(self) -> bool:
-        """Return whether the cells cover the box."""
-        return self._search.covered
-
-    @property
     def lower_bound(self) -> float:
         """Return what no parameter of the box is below."""
         return self._search.lower_bound
-
-    @property
-    def ended_early(self) -> bool:
-        """Return whether an interrupt or the clock ended the search: nothing more is solved then."""
-        return self.stop == INTERRUPTED or self.limits.seconds_left <= 0.0
 
     def run(self, box: Sequence[tuple[float, float]]) -> None:
         """Search a box; an interrupt, a failure of the solver, a spent budget or time ends it with the best so far."""
@@ -263,22 +253,6 @@ class CellSearch:
         if key not in self._chords:
             self._chords[key] = family.bound_chord(knots)
         return self._chords[key]
-
-    def confirm(self, cells: Sequence[Cell]) -> None:
-        """Compute h where a cell has only the bound of the one that it was cut from, so that each has its own."""
-        for cell in cells:
-            if self._bound_from_vertices(cell) >= self.lower_bound:
-                continue
-            for fold, knots in enumerate(self._columns(cell)):
-                for knot, s in zip(knots, self._choose_multipliers(fold, knots), strict=True):
-                    self.families[fold].fuse(knot, s, look=False)
-            # a column has no h of the cell that it was cut from: with the same s its own is at least as large
-            for fold, theta in product(range(len(self.families)), cell.corners):
-                column = self.vertex(fold, theta, cell.places)
-                siblings = [other.fused for (at, _), other in self._columns_at[fold].items() if at == theta]
-                for s in sorted({s for fused in siblings for s in fused}):
-                    if self._bound_from_vertices(cell) < self.lower_bound:
-                        self.families[fold].fuse(column, s, look=False)
 
     def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
         """Return both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""

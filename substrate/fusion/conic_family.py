@@ -224,11 +224,6 @@ class ConicFamily:
         size = np.abs(self._b0) + np.abs(products).sum(axis=0)
         return np.where(alone, 0.0, relative_rounding(2.0 * (len(place) + 1)) * size)
 
-    @property
-    def steps(self) -> tuple[Array, Array]:
-        """Return the slopes of b and of the objective's constant in the parameters of constraints, one row each."""
-        return self._b_places, self._d_places
-
     def slopes(self, point: ConicPoint) -> Array:
         """Return the slope of the optimal value in the parameters of constraints, by the multipliers of a solved
         point.

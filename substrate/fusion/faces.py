@@ -107,8 +107,6 @@ class Faces:
     growing: tuple[int, ...]
     #: Whether an interrupt ended the search beyond the box.
     interrupted: bool = False
-    #: The parts of every simplex of a face that was cut, by the parameters that grow beyond it.
-    cuts: dict[tuple[tuple[int, ...], Simplex], tuple[Simplex, ...]] = field(default_factory=dict)
     #: Points with a vanished penalty, by fold, knot and the parameters that grow.
     points: dict[tuple[int, int, tuple[int, ...]], Knot | None] = field(default_factory=dict)
 
@@ -212,8 +210,6 @@ def _cover_faces(faces: Faces, target: float, limits: Limits) -> tuple[float, tu
                 alone = [faces.bound([vertex], beyond, target) for vertex in simplex]
                 if all(vertex is not None and vertex.value >= target for vertex in alone):
                     simplices = halves(store, simplex, bound_found.radii)
-                    if simplices:
-                        faces.cuts[beyond, simplex] = tuple(simplices)
             if not simplices:
                 given_up.add(beyond[-1])
             waiting += simplices

@@ -167,8 +167,6 @@ class FusedColumn(FusedVertex):
     fused: dict[float, float] = field(default_factory=dict)
     radii: dict[float, float] = field(default_factory=dict)
     drops: dict[float, float] = field(default_factory=dict)
-    #: The dual points behind h, for a proof that can be checked again.
-    witnesses: dict[float, ConicPoint] = field(default_factory=dict)
 
     @property
     def theta(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -329,16 +327,15 @@ class FusedFamily:
         self.base.assign(x)
         return float(np.asarray(self.validation.value).item())
 
-    def fuse(self, vertex: FusedVertex, s: float, look: bool = True) -> float:
+    def fuse(self, vertex: FusedVertex, s: float) -> float:
         """Return h(s) at a vertex, a lower value of it, and keep it; -inf where the solver fails.
 
-        With ``look``, another optimum that validates better is adopted where there is one.
+        Another optimum that validates better is adopted where there is one.
         """
         if s not in vertex.fused:
             if isinstance(vertex, FusedKnot):
                 vertex.fused[s] = self._fuse(vertex, s)
-                if look:
-                    self._look_for_others(vertex, s)
+                self._look_for_others(vertex, s)
             elif isinstance(vertex, FusedColumn):
                 vertex.fused[s] = self._fused_column(vertex, s)
         return vertex.fused[s]
@@ -357,7 +354,6 @@ class FusedFamily:
         family.remember(point.x)
         self.both.remember(point.x[: self.both.q.shape[1]])
         lowest = family.lower_bound(theta, point, self.resolution / s)
-        column.witnesses[s] = family.witnesses[theta]
         terms, _ = family.terms(point.x, np.zeros_like(point.x))
         weighted_terms = family.coefficients(theta) * terms
         column.radii[s] = max(float(weighted_terms.sum()) - lowest, 0.0)

@@ -27,9 +27,7 @@ from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.result import FusedPath, Fusion, JointPath
-from substrate.fusion.simplex_proof import BELOW, RADIUS, SimplexProof
 from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, search_simplices
-from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import (
     Candidate,
     certify_search,
@@ -48,6 +46,13 @@ __all__ = ["fuse_jointly"]
 
 #: Share of the gap that the distance of a knot from its optimum may be, and the ends of a knot's gap that is asked for.
 _SHARE, _EXACT = 1e-3, (1e-16, 1e-10)
+#: The effect of rounding in the few operations of a bound.
+_BELOW = 1.0 - 1e-10
+#: The assumption behind the bound, for the record.
+_RADIUS = (
+    "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
+    "of y, of the knots; were it k times farther, the effect of rounding on the bound would be at most k times larger"
+)
 #: How often a search goes on where the machine that is solved misses the gap, and the smallest share of it asked for.
 _SEARCHES, _LEAST_ASKED = 3, 0.1
 
@@ -118,40 +123,13 @@ def fuse_jointly(
         if fusion.stop != describe_missed(gap) or asked < _LEAST_ASKED * gap:
             break
     limits.spent += store.solves
-    return replace(fusion, proof=_collect_proof(fusion, store, sets, result, inner, faces, gap))
+    return fusion
 
 
 def _gap_of_knots(fusion: Fusion, best: float, gap: float) -> float:
     """Return the gap between the best knot and the bound with which the machine that was solved meets its own."""
     bound = fusion.validation_error - gap * max(fusion.validation_error, fusion.least)
     return (best - bound) / max(best, fusion.least)
-
-
-def _collect_proof(
-    fusion: Fusion,
-    store: KnotStore,
-    sets: Sequence[ValidationSet],
-    search: Searched,
-    inner: Box,
-    faces: Faces | None,
-    gap: float,
-) -> SimplexProof | UnsavedProof:
-    """Return the numbers behind the bound, or why there are none."""
-    if search.unproved or not np.isfinite(fusion.lower_bound):
-        return UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
-    statement = {
-        "names": tuple(fusion.values),
-        "values": dict(fusion.values),
-        "validation_error": fusion.validation_error,
-        "lower_bound": fusion.lower_bound,
-        "gap": gap,
-        "divisor": float(sum(validation_set.weight for validation_set in sets)),
-        "least": fusion.least,
-    }
-    try:
-        return SimplexProof.of(store, tuple(fusion.proved_on.values()), inner, search.cuts, faces, statement)
-    except KeyboardInterrupt:
-        return UnsavedProof("interrupted while the numbers of the proof were collected; fuse again to save it")
 
 
 def _fold(
@@ -182,7 +160,7 @@ def _fusion(
     weight = sum(validation_set.weight for validation_set in sets)
     chosen = solve_candidates(final, machines, sets, _candidates(names, store), limits)
     error = chosen.total / weight
-    lower = min(BELOW * min(bound, float(store.squares.min())) / weight, error)
+    lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
     several, inverse = len(names) > 1, store.folds[0].program.terms.inverse
     row = compare_bound(
         "gap of the search" if several else f"gap of {names[0]}",
@@ -201,7 +179,7 @@ def _fusion(
             else _describe_line(names[0], store, chosen.values[names[0]], ends[0])
         ),
         ("search", f"{store.solves} solves, {len(search.simplices)} {kind}; {search.stop}"),
-        ("radius of the bound", RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
+        ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
     ]
     fold, corner = store.folds[0], tuple(_searched(chosen.values[name], inverse) for name in names)
     # where the errors do not determine the predictions, two solvers may differ more; where they do, validation errors
@@ -235,7 +213,6 @@ def _fusion(
         loss=SQUARED.words,
         least=least_error(sets),
         folds=chosen.folds,
-        proof=UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}"),
         estimate=limits.estimate,
     )
 

@@ -21,7 +21,6 @@ from substrate.arrays import positive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.fuse import fuse
-from substrate.fusion.list_proof import collect_proofs, common_ranges
 from substrate.fusion.result import Fusion, KernelList
 from substrate.fusion.validated_machine import describe_values, state_proof
 from substrate.kernels import as_kernel
@@ -183,10 +182,18 @@ def _result(listed: dict[str, Any], fusions: dict[str, Fusion], failures: dict[s
         proved_on=common_ranges(fusions),
         path=replace(best.path, stop="; ".join(reasons), solves=sum(fusion.solves for fusion in fusions.values())),
         certificate=certificate,
-        proof=collect_proofs(fusions, failures, best, lower, gap),
         estimate=_total_estimate(fusions),
         kernels=KernelList(name, listed[name], fusions, failures),
     )
+
+
+def common_ranges(fusions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the values of each weight over which the bound holds for every kernel that was fused."""
+    ranges = [fusion.proved_on for fusion in fusions.values()]
+    return {
+        name: (max(range_[name][0] for range_ in ranges), min(range_[name][1] for range_ in ranges))
+        for name in ranges[0]
+    }
 
 
 def _total_estimate(fusions: Mapping[str, Fusion]) -> TimeEstimate | None:

@@ -87,10 +87,6 @@ class KnotStore:
             knots = [fold.program.solve(corner) for fold in self.folds]
         return self._keep(corner, knots)
 
-    def recall(self, corner: Corner, knots: list[Knot]) -> int:
-        """Keep knots that are known already, one per fold, and return their number."""
-        return self._number[corner] if corner in self._number else self._keep(corner, knots)
-
     def trim(self) -> None:
         """Drop what an interrupt left of a knot that was not kept whole."""
         count = min(len(self.corners), self.squares.size)

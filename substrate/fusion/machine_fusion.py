@@ -20,7 +20,6 @@ from substrate.errors import DeclarationError
 from substrate.fusion.cell_paths import record_cells
 from substrate.fusion.cell_search import CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily, FusedKnot
-from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.output_map import output_map
 from substrate.fusion.problem_fusion import search_facts, solvable_box
 from substrate.fusion.program_numbers import parameters_at
@@ -121,7 +120,6 @@ def fuse_over_box(
         sets,
     )
     search.stop = end_of_search(search.stop, chosen, row)
-    proof = collect_proof(search, names, ends, chosen.values, error, lower, float(weight), least)
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, range_)}")
@@ -146,7 +144,6 @@ def fuse_over_box(
         loss=sets[0].loss.words,
         least=least,
         folds=chosen.folds,
-        proof=proof,
         estimate=limits.estimate,
     )
 

@@ -22,7 +22,6 @@ from substrate.errors import DeclarationError
 from substrate.fusion.cell_paths import record_cells
 from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
-from substrate.fusion.fusion_proof import collect_proof
 from substrate.fusion.result import Fusion
 from substrate.fusion.validated_machine import describe_values, state_proof
 from substrate.search.best_first import Limits, Progress, late_progress
@@ -155,7 +154,6 @@ def _result(
     family.sharpen(knot)
     names = [parameter.name() for parameter in parameters]
     values = dict(zip(names, theta, strict=True))
-    proof = collect_proof(search, names, box, values, error, lower, least=search.smallest)
     scale = max(abs(error), search.smallest)
     formula = "validation error - lower bound over the box"
     gap_row = Row(
@@ -196,7 +194,6 @@ def _result(
         certificate=certificate,
         loss="validation error",
         least=search.smallest,
-        proof=proof,
         estimate=search.limits.estimate,
     )
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import DeclarationError
-from substrate.fusion.unsaved_proof import NO_PROOF
 from substrate.fusion.validation_loss import SQUARED
 from substrate.penalized.homotopy.knots import describe_coverage
 from substrate.search.best_first import TimeEstimate
@@ -162,10 +161,6 @@ class Fusion:
     folds
         The machines of the folds at the best values, in the order of the folds; empty for one validation set. Their
         predictions on the rows held back have ``validation_error``.
-    proof
-        The numbers behind the bound, a :class:`~substrate.fusion.saved_proof.SavedProof`: ``proof.save(path)`` writes
-        them, and ``substrate.fusion.check_fusion`` checks such a file without solving anything. Where there is nothing
-        to write, ``save`` says why.
     estimate
         How long the search was expected to take, from its first solves; None where it was not searched for.
     kernels
@@ -182,7 +177,6 @@ class Fusion:
     loss: str = SQUARED.words
     least: float = 0.0
     folds: tuple[Any, ...] = ()
-    proof: Any = field(default=NO_PROOF, repr=False)
     estimate: TimeEstimate | None = field(default=None, repr=False)
     kernels: KernelList | None = None
 

@@ -22,8 +22,6 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.cell_search import starting_levels
 from substrate.fusion.result import FusedPath, Fusion
 from substrate.fusion.shaped_chord import ShapedKnot, ShapedKnots
-from substrate.fusion.shaped_proof import AFFINE, ShapedProof
-from substrate.fusion.unsaved_proof import UnsavedProof
 from substrate.fusion.validated_machine import (
     MARGIN,
     ValidatedMachine,
@@ -50,6 +48,8 @@ _ADVICE = (
     "points in place of everywhere"
 )
 _AGREEMENT = (1e-3, 0.0)
+#: How far weights may be from a line, relative.
+_AFFINE = 1e-12
 
 
 class ShapedFold(ShapedKnots):
@@ -93,7 +93,7 @@ class ShapedFold(ShapedKnots):
         """Raise where the weights are not affine in the parameter: squares of it, as in sum_squares(C * e)."""
         first, middle, last = (self.weights_at(theta) for theta in (low, 0.5 * (low + high), high))
         for a, b, c in ((first.c, middle.c, last.c), (first.g, middle.g, last.g)):
-            if (np.abs(0.5 * (np.asarray(a) + c) - b) > AFFINE * (np.abs(a) + np.abs(c))).any():
+            if (np.abs(0.5 * (np.asarray(a) + c) - b) > _AFFINE * (np.abs(a) + np.abs(c))).any():
                 raise DeclarationError(f"{self.name!r} must be a factor of squares, not inside one{_ADVICE}")
 
     def solve(self, theta: float, width: float) -> ShapedKnot:
@@ -247,19 +247,6 @@ def fuse_shaped(
     ]
     if value in box:
         facts.append(("choice", f"{name} at {value:g}, an end of its range; box= looks further"))
-    statement = {
-        "names": (name,),
-        "box": (box,),
-        "values": chosen.values,
-        "validation_error": error,
-        "lower_bound": lower,
-        "gap": gap,
-        "divisor": float(weight),
-        "least": least,
-    }
-    proof: Any = UnsavedProof(f"the search ended before anything was proved over the whole box: {search.stop}")
-    if search.covered:
-        proof = ShapedProof.of(folds, sorted({cell.source for cell in search.cells}), statement)
     title = f"Fusion over {name}"
     certificate = certify_search(title, chosen, row, sets, _AGREEMENT, facts, len(space.errors))
     thetas = sorted(space.errors)
@@ -283,7 +270,6 @@ def fuse_shaped(
         loss=SQUARED.words,
         least=least,
         folds=chosen.folds,
-        proof=proof,
         estimate=limits.estimate,
     )
 

@@ -58,7 +58,7 @@ _ON_FACE = 1e-3
 class Searched:
     """The simplices with their bounds (sums of squares), the bound over all, and why the search ended.
 
-    ``unproved`` is the reason where there is no bound; ``cuts`` are the parts of every simplex that was cut.
+    ``unproved`` is the reason where there is no bound.
     """
 
     simplices: tuple[Simplex, ...]
@@ -66,7 +66,6 @@ class Searched:
     lower_bound: float
     stop: str
     unproved: str = ""
-    cuts: dict[Simplex, tuple[Simplex, ...]] = field(default_factory=dict)
 
 
 def cell_simplices(levels: Sequence[Array]) -> list[tuple[Corner, ...]]:
@@ -108,8 +107,6 @@ class SimplexSpace:
     collapsed: str = COLLAPSED
     goes_on: bool = True
     usual: float = 4.0
-    #: The parts of every simplex that was cut.
-    cuts: dict[Simplex, tuple[Simplex, ...]] = field(default_factory=dict)
     #: The bound at single knots.
     _alone: dict[int, float] = field(default_factory=dict)
 
@@ -147,8 +144,6 @@ class SimplexSpace:
         if self._is_exhausted(cell, target):
             return []
         parts = _cut_simplex(self.store, cell.simplex, cell.bound_of_simplex, self.gap)
-        if parts:
-            self.cuts[cell.simplex] = tuple(parts)
         return [self._bound(part, cell.bound) for part in parts]
 
     def _is_exhausted(self, cell: SimplexCell, target: float) -> bool:
@@ -200,7 +195,6 @@ def search_simplices(
         lower_bound=search.lower_bound,
         stop=search.stop,
         unproved=unproved,
-        cuts=space.cuts,
     )
 
 

@@ -39,7 +39,6 @@ from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
-from substrate.search.gamma_rows import GammaPart
 from substrate.search.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
 from substrate.search.width_search import WidthSearch
 from substrate.threads import blas_threads
@@ -69,8 +68,7 @@ class EvaluatedKernel:
     for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
     scores over it. ``facts`` is what the search that it is part of states on the certificate; ``widths`` is the
     proof over all widths, if there is one. ``tried`` is the number of kernels on the way of a descent that ended here,
-    which were not judged, ``settled`` whether it ended because nothing was left to gain. ``parts`` are the rows of the
-    machines behind the score.
+    which were not judged, ``settled`` whether it ended because nothing was left to gain.
     """
 
     kernel: Kernel
@@ -85,7 +83,6 @@ class EvaluatedKernel:
     widths: WidthSearch | None = None
     tried: int = 0
     settled: bool = False
-    parts: tuple[GammaPart, ...] = ()
 
     @property
     def price_of_kernel(self) -> float:
@@ -225,7 +222,6 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
         error=error,
         seconds=0.0,
         slope=slopes,
-        parts=tuple(piece.without_criterion() for piece in pieces),
     )
 
 

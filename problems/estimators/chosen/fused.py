@@ -20,7 +20,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.search.range_end import NEGLIGIBLE, end_row
 
-__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_and_choose", "fit_fused"]
+__all__ = ["Choice", "Final", "FusedCalibration", "FusedSearch", "FusionRound", "Rounds", "fit_fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +208,15 @@ class FusedSearch(Search):
 
 def fit_fused(self: Fitted, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Fitted:
     """Fit to rows X and numbers or labels y; validate on the given rows, on folds, or on a fraction held out."""
-    fit_and_choose(self, X, y, X_val, y_val)
-    return self
-
-
-def fit_and_choose(estimator: Any, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Choice:
-    """Fit an estimator, and return what it chose, with its paths."""
+    estimator: Any = self
     search = estimator._selector
     estimator._begin_fit()
     search.check_rules()
     estimator._check_coding()
     X, y, _ = estimator._check_data(X, y, None, numeric=not estimator._labels)
     coded = estimator._encode(y)
-    choice: Choice = search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
-    return choice
+    search.keep_fused(X, coded.codes(y), search.rounds(X, y, X_val, y_val, coded), coded)
+    return self
 
 
 class FusedCalibration(Calibration):

@@ -5,12 +5,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from problems.estimators.chosen.fused import FusedCalibration, FusedSearch, fit_and_choose, fit_fused
+from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
-from problems.estimators.chosen.selection import JudgedGamma, LSSVMClassifierCV, LSSVMRegressorCV
+from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.stability import stability_selection
 from problems.estimators.chosen.support_refit import FusedL1Model
-from problems.estimators.chosen.tasks import record_rows
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
@@ -366,10 +365,7 @@ def fuse_estimator(
     fused.set_params(
         **{key: value for key, value in parameters_given.items() if key in parameters and key not in ("gap", "cv")}
     )
-    if isinstance(fused._selector, FusedSearch):
-        model, choice = fused, fit_and_choose(fused, *data, *(validation or ()))
-    else:
-        model, choice = fused._fit_and_judge(*data, *(validation or ()))
+    model = fused.fit(*data, *(validation or ()))
     path = model.path_
     stop = str(path.get("stop", "the range of gamma was searched"))
     path_numbers = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
@@ -383,54 +379,7 @@ def fuse_estimator(
         result=model,
         path=record,
         certificate=model.certificate_,
-        proof=_collect_proof(name, model, choice, record.coverage, gap),
     )
-
-
-def _collect_proof(name: str, model: Any, choice: Any, coverage: tuple[float, float], gap: float) -> Any:
-    """Return the numbers behind the bound of a path, or why there are none."""
-    from substrate.fusion.gamma_proof import GammaProof, OutputStatement
-    from substrate.fusion.path_proof import PathProof
-    from substrate.fusion.unsaved_proof import UnsavedProof
-
-    if name == "gamma" and not isinstance(choice, JudgedGamma):
-        return choice  # of a machine with a shape
-    errors, bounds = (
-        np.atleast_1d(np.asarray(number, dtype=float)) for number in (model.criterion_, model.criterion_lower_bound_)
-    )
-    if not np.isfinite(bounds).all():
-        return UnsavedProof("nothing is proved over the whole range: a path with holes, or a grid")
-    values = np.atleast_1d(np.asarray(getattr(model, f"{name}_"), dtype=float))
-    several = errors.size > 1  # every output has a gamma of its own
-    names = tuple(f"{name} of output {k}" for k in range(1, errors.size + 1)) if several else (name,)
-    statement: dict[str, Any] = {
-        "names": names,
-        "box": (tuple(float(end) for end in coverage),) * errors.size,
-        "values": {of_output: float(value) for of_output, value in zip(names, values, strict=True)},
-        "validation_error": float(errors.sum()),
-        "lower_bound": float(bounds.sum()),
-        "gap": float(gap),
-    }
-    if isinstance(choice, JudgedGamma):
-        search = choice.best.search
-        leasts = np.broadcast_to(np.asarray(search.floor) * search.unit**2 / gap, errors.shape)
-        rows = record_rows(choice.best.kernel, choice.task)
-        outputs = tuple(OutputStatement(*(float(v) for v in row)) for row in zip(errors, bounds, leasts, strict=True))
-        return GammaProof(
-            **statement,
-            divisor=1.0,
-            least=float(leasts.sum()),
-            rows=rows,
-            parts=choice.best.parts,
-            outputs=outputs if several else (),
-        )
-    divisor = float(sum(_validation_rows(fold) for fold in choice.folds))
-    return PathProof.of(choice.folds, {**statement, "divisor": divisor})
-
-
-def _validation_rows(fold: Any) -> int:
-    numbers = fold.numbers
-    return int(numbers["y_val" if "y_val" in numbers else "offsets"].size)
 
 
 def _refuse_more_weights(estimator: Any, name: str) -> None:

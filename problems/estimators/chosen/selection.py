@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
-from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.chosen.dense_search import DenseSearch
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.over_gamma import RECOMMENDED
@@ -33,15 +32,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import take_rows
 from substrate.search.gamma_search import GAP
 
-__all__ = ["GammaChoice", "JudgedGamma", "LSSVMClassifierCV", "LSSVMRegressorCV"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgedGamma:
-    """The rows by which kernels were judged, and the best kernel with its search."""
-
-    task: Task
-    best: EvaluatedKernel
+__all__ = ["GammaChoice", "LSSVMClassifierCV", "LSSVMRegressorCV"]
 
 
 @dataclass(eq=False, repr=False)
@@ -103,20 +94,6 @@ class GammaChoice:
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
-        return self._fit_and_judge(X, y, X_val, y_val, sample_weight, nested=nested, groups=groups)[0]
-
-    def _fit_and_judge(
-        self,
-        X: Any,
-        y: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
-        *,
-        nested: int | None = None,
-        groups: Any = None,
-    ) -> tuple[Self, Any]:
-        """Fit, and return what was judged beside the model: a :class:`JudgedGamma`, or with a shape the proof."""
         model: Any = self
         search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
@@ -177,7 +154,7 @@ class GammaChoice:
         described = search.describe(fit, task, split)
         signed = described._replace(support_values=coded.sign(Y, fit.support_values))
         model._model.keep(X, kept[split.rows], best.kernel, signed, ridges_of(gammas, weights), one_output)
-        return self, JudgedGamma(task, best)
+        return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         model: Any = self

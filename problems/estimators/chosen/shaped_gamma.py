@@ -28,12 +28,8 @@ _Estimator = TypeVar("_Estimator")
 _RANGE, _USUAL_GAP = (1e-2, 1e4), 1e-2
 
 
-def choose_shaped_gamma(
-    model: _Estimator, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any
-) -> tuple[_Estimator, Any]:
-    """Choose gamma by folds or validation rows, fit the machine with its shape at the best value, and return the proof
-    too.
-    """
+def choose_shaped_gamma(model: _Estimator, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> _Estimator:
+    """Choose gamma by folds or validation rows, and fit the machine with its shape at the best value."""
     from substrate.fusion import fuse
 
     estimator: Any = model
@@ -70,8 +66,7 @@ def choose_shaped_gamma(
     facts.append(("validated on", how))
     numbers = kept[split.rows]
     added: tuple[tuple[Row, ...], tuple[tuple[str, str], ...]] = ((scaled,), tuple(facts))
-    fitted = fit_with_shape(model, rows, Y, numbers, v, (estimator.gamma_,), kernel, added)
-    return fitted, found.proof.in_units(unit * unit)
+    return fit_with_shape(model, rows, Y, numbers, v, (estimator.gamma_,), kernel, added)
 
 
 def _refuse(model: Any) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
-from substrate.device_gram import gram_kind
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.kernels.nested import Scaled
@@ -24,9 +23,8 @@ from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.spectrum import Spectrum, centred_spectrum
 from substrate.least_squares.validation import CriterionSum, ValidationCriterion
 from substrate.namespaces import is_device_array, to_numpy
-from substrate.search.gamma_rows import GammaPart, GammaRows
 
-__all__ = ["CriterionShare", "Task", "centred_points", "criterion_of", "record_rows"]
+__all__ = ["CriterionShare", "Task", "centred_points", "criterion_of"]
 
 
 def centred_points(kernel: Kernel, X: Any, *further_points: Any) -> tuple[Any, ...]:
@@ -110,22 +108,13 @@ class Task:
 class CriterionShare:
     """A criterion on some of the rows: its share in the mean, its training rows, and the rows that validate, if any.
 
-    Validation rows are numbers of training data for folds, and of ``check`` where that is given. ``column`` is that of
-    the targets where the machine has rows of its own, -1 where it has all; ``fold`` the number of the split.
+    Validation rows are numbers of training data for folds, and of ``check`` where that is given.
     """
 
     criterion: Criterion
     share: float
     train: Any
     check: Any = None
-    column: int = -1
-    fold: int = 0
-
-    def without_criterion(self) -> GammaPart:
-        """Return the rows alone."""
-        check = np.zeros(0, dtype=np.int64) if self.check is None else self.check
-        rounding = float(getattr(self.criterion, "rounding", 0.0))
-        return GammaPart(train=self.train, check=check, column=self.column, fold=self.fold, rounding=rounding)
 
 
 def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tuple[CriterionShare, ...]]:
@@ -139,13 +128,13 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tupl
         return _sum_parts(_checked_parts(gram, task))
     if task.criterion == "folds":
         shares = []
-        for fold, (train, valid) in enumerate(task.splits):
+        for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
             arguments = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
             round_ = _validate(*arguments, task.border_of(train), task.border.linear(valid))
             for share in round_:
-                numbers = {"train": train[share.train], "check": valid[share.check], "fold": fold}
+                numbers = {"train": train[share.train], "check": valid[share.check]}
                 shares.append(replace(share, share=share.share / len(task.splits), **numbers))
         return _sum_parts(shares)
     coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
@@ -162,38 +151,7 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tupl
         counts.append(float(machine.rows.size))
         mass += float(machine.rows.size if v is None else v.sum())
     return _sum_parts(
-        [
-            CriterionShare(c, m / mass, machine.rows, column=machine.column)
-            for c, m, machine in zip(criteria, counts, machines, strict=True)
-        ]
-    )
-
-
-def record_rows(kernel: Kernel, task: Task) -> GammaRows:
-    """Return the numbers by which a kernel is judged, for a file."""
-    none, check = np.zeros((0, 0)), task.check
-    X, *checked = centred_points(kernel, task.X, *(() if check is None else (check[0],)))
-    gram = gram_kind(X).of(kernel, X)
-    p = 0.0 if kernel.pairwise else float(kernel.rounding(X))
-    below, Y_val, w = none, np.zeros((0, task.Y.shape[1])), np.zeros(0)
-    if check is not None:
-        below, Y_val = np.empty((check[1].shape[0], gram.n)), to_numpy(check[1])
-        kernel.fill(checked[0], None if kernel.pairwise else X, below)
-        p = _joint_rounding(kernel, X, checked[0])
-    v = np.zeros(0) if task.weights is None else to_numpy(task.weights)
-    if v.size and check is not None:
-        w = np.ones(len(Y_val)) if task.check_weights is None else to_numpy(task.check_weights)
-    return GammaRows(
-        criterion=task.criterion,
-        pooled=task.pooled,
-        rounding=p,
-        matrix=np.asarray(to_numpy(gram.matrix), dtype=np.float64),
-        below=below,
-        Y=np.asarray(to_numpy(task.Y), dtype=np.float64),
-        Y_val=np.asarray(Y_val, dtype=np.float64),
-        weights=np.asarray(v, dtype=np.float64),
-        weights_val=np.asarray(w, dtype=np.float64),
-        blocks=task.blocks,
+        [CriterionShare(c, m / mass, machine.rows) for c, m, machine in zip(criteria, counts, machines, strict=True)]
     )
 
 
@@ -270,6 +228,6 @@ def _validate(
             spectrum = centred_spectrum(gram.restrict(train), p, v, border=border_of_rows)
             arguments = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
             share = ValidationCriterion.of(spectrum, *arguments, rounding=radius, weights=w, linear=linear_val)
-            shares.append(CriterionShare(share, float(check.size if w is None else w.sum()), train, check, k))
+            shares.append(CriterionShare(share, float(check.size if w is None else w.sum()), train, check))
     total = sum(share.share for share in shares)
     return [replace(share, share=share.share / total) for share in shares]

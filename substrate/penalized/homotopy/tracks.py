@@ -53,11 +53,10 @@ _SPARE = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class VariationFold:
-    """One training set, its path in rho, and one validation set; ``numbers`` are what the knots were computed from."""
+    """One training set, its path in rho, and one validation set."""
 
     path: Path
     knots: "VariationKnots"
-    numbers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, coordinates: ComponentCoordinates, y: Array, below: Array, y_val: Array) -> "VariationFold":
@@ -68,13 +67,7 @@ class VariationFold:
         mean = coordinates.parts.sum(axis=0).mean(axis=0) if coordinates.bias else np.zeros(target.size)
         M = solve_triangular(coordinates.metric, (below - mean).T, trans="T").T
         offsets = y_val - (y.mean() if coordinates.bias else 0.0)
-        return cls.recall(path, {"B": B, "target": target, "M": M, "offsets": offsets})
-
-    @classmethod
-    def recall(cls, path: Path, numbers: dict[str, Array]) -> "VariationFold":
-        """Return the fold of a path that is known already."""
-        knots = VariationKnots.of(numbers["B"], numbers["target"], path, numbers["M"], numbers["offsets"])
-        return cls(path, knots, numbers)
+        return cls(path, VariationKnots.of(B, target, path, M, offsets))
 
 
 def _rows(rows: Array | SparseRows, width: int) -> Any:
@@ -187,23 +180,16 @@ class VariationKnots:
 
 @dataclass(frozen=True, slots=True)
 class L1Fold:
-    """One training set, its path in zeta, and one validation set; ``numbers`` are what the track was computed from."""
+    """One training set, its path in zeta, and one validation set."""
 
     path: Path
     track: Track
-    numbers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, Phi: Array, y: Array, below: Array, y_val: Array, zeta_min: float | None = None) -> "L1Fold":
         """Build the fold; ``below`` are the kernel rows of the validation points."""
         path = l1_path_of(Phi, y, zeta_min)
-        return cls.recall(path, {"Phi": Phi, "y": y, "below": below, "y_val": y_val})
-
-    @classmethod
-    def recall(cls, path: Path, numbers: dict[str, Array]) -> "L1Fold":
-        """Return the fold of a path that is known already."""
-        track = _l1_track(numbers["Phi"], numbers["y"], path, numbers["below"], numbers["y_val"])
-        return cls(path, track, numbers)
+        return cls(path, _l1_track(Phi, y, path, below, y_val))
 
 
 def l1_path_of(Phi: Array, y: Array, zeta_min: float | None = None) -> Path:

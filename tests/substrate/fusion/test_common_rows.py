@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.certificates.balls import ball, precision
 from substrate.fusion.common_rows import bend_of, lift_of
 from substrate.fusion.knot_store import Reach, SimplexReach
-from substrate.fusion.saved_proof import UnprovedError
-from substrate.fusion.simplex_balls import BallKnots
 from substrate.fusion.simplex_bound import simplex_bound
 from tests.oracles.joint_machines import rows, store_of, two_groups
 
@@ -88,19 +85,6 @@ def test_common_rows_sharpen_a_bound(store):
     assert_allclose(Reach.nearly(u, [spectrum]).sigmas, pressed.sigmas, rtol=1e-5)
     (whole,) = reach.spectra()
     assert_allclose(Reach.nearly(u, [whole]).sigmas, plain.sigmas, rtol=1e-5)
-
-
-def test_pressed_rows_are_proved_in_balls(store):
-    at = vertices(store)
-    found = simplex_bound(store, at)
-    knots = BallKnots(store)
-    with precision(128):
-        assert_allclose(knots.bound(at), found.value, rtol=1e-6)
-        # a row without a multiplier at some vertex bounds nothing
-        (eta,) = found.etas
-        knots._knot(0, at[1]).multipliers[int(eta.argmin())] = ball(0.0)
-        with pytest.raises(UnprovedError, match="no multiplier at a vertex"):
-            knots.bound(at)
 
 
 def test_bends_and_lifts_are_those_of_the_formula():

@@ -239,12 +239,3 @@ def test_a_limit_of_time_is_a_positive_number(seconds):
         for form in ("one weight", "kernels", "a user's problem"):
             with pytest.raises(DeclarationError, match="time_limit"):
                 FORMS[form](time_limit=seconds)
-
-
-# --- proofs that cannot be saved ------------------------------------------------------------------------------------
-
-
-def test_a_search_that_ended_early_has_no_proof_to_save(tmp_path):
-    early = lasso(time_limit=1e-9)
-    with pytest.raises(DeclarationError, match="the time limit of 1e-09 s is reached"):
-        early.proof.save(tmp_path / "proof.npz")

@@ -1,14 +1,11 @@
 """``fuse_kernels``: a list of kernels above the weights, with one statement for the whole list."""
 
-from dataclasses import replace
-
 import cvxpy as cp
 import numpy as np
 import pytest
 
 from substrate import Fusion, Machine, Substrate, fuse, fuse_kernels
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion import check_fusion, load_proof
 from substrate.kernels import RBF, Laplacian, Linear
 
 BOX = {"C": (0.1, 10.0)}
@@ -75,26 +72,6 @@ def test_the_chosen_machine_is_returned(chosen):
     assert alone.validation_error == chosen.validation_error
 
 
-def test_the_proof_of_the_whole_list_is_a_file(chosen, tmp_path):
-    chosen.proof.save(tmp_path / "proof.npz")
-    certificate = check_fusion(tmp_path / "proof.npz")
-    assert certificate.holds, str(certificate)
-    proof = load_proof(tmp_path / "proof.npz")
-    assert list(proof.proofs) == list(chosen.fusions)
-    assert proof.lower_bound == chosen.lower_bound
-    pytest.importorskip("flint")
-    assert proof.prove().holds
-    weakest = min(proof.proofs, key=lambda name: proof.proofs[name].lower_bound)
-    without = {name: one for name, one in proof.proofs.items() if name != weakest}
-    assert replace(proof, proofs=without, lower_bound=1.2 * proof.validation_error).check().holds is False
-    wider = certificate_of(replace(proof, box=((0.01, 10.0),)))
-    assert "covers C from 0.1 to 10 only" in wider
-
-
-def certificate_of(proof):
-    return dict(proof.check().record)["proved"]
-
-
 def test_every_path_is_drawn(chosen):
     plt = pytest.importorskip("matplotlib.pyplot")
     ax = chosen.plot()
@@ -143,8 +120,6 @@ def test_a_kernel_that_fails_leaves_nothing_proved():
     assert not found.certificate.holds
     assert found.lower_bound == -np.inf
     assert found.failures == {"Linear()": "no point was found"}
-    with pytest.raises(DeclarationError, match=r"Linear\(\): no point was found"):
-        found.proof.save("nowhere.npz")
     assert dict(found.certificate.record)["kernel Linear()"] == "not fused, no point was found"
     with pytest.raises(SolverError, match="no kernel of the list"):
         fuse_kernels(build, [Linear()], "C", gap=0.05, box=BOX, **halves())

