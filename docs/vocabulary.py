@@ -32,7 +32,7 @@ of kernels; both are computed when they are asked for. A machine that chooses a 
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
 `predict_distribution` the whole distribution of a new target, and `interval_guarantee` their conditions;
-`predict_proba`, `predict_probability_interval` and `predict_set(X, coverage)` return probabilities and sets of labels
+`predict_proba` and `predict_set(X, coverage)` return probabilities and sets of labels
 of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
 fit.
 

@@ -1,8 +1,8 @@
 """How do I get class probabilities from a least-squares machine?
 ==============================================================
 
-Decision values of left-out rows become probabilities without a refit, compared here with observed frequencies; an
-interval of the probability, and sets of labels with a guaranteed coverage.
+Decision values of left-out rows become probabilities without a refit, compared here with observed frequencies, and
+sets of labels with a guaranteed coverage.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,7 @@ for low in np.arange(0.0, 1.0, 0.2):
     bins.append((probability[inside].mean(), y_test[inside].mean()))
     print(f"  {bins[-1][0]:.2f} / {bins[-1][1]:.2f}  ({inside.sum()} points)")
 
-width = np.diff(model.predict_probability_interval(X_test), axis=1)
-print(f"\nVenn-Abers intervals are {width.mean():.2f} wide, at most {width.max():.2f}")
+print()
 for coverage in (0.8, 0.9, 0.95):
     label_sets = model.predict_set(X_test, coverage)
     right = label_sets[np.arange(y_test.size), np.searchsorted(model.classes_, y_test)]

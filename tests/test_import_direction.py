@@ -343,7 +343,7 @@ model.predict(X), str(model.certificate_), model.certify(X, X.ravel() ** 2)
 
 def test_an_estimator_is_imported_without_what_few_fits_need():
     iterations = ("substrate.least_squares.iterated_fit", "substrate.least_squares.conjugate_gradient")
-    sure = ("substrate.uncertainty.influence", "substrate.uncertainty.venn_abers", "substrate.proof", "fractions")
+    sure = ("substrate.uncertainty.influence", "substrate.proof", "fractions")
     asked = ("problems.estimators.shared.importance", "problems.estimators.shared.left_out")
     found = loaded_by("from problems import LSSVMClassifier, LSSVMRegressor", *iterations, *sure, *asked)
     assert found == "problems.estimators.shared.left_out", "the check can fail"

@@ -8,12 +8,9 @@ map of the calibration, moved to the side of the decision, and divided by the su
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from substrate.arrays import Array
-from substrate.formulas.nodes import Node, chain, constant, greater, interpolate, largest, select, step, sum_of
+from substrate.formulas.nodes import Node, chain, constant, greater, interpolate, largest, select, sum_of
 from substrate.uncertainty.calibration import DECIDED, IsotonicMap, SigmoidMap
-from substrate.uncertainty.venn_abers import MergedMap
 
 __all__ = ["decide", "express_probabilities", "score_classes"]
 
@@ -88,12 +85,5 @@ def _mapped(map_: Any, score: Node) -> Node:
     """Return the probability of a score by the map of a calibration."""
     if isinstance(map_, SigmoidMap):
         return 1.0 / (1.0 + (-(map_.slope * score + map_.offset)).exp())
-    if isinstance(map_, IsotonicMap):
-        return interpolate(score, map_.scores, map_.values)
-    assert isinstance(map_, MergedMap)
-    places = map_.pairs.scores
-    # below all places, at the first, between the first two, and so on
-    between = np.concatenate([[places[0] - 1.0], 0.5 * places[:-1] + 0.5 * places[1:], [places[-1] + 1.0]])
-    samples = np.empty(2 * places.size + 1)
-    samples[0::2], samples[1::2] = between, places
-    return step(score, places, map_(samples))
+    assert isinstance(map_, IsotonicMap)
+    return interpolate(score, map_.scores, map_.values)

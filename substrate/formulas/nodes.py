@@ -31,7 +31,6 @@ __all__ = [
     "kernel_formula",
     "largest",
     "select",
-    "step",
     "sum_of",
     "total",
 ]
@@ -182,11 +181,6 @@ def largest(left: Node, right: Any) -> Node:
 def interpolate(argument: Node, places: Array, values: Array) -> Node:
     """Return a function that is linear between sorted places, and constant beyond them, as ``numpy.interp`` is."""
     return constant(values[0]) if places.size == 1 else Node("interpolate", (argument,), Table(places, values))
-
-
-def step(argument: Node, places: Array, values: Array) -> Node:
-    """Return a function that is constant between and at n sorted places: ``values`` has 2n + 1 numbers."""
-    return Node("step", (argument,), Table(places, values))
 
 
 def chain(values: Iterable[Node], operation: Any) -> Node:

@@ -146,16 +146,13 @@ class _Writer:
             return self._cast(self._add("Not", [self._add("Equal", operands)]), form)
         if operation == "fill":
             return self._add("Where", [self._add("IsNaN", operands[:1]), operands[1], operands[0]])
-        if operation == "step":
-            counts = [self._count_places(kind, value.places, operands[0]) for kind in ("Less", "LessOrEqual")]
-            return self._take(value.values, self._add("Add", counts))
         if operation == "interpolate":
             return self._interpolate(value, operands[0])
         return self._add(_NAMES[operation], operands)
 
-    def _count_places(self, comparison: str, places: Any, argument: str) -> str:
-        """Return how many places are below an argument, or not above it."""
-        compared = self._add(comparison, [self._tensor(places[None, :]), argument])
+    def _count_places(self, places: Any, argument: str) -> str:
+        """Return how many places are not above an argument."""
+        compared = self._add("LessOrEqual", [self._tensor(places[None, :]), argument])
         ones = self._add("Cast", [compared], to=self.onnx.TensorProto.INT64)
         return self._add("ReduceSum", [ones, self._tensor(np.array([1], dtype=np.int64))], keepdims=1)
 
@@ -163,7 +160,7 @@ class _Writer:
         """Return the value between two places by the slope there, as numpy computes it."""
         places, values = table.places, table.values
         one, last = (self._tensor(np.array([[n]], dtype=np.int64)) for n in (1, places.size - 1))
-        count = self._count_places("LessOrEqual", places, argument)
+        count = self._count_places(places, argument)
         place = self._add("Sub", [self._add("Min", [self._add("Max", [count, one]), last]), one])
         slopes = np.diff(values) / np.diff(places)
         along = self._add("Sub", [argument, self._take(places, place)])

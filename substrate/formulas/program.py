@@ -82,9 +82,6 @@ def compute_instruction(instruction: Instruction, operands: list[Any], X: Array)
         return operands[0] @ value[:, None]
     if operation == "interpolate":
         return np.interp(operands[0], value.places, value.values)
-    if operation == "step":
-        below = np.searchsorted(value.places, operands[0], side="left")
-        return value.values[below + np.searchsorted(value.places, operands[0], side="right")]
     return _OPERATIONS[operation](*operands)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         studentised_ends,
     )
     from substrate.uncertainty.thirds import CoverageByThirds, coverage_by_thirds
-    from substrate.uncertainty.venn_abers import MergedMap, VennAbers
 
 #: The names, each with its module.
 _MODULES = {
@@ -44,13 +43,11 @@ _MODULES = {
     "LeftOutMachines": "influence",
     "LeftOutStack": "left_out_stack",
     "MachinesWithoutRows": "own_rows",
-    "MergedMap": "venn_abers",
     "OwnRows": "own_rows",
     "Smoother": "bands",
     "PredictiveDistribution": "studentised",
     "Spread": "spread",
     "StackedOwnRows": "own_rows",
-    "VennAbers": "venn_abers",
     "beside_decision": "calibration",
     "conformal_hull": "conformal",
     "conformal_region": "conformal",
@@ -90,13 +87,11 @@ __all__ = [
     "LeftOutMachines",
     "LeftOutStack",
     "MachinesWithoutRows",
-    "MergedMap",
     "OwnRows",
     "PredictiveDistribution",
     "Smoother",
     "Spread",
     "StackedOwnRows",
-    "VennAbers",
     "beside_decision",
     "conformal_hull",
     "conformal_region",

@@ -34,7 +34,6 @@ __all__ = [
     "fit_isotonic",
     "fit_sigmoid",
     "margins",
-    "pool_scores",
     "smoothed_targets",
 ]
 
@@ -151,16 +150,10 @@ class IsotonicMap:
         return np.interp(scores, self.scores, self.values)
 
 
-def pool_scores(scores: Array, positive: Any, weights: Array) -> tuple[Array, Array, Array]:
-    """Return distinct scores in order, the weight of all rows at each, and that of the rows of the class."""
-    distinct, place = np.unique(scores, return_inverse=True)
-    total, positive_weight = (np.bincount(place, amounts, distinct.size) for amounts in (weights, weights * positive))
-    return distinct, np.asarray(total, dtype=np.float64), np.asarray(positive_weight, dtype=np.float64)
-
-
 def fit_isotonic(scores: Array, positive: Any, weights: Array) -> IsotonicMap:
     """Fit the isotonic regression of the class on the scores; rows of equal score count as one of their mean."""
     from scipy.optimize import isotonic_regression
 
-    distinct, total, positive_weight = pool_scores(scores, positive, weights)
+    distinct, place = np.unique(scores, return_inverse=True)
+    total, positive_weight = (np.bincount(place, amounts, distinct.size) for amounts in (weights, weights * positive))
     return IsotonicMap(distinct, np.asarray(isotonic_regression(positive_weight / total, weights=total).x))

@@ -270,7 +270,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
         As for :class:`FusedL1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one zeta for all of them.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
@@ -288,7 +288,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
     _plain_type, _refitted_type = L1SubstrateClassifier, SparseLSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
 
 @dataclass(eq=False, repr=False)
@@ -303,7 +303,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
         As for :class:`FusedMaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines; one rho, or one for each group, for all of them.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
@@ -325,7 +325,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     _plain_type, _refitted_type = MaximalVariationClassifier, ComponentwiseLSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
 
 #: The class that chooses a parameter of each estimator.

@@ -314,7 +314,7 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
         one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a

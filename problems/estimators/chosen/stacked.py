@@ -1025,7 +1025,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
         the weights on the certificate.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`LSSVMClassifier`, by five folds in which the kernels of the stack are held; weights, and gammas
         unless they are given, are chosen anew.
     class_weight : dict or "balanced", default=None
@@ -1052,7 +1052,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     _: KW_ONLY
     loss: Literal["squared", "log"] = "squared"
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
     _weighted = cast(Any, LSSVMClassifier._weighted)

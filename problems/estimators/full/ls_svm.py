@@ -437,7 +437,7 @@ class LSSVMClassifier(Classifier):
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
         one factorisation; ``one_vs_one`` factors each pair's block.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         The map from decision values of left-out rows to the probabilities of :meth:`predict_proba`, made at its first
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
@@ -479,7 +479,7 @@ class LSSVMClassifier(Classifier):
     max_iter: int = 1000
     solver_: Way = field(init=False)
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
     effective_parameters_ = EFFECTIVE_PARAMETERS

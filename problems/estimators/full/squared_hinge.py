@@ -268,7 +268,7 @@ class SquaredHingeClassifier(Classifier):
         one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
@@ -303,7 +303,7 @@ class SquaredHingeClassifier(Classifier):
     gamma: float = 1.0
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -217,7 +217,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
@@ -238,7 +238,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     rho: Any = 1.0
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     relevance: float = 0.05
     expansion: str = "shared"
     ridge: float = 0.0

@@ -221,7 +221,7 @@ class L1SubstrateClassifier(Classifier):
         As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     ridge, solver
         As for :class:`L1SubstrateRegressor`.
@@ -244,7 +244,7 @@ class L1SubstrateClassifier(Classifier):
     zeta: float = 1.0
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     ridge: float = 0.0
     solver: str = "auto"
 

@@ -165,7 +165,7 @@ class ColumnReducedClassifier(Classifier):
     gamma: float = 1.0
     _: KW_ONLY
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

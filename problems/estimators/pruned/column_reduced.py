@@ -54,7 +54,7 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
     threshold : float, default=0.2
         A column is dropped when, with the kept columns before it eliminated, no entry exceeds

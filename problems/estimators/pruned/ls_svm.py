@@ -176,7 +176,7 @@ class PrunedLSSVMClassifier(Classifier):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on the same rows; a row's size is then the norm of its
         support values. To prune each pair of classes separately, use scikit-learn's ``OneVsOneClassifier``.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
@@ -204,7 +204,7 @@ class PrunedLSSVMClassifier(Classifier):
     growth: float = 0.01
     retune: bool = False
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance

@@ -335,7 +335,7 @@ class SparseL1SubstrateClassifier(Classifier):
         As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
 
     Attributes
@@ -360,7 +360,7 @@ class SparseL1SubstrateClassifier(Classifier):
     basis: Any = None
     passes: Any = None
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     fit = _fit
     predict_to = predict_to

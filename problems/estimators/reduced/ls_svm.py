@@ -212,7 +212,7 @@ class SparseLSSVMClassifier(Classifier):
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
         use scikit-learn's ``OneVsOneClassifier``.
-    calibration : {"sigmoid", "isotonic", "venn-abers"} or None, default="sigmoid"
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, in one pass over the training rows, to which the model refers until
         then; None keeps no reference.
     class_weight : dict or "balanced", default=None
@@ -243,7 +243,7 @@ class SparseLSSVMClassifier(Classifier):
     passes: Any = None
     solver: str = "auto"
     coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None = "sigmoid"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
     fit = fit_on_a_basis

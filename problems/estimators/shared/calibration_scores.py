@@ -2,8 +2,8 @@
 
 They are left-out decision values of the training rows where a machine has exact leave-one-out, those of folds where it
 has not, or those of rows given to ``calibrate``. All that is said of probabilities follows from them: the maps of
-:mod:`substrate.uncertainty.calibration`, the intervals of :mod:`substrate.uncertainty.venn_abers` and, with more rows
-than are needed for an exact set, the label sets of :mod:`substrate.uncertainty.label_sets`.
+:mod:`substrate.uncertainty.calibration` and, with more rows than are needed for an exact set, the label sets of
+:mod:`substrate.uncertainty.label_sets`.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,10 @@ __all__ = [
     "probabilities",
     "probabilities_for",
     "probability_maps",
-    "probability_pairs",
-    "venn_abers",
 ]
 
 #: The maps from scores to probabilities, by name.
-CALIBRATIONS = ("sigmoid", "isotonic", "venn-abers")
+CALIBRATIONS = ("sigmoid", "isotonic")
 #: Number of rows of which scores are kept; of more, evenly spaced ones.
 MOST_ROWS = 2**16
 #: Number of folds where rows are not left out one by one.
@@ -96,15 +94,8 @@ def _of_classes(scores: CalibrationScores) -> list[tuple[Array, Any, Array]]:
     return [(ahead[:, number], scores.classes == number, scores.weights) for number in wanted]
 
 
-def venn_abers(scores: CalibrationScores) -> "list[uncertainty.VennAbers]":
-    """Return the Venn-Abers predictor of each class; for two classes that of the second."""
-    return [uncertainty.VennAbers.of(*arguments) for arguments in _of_classes(scores)]
-
-
 def probability_maps(scores: CalibrationScores, calibration: str) -> list[Map]:
     """Return the map of each class; for two classes that of the second."""
-    if calibration == "venn-abers":
-        return [uncertainty.MergedMap(predictor) for predictor in venn_abers(scores)]
     fit = uncertainty.fit_sigmoid if calibration == "sigmoid" else uncertainty.fit_isotonic
     return [fit(*arguments) for arguments in _of_classes(scores)]
 
@@ -141,14 +132,6 @@ def probabilities_for(maps: list[Map], scores: Array, ratios: Array) -> Array:
     totals = weighed.sum(axis=1, keepdims=True)
     # a class that is certain stays so, however rare it is
     return np.asarray(np.where(totals > 0.0, weighed / np.where(totals > 0.0, totals, 1.0), values))
-
-
-def probability_pairs(predictors: "list[uncertainty.VennAbers]", scores: Array) -> Array:
-    """Return the pairs of Venn-Abers: of the second of two classes, or one pair per class."""
-    ahead = uncertainty.margins(scores)
-    if scores.ndim == 1:
-        return predictors[0](ahead[:, 1])
-    return np.stack([predictor(ahead[:, k]) for k, predictor in enumerate(predictors)], axis=1)
 
 
 def _contents(X: Any) -> list[Any]:

@@ -14,7 +14,6 @@ from problems.estimators.shared.calibration_scores import (
     CalibrationScores,
     probabilities,
     probabilities_for,
-    probability_pairs,
 )
 from problems.estimators.shared.coded import Classes, classes_of, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
@@ -48,7 +47,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
     """
 
     coding: str
-    calibration: Literal["sigmoid", "isotonic", "venn-abers"] | None
+    calibration: Literal["sigmoid", "isotonic"] | None
     _labels = True
     #: Whether the machines are regressions on the codes: there are then no codes of the support.
     _regressed: ClassVar[bool] = False
@@ -118,20 +117,6 @@ class Classifier(ClassifierMixin, KernelEstimator):
             return on_device_of(scores, probabilities_for(maps, host, wanted / shares))  # type: ignore[no-any-return]
         return on_device_of(scores, probabilities(maps, host, winners(host)))  # type: ignore[no-any-return]
 
-    def predict_probability_interval(self, X: Any, *, rows: Any = None) -> Array:
-        """Return intervals of probabilities by Venn-Abers, whatever ``calibration`` is; the wider, the less is known.
-
-        Returns
-        -------
-        array of shape (n, 2) or (n, n_classes, 2)
-            p0 and p1 of the second of two classes, or of each of more classes; the pairs are not moved to the side of
-            the decision. ``rows`` is that of :meth:`predict_proba`.
-        """
-        self._calibration.rule()
-        scores = self.decision_function(X)
-        pairs = probability_pairs(self._calibration.maps("pairs", rows), to_numpy(scores))
-        return on_device_of(scores, pairs)  # type: ignore[no-any-return]
-
     def predict_set(self, X: Any, coverage: float = 0.9, *, rows: Any = None, diagonal: Any = None) -> Any:
         """Return which labels belong to a set that holds the right one with probability ``coverage``.
 
@@ -168,7 +153,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
     def calibrate(self, X: Any, y: Any) -> Self:
         """Calibrate on rows that this fitted model has not seen, instead of by leaving out training rows.
 
-        The machine itself is not changed. Probabilities, intervals and label sets then follow from these rows, and the
+        The machine itself is not changed. Probabilities and label sets then follow from these rows, and the
         coverage of sets is guaranteed if they are exchangeable with new ones, however the model was chosen and fitted.
         """
         scores = to_numpy(self.decision_function(X))

@@ -22,7 +22,6 @@ from problems.estimators.shared.calibration_scores import (
     CalibrationScores,
     fold_scores,
     probability_maps,
-    venn_abers,
 )
 from problems.estimators.shared.guarantees import Guarantee, guarantee_of
 from substrate import uncertainty
@@ -150,10 +149,10 @@ class Calibration:
         return scores
 
     def maps(self, kind: str, rows: Any) -> Any:
-        """Return the maps of a calibration, or the predictors of pairs, made once."""
+        """Return the maps of a calibration, made once."""
         scores, known_maps = self.scores(rows), self.state().found
         if kind not in known_maps:
-            known_maps[kind] = venn_abers(scores) if kind == "pairs" else probability_maps(scores, kind)
+            known_maps[kind] = probability_maps(scores, kind)
         return known_maps[kind]
 
     def rows(self, rows: Any) -> tuple[Any, Any, Any]:

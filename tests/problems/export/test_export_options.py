@@ -41,7 +41,7 @@ def three_classes(n=60, seed=0):
 CODINGS = ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"]
 
 
-@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "venn-abers"])
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.some_cases(2)
 def test_codings_and_calibrations(coding, calibration):

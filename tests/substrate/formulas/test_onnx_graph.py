@@ -17,7 +17,7 @@ from substrate.formulas import (
     kernel_formula,
     total,
 )
-from substrate.formulas.nodes import fill_missing, greater, interpolate, largest, select, step
+from substrate.formulas.nodes import fill_missing, greater, interpolate, largest, select
 from substrate.formulas.onnx_graph import write_onnx
 from substrate.formulas.rounding_bound import LAST_PLACES
 from substrate.kernels import RBF, Categorical, Matern, PowerExponential
@@ -40,13 +40,12 @@ def rich_program():
     g = total(body, rng.normal(size=6)) - total(other, rng.normal(size=2)) / 3.0
     places = np.array([-0.5, 0.0, 0.2, 1.0])
     kinked = interpolate(f, places, np.array([0.1, 0.4, 0.4, 0.9]))
-    steps = step(f, places, np.linspace(0.0, 1.0, 9))
-    at_place = step(x[2], np.array([0.0, 1.0, 2.0]), np.arange(7.0))  # exactly at places
+    at_place = interpolate(x[2], np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.0, 3.0]))  # exactly at places
     label = select(greater(f, 0.0), select(greater(g, 0.0), 3.0, 2.0), select(greater(g, 0.0), 1.0, 0.0))
     outputs = [
         Output("prediction", (f, g), (2,)),
         Output("label", (label,), (), LABELS),
-        Output("probabilities", (kinked, steps, at_place, largest(f, g), x[0] * 0.0 + 7.0, -abs(g).sqrt()), (3, 2)),
+        Output("probabilities", (kinked, at_place, largest(f, g), -abs(g).sqrt()), (2, 2)),
     ]
     return Program.of(3, outputs), X
 
