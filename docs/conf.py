@@ -35,7 +35,6 @@ extensions = [
     "docstring_template",
     "exercises",
     "gallery",
-    "moving_pages",
     "own_names",
     "tutorial_notebooks",
 ]
@@ -89,6 +88,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "lssvm-substrate"
 html_static_path = ["_static"]
+html_extra_path = ["interactive"]  # copied beside the pages as they are
 html_css_files = ["substrate.css"]
 html_show_sphinx = False
 html_favicon = "_static/mark.svg"

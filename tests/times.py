@@ -35,7 +35,7 @@ FOLDERS = {
     "the smoke test of other interpreters",
     "tests/bad_input": "every estimator and every page on bad, strange and extreme input: refused in words, or right",
     "tests/benchmarks": "the record of the benchmarks and how it is written",
-    "tests/docs": "generated pages: ledger, errata, vocabulary, reference, pages that move",
+    "tests/docs": "generated pages: ledger, errata, vocabulary, reference; the page on which points are dragged",
     "tests/problems": "pages and estimators: against solvers, oracles and exact arithmetic; searches, intervals, files",
     "tests/problems/tables": "frames in, predictions out: the tabular estimators",
     "tests/problems/command_line": "the command `substrate`: tables, reports, interrupts, terminals",

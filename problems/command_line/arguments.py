@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import substrate
 from problems.command_line.export import EXPORT, add_export
-from problems.command_line.fit_arguments import FIT, PREDICT, add_columns, add_fit, add_predict, add_split
+from problems.command_line.fit_arguments import FIT, PREDICT, add_fit, add_predict
 from substrate.solvers import ORDER
 
 __all__ = ["parser"]
@@ -19,17 +19,6 @@ _CODES = (
     "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): existing files\n"
     "are unchanged, or complete"
 )
-
-_EXPLORE = f"""examples:
-  substrate explore @motorcycle --out motorcycle.html
-  substrate explore @additive_function --model structure
-  substrate explore model.npz --table houses.csv
-
-The page has a slider for gamma, zeta or rho. Data and fit, residuals, multipliers
-with their slack, and errors follow it exactly, because the machine is known in
-closed form at every value. It is one file and needs no network. Models without
-such a path (robust, sparse) are refused.
-{_CODES}"""
 
 _MAP = f"""examples:
   substrate map houses.csv --out houses.html
@@ -89,7 +78,6 @@ def parser() -> argparse.ArgumentParser:
     add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
     add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
     add_export(_command(commands, "export", "write a model file as an ONNX graph", EXPORT + _CODES))
-    _explore(commands)
     _map(commands)
     _datasets(commands)
     _reproduce(commands)
@@ -101,25 +89,6 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
     description = f"{text[0].upper()}{text[1:]}."
     raw = argparse.RawDescriptionHelpFormatter
     return commands.add_parser(name, help=text, description=description, epilog=epilog, formatter_class=raw)
-
-
-def _explore(commands: _Commands) -> None:
-    explore = _command(commands, "explore", "write an interactive page that shows a model at every weight", _EXPLORE)
-    explore.add_argument("data", help="a CSV or Parquet file, @NAME, or a model file MODEL.npz")
-    explore.add_argument("--out", default="explore.html", metavar="PAGE.html", help="file to write (explore.html)")
-    explore.add_argument("--table", metavar="FILE", help="the table that MODEL.npz was fitted to")
-    explore.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
-    explore.add_argument("--model", choices=_MODELS, default="lssvm", help="lssvm, fused, l1 or structure (lssvm)")
-    explore.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given; families takes longer")
-    explore.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
-    explore.add_argument("--gamma", type=float, help="where the page begins (lssvm); otherwise chosen")
-    explore.add_argument("--zeta", type=float, help="where the page begins (l1); otherwise chosen")
-    explore.add_argument("--rho", type=float, help="where the page begins (structure); otherwise chosen")
-    add_columns(explore)
-    explore.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out (0.25)")
-    explore.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
-    add_split(explore)
-    explore.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
 
 
 _MAP_OUT = "file to write: .png, .svg, .pdf, or .html with the certificate (map.png)"

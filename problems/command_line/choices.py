@@ -19,8 +19,7 @@ def read_options(source: str, options: Any, decided: bool = False) -> Table:
 
 
 def choices_of(options: Any, target: str, task: str) -> Choices:
-    """Return the choices that the parsed arguments of the command line state, as far as a command has them."""
-    given = vars(options).get
+    """Return the choices that the parsed arguments of ``substrate fit`` state."""
     return Choices(
         target=target,
         task=task,
@@ -34,16 +33,16 @@ def choices_of(options: Any, target: str, task: str) -> Choices:
         standardise=not options.no_standardise,
         validation=options.validation,
         seed=options.seed,
-        group=given("group"),
-        split=given("split", "random"),
+        group=options.group,
+        split=options.split,
         dates=options.date,
         ids=options.id,
         impute=options.impute,
-        class_weight=_class_weight(given("class_weight")),
-        refit=not given("no_refit", False),
-        n_basis=given("n_basis") or BASIS,
-        evaluations=given("evaluations"),
-        seconds=given("seconds"),
+        class_weight=_class_weight(options.class_weight),
+        refit=not options.no_refit,
+        n_basis=options.n_basis or BASIS,
+        evaluations=options.evaluations,
+        seconds=options.seconds,
         shown=True,
         shapes=_shapes(options),
     )
@@ -66,14 +65,14 @@ def _ordered(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
 def _shapes(options: Any) -> dict[str, Any]:
     """Read ``--monotone price:-1``, ``--convex age`` and ``--bounds 0 none``."""
     shapes: dict[str, Any] = {}
-    for word in getattr(options, "monotone", None) or ():
+    for word in options.monotone or ():
         name, _, sign = word.rpartition(":")
         if not name or sign not in ("1", "+1", "-1"):
             raise DeclarationError(f"--monotone is COLUMN:1 or COLUMN:-1, as price:-1; received {word!r}")
         shapes.setdefault("monotone", {})[name] = int(sign)
-    if getattr(options, "convex", None):
+    if options.convex:
         shapes["convex"] = list(options.convex)
-    if getattr(options, "bounds", None):
+    if options.bounds:
         try:
             shapes["bounds"] = tuple(None if end.lower() == "none" else float(end) for end in options.bounds)
         except ValueError as error:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from problems.tables.sizes import BASIS, EVALUATIONS, FEWEST_STACKED, MOST_CATEGORIES, MOST_DENSE, MOST_STACKED
 
-__all__ = ["FIT", "PREDICT", "add_columns", "add_fit", "add_predict", "add_split"]
+__all__ = ["FIT", "PREDICT", "add_fit", "add_predict"]
 
 _Group: TypeAlias = "argparse._ActionsContainer"
 
@@ -115,7 +115,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
     fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
     fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
-    add_columns(fit.add_argument_group("the table"))
+    _add_columns(fit.add_argument_group("the table"))
     _machine(fit.add_argument_group("the model"), models, kernels)
     judged = fit.add_argument_group("validation")
     judged.add_argument(
@@ -126,7 +126,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         help="share of the rows held out (0.25); with 0 every training row is left out in turn instead",
     )
     judged.add_argument("--seed", type=int, default=0, help="seed of the rows held out (0)")
-    add_split(judged)
+    _add_split(judged)
     judged.add_argument(
         "--no-refit", action="store_true", help="save the model of the training rows, not one fitted again to all rows"
     )
@@ -157,7 +157,7 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
     passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
 
 
-def add_split(group: _Group) -> None:
+def _add_split(group: _Group) -> None:
     """Give a parser what says which rows belong together."""
     group.add_argument(
         "--group",
@@ -173,7 +173,7 @@ def add_split(group: _Group) -> None:
     )
 
 
-def add_columns(group: _Group) -> None:
+def _add_columns(group: _Group) -> None:
     """Give a parser what says how the columns of a table are read."""
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     group.add_argument(

@@ -71,7 +71,6 @@ def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
         "fit": partial(_fit, interruption=interruption),
         "predict": partial(_predict, interruption=interruption),
         "export": partial(_export, interruption=interruption),
-        "explore": _explore,
         "map": _map,
         "datasets": _datasets,
         "reproduce": _reproduce,
@@ -343,17 +342,6 @@ def _export(options: argparse.Namespace, interruption: Interruption) -> int:
     with printed_warnings():
         lines = export_model(options, interruption)
     print("\n".join(lines))
-    return 0
-
-
-def _explore(options: argparse.Namespace) -> int:
-    from problems.command_line.explore import make_page
-
-    refuse_unwritable(options.out, options.data, options.table)
-    with printed_warnings():
-        text = make_page(options)
-    write(options.out, text)
-    print(f"written: {options.out}")
     return 0
 
 

@@ -44,7 +44,6 @@ __all__ = [
     "WeightBound",
     "bound_of",
     "fit_prepared",
-    "fit_table",
     "prepare",
     "stack_errors",
 ]
@@ -91,11 +90,6 @@ class Fit:
     warnings: tuple[str, ...]
     saved: TabularModel
     quality: Quality
-
-
-def fit_table(table: Table, choices: Choices) -> Fit:
-    """Prepare and fit; every error that needs no fit is raised before it."""
-    return fit_prepared(prepare(table, choices))
 
 
 def prepare(table: Table, choices: Choices) -> PreparedFit:

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import mpmath
@@ -15,7 +14,8 @@ from problems import LSSVMRegressor
 from substrate.kernels import RBF
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "docs" / "_ext" / "dragged_points.js"
+PAGE = ROOT / "docs" / "interactive" / "drag.html"
+SCRIPT = PAGE.with_name("dragged_points.js")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 #: Reads cases, and writes machines, their certificates, and those of spoiled machines.
 PROGRAM = """
@@ -107,15 +107,8 @@ def test_the_page_solves_in_a_browser(tmp_path):
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(BROWSERS)}), in which the page would solve")
-    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-    try:
-        import moving_pages
-    finally:
-        sys.path.pop(0)
-    page = tmp_path / "drag.html"
-    page.write_text(moving_pages.drag(), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    shown = subprocess.run([browser, *options, page.as_uri()], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([browser, *options, PAGE.as_uri()], capture_output=True, text=True, check=True).stdout
     (verdict,) = re.findall(r'<p id="verdict"[^>]*>(.*?)</p>', shown)
     assert verdict.startswith("holds; fitted values within ")
     assert shown.count("<circle") == 8

@@ -32,7 +32,6 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 54rem; background: var(--paper); color: var(--ink);
        font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: break-word; }
-body.broad { max-width: 90rem; }
 a { color: var(--accent); }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--rule); }
@@ -60,42 +59,6 @@ figure img { width: 100%; height: auto; display: block; }
 figcaption { font-size: .9rem; color: var(--quiet); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr)); gap: 0 1rem; }
 footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
-.controls { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: center;
-            padding: .5rem 0; background: var(--paper); border-bottom: 1px solid var(--rule); }
-.controls span { display: inline-flex; align-items: center; gap: .5rem; max-width: 100%; }
-.controls .slide { display: flex; flex: 1 0 100%; }
-.controls input[type="range"] { flex: 1 1 auto; min-width: 0; height: 2rem; accent-color: var(--accent); }
-.controls output { min-width: 11rem; font-variant-numeric: tabular-nums; }
-.controls select { min-width: 0; }
-.controls button, .controls select { font: inherit; min-height: 2.2rem; max-width: 100%; color: var(--ink);
-            background: var(--shade); border: 1px solid var(--quiet); border-radius: .3rem; padding: 0 .6rem; }
-:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-.panels circle[tabindex] { cursor: grab; touch-action: none; }
-#field { touch-action: none; }
-.controls .slide output { min-width: 4rem; }
-.equation { margin: .25rem 0 .25rem 1rem; }
-#verdict { padding: .5rem .8rem; border-left: 6px solid var(--rule); background: var(--shade); }
-#verdict.holds { border-color: var(--good); background: var(--good-shade); }
-#verdict.fails { border-color: var(--bad); background: var(--bad-shade); }
-.curves { max-width: 32rem; }
-.curves th { font-weight: normal; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 0 1.5rem; }
-.broad .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-.panels svg { width: 100%; height: auto; display: block; }
-.panels text { fill: var(--ink); font-size: 17px; }
-.panels path, .panels line { fill: none; stroke: var(--ink); stroke-width: 1.2; }
-.panels .grid { stroke: var(--rule); stroke-width: .6; }
-.panels .axis { stroke: var(--quiet); stroke-width: .9; }
-.panels .train { fill: none; stroke: var(--quiet); stroke-width: 1.2; }
-.panels .active { fill: var(--accent); stroke: var(--paper); stroke-width: .5; }
-.panels .held { stroke: var(--ink); stroke-width: 1.4; }
-.panels .stem { stroke: var(--quiet); stroke-width: .7; }
-.panels .model { stroke: var(--accent); stroke-width: 2.4; }
-.panels .bound { stroke-dasharray: 6 4; }
-.panels .here { stroke: var(--accent); stroke-width: 1.6; }
-.panels .held-line { stroke-width: 2.4; }
-.panels .loo-line { stroke-width: 1.6; stroke-dasharray: 2 3; }
-@media screen and (min-width: 60rem) { .broad .panels text { font-size: 13px; } }
 @media (max-width: 34rem) {
   body { padding: .8rem; font-size: 15px; }
   .wide { display: none; }
@@ -106,25 +69,23 @@ footer { margin-top: 2.5rem; font-size: .85rem; color: var(--quiet); }
 @media print {
   body { max-width: none; font-size: 10.5pt; }
   h2, h3 { break-after: avoid; }
-  .controls { position: static; }
 }
 """
-# nothing may be fetched, and nothing may run but the script whose digest a page states
+# nothing may be fetched, and nothing may run
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _ICON = "data:,"
 
 
-def page(title: str, body: Iterable[str], scripts: str = "", kind: str = "") -> str:
-    """Return a whole page; ``title`` is plain text, ``body`` HTML, ``scripts`` the policy of the scripts that run."""
-    name, mark = escape(title), f' class="{kind}"' if kind else ""
-    policy = f"{_POLICY}; {scripts}" if scripts else _POLICY
+def page(title: str, body: Iterable[str]) -> str:
+    """Return a whole page; ``title`` is plain text, ``body`` HTML."""
+    name = escape(title)
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<link rel="icon" href="{_ICON}"><title>{name}</title><style>{_STYLE}</style>'
     )
     content = "\n".join(body)
-    start = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body{mark}>\n<h1>{name}</h1>\n'
+    start = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n<h1>{name}</h1>\n'
     return f"{start}{content}\n</body></html>\n"
 
 
@@ -201,16 +162,12 @@ def _on_dark(code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why.
-
-    ``still`` marks what a page that moves draws itself.
-    """
+    """An image as a data address with its title and caption; ``address`` is empty where ``caption`` states why."""
 
     title: str
     caption: str
     address: str
     small: bool = False
-    still: bool = False
 
 
 def figures(drawn: Iterable[Picture]) -> Iterator[str]:

@@ -64,14 +64,11 @@ class PicturePlan(NamedTuple):
     caption: str
     draw: Callable[[], Any]
     small: bool = False
-    still: bool = False
 
 
-def pictures(fit: Fit, importances: LeftOutImportance | None = None, still: bool = False) -> list[Picture]:
-    """Return what can be drawn of a fit, or what a page that moves draws itself; without matplotlib one entry that says
-    so.
-    """
-    return draw_plans(picture for picture in _all(fit, importances, still) if picture.still or not still)
+def pictures(fit: Fit, importances: LeftOutImportance | None = None) -> list[Picture]:
+    """Return what can be drawn of a fit; without matplotlib one entry that says so."""
+    return draw_plans(_all(fit, importances))
 
 
 def draw_plans(planned: Iterable[PicturePlan | Picture]) -> list[Picture]:
@@ -86,7 +83,7 @@ def draw_plans(planned: Iterable[PicturePlan | Picture]) -> list[Picture]:
         return [picture if isinstance(picture, Picture) else _draw(picture) for picture in planned]
 
 
-def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterator[PicturePlan | Picture]:
+def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePlan | Picture]:
     model, task = fit.model.estimator, fit.preparation.task
     n_inputs = fit.X.shape[1]
     names = _names(fit)
@@ -103,13 +100,13 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
         yield PicturePlan("Probabilities and decisions", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         caption = "The curve is f; crosses are held-out rows."
-        yield PicturePlan("Data and fit", caption, lambda: _curve(fit), still=True)
+        yield PicturePlan("Data and fit", caption, lambda: _curve(fit))
     elif task == "regression":
         caption = "Predictions on the dashed line are exact."
-        yield PicturePlan("Predicted against measured", caption, lambda: _against(fit), still=True)
+        yield PicturePlan("Predicted against measured", caption, lambda: _against(fit))
     if task == "regression":
         caption = "Measured minus predicted, over the prediction. A pattern means that something is left to explain."
-        yield PicturePlan("Residuals", caption, lambda: _residuals(fit), still=True)
+        yield PicturePlan("Residuals", caption, lambda: _residuals(fit))
         leaves_out = has_part(model, LeftOutIntervals) and hasattr(model, "ridge_")
         if fit.y_val.size and (leaves_out or has_part(model, StackIntervals)):
             shares = measure_coverage(fit)
@@ -134,12 +131,12 @@ def _all(fit: Fit, importances: LeftOutImportance | None, still: bool) -> Iterat
         )
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
         caption = "The dashed line is the lower bound."
-        yield PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit), still=True)
-    if isinstance(model, AdditiveEstimator) and not still:
+        yield PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit))
+    if isinstance(model, AdditiveEstimator):
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
-        yield PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model), still=True)
+        yield PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model))
     if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
         caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
         yield PicturePlan(
@@ -172,7 +169,6 @@ def _draw(plan: PicturePlan) -> Picture:
         caption=plan.caption,
         address=f"data:image/svg+xml;base64,{code}",
         small=plan.small,
-        still=plan.still,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import substrate
-from problems.command_line.importances import importance, important
+from problems.command_line.importances import importance
 from problems.command_line.report.answers import first_screen, measures
 from problems.command_line.report.formulas import (
     choice_formula,
@@ -16,8 +16,6 @@ from problems.command_line.report.formulas import (
     problem_formulas,
     spoken,
 )
-from problems.command_line.report.moving import IN_REPORT, moving
-from problems.command_line.report.moving_page import moving_section, script_policy
 from problems.command_line.report.page import (
     Picture,
     answers,
@@ -30,7 +28,6 @@ from problems.command_line.report.page import (
     table,
 )
 from problems.command_line.report.pictures import pictures
-from problems.command_line.report.subject import Subject, leading_words
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS, LEFT_OUT_WORDS
@@ -38,7 +35,6 @@ from problems.tables.fit import Fit, WeightBound, bound_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion
 from substrate.certificates import Certificate
-from substrate.errors import SubstrateError
 from substrate.kernels import Componentwise
 
 __all__ = ["certificate_section", "describe_facts", "report"]
@@ -67,8 +63,6 @@ _SYMBOLS = {
 
 
 _PREDICTS = "The machine that predicts, and its kernel:"
-#: Rows times components up to which a report computes the path of its model again; beyond, substrate explore does.
-_MOVES = 4000
 
 
 def report(fit: Fit, model_path: str | None, importances: LeftOutImportance | None = None) -> str:
@@ -77,15 +71,11 @@ def report(fit: Fit, model_path: str | None, importances: LeftOutImportance | No
     bound = bound_of(fit)
     importances = importance(fit) if importances is None else importances
     drawn = pictures(fit, importances)
-    moves, scripts = _moving(fit, [picture for picture in drawn if picture.still], importances)
-    if scripts and fit.choices.model != "stack":  # of a stack the part that moves is one of its machines
-        drawn = [picture for picture in drawn if not picture.still]
     # the bars of the certificate belong beside its table
     sections = [
         answers(first_screen(fit, importances)),
         _summary(fit),
         _errors(fit, bound),
-        moves,
         section("Pictures", *figures(drawn[:-1])) if len(drawn) > 1 else "",
         _inputs(fit, importances),
         _describe_fit(fit, bound),
@@ -95,24 +85,7 @@ def report(fit: Fit, model_path: str | None, importances: LeftOutImportance | No
         f"<footer>lssvm-substrate {escape(substrate.__version__)}</footer>",
     ]
     title = f"{prepared.target} from {Path(prepared.source.removeprefix('@')).name}"
-    return page(title, filter(None, sections), scripts)
-
-
-def _moving(fit: Fit, still: list[Picture], importances: LeftOutImportance | None) -> tuple[str, str]:
-    """Return the part that moves, and the policy of its script; or the reason why there is none, and no script."""
-    heading = f"Move {spoken(MODELS[fit.choices.model].weight)}"
-    components = fit.X.shape[1] if isinstance(fit.model.estimator, AdditiveEstimator) else 1
-    if fit.y.size * components > _MOVES:
-        words = "The rows are too many to compute every machine for a report; substrate explore takes the time."
-        return section(heading, paragraph(words)), ""
-    subject, words = Subject.of(fit).with_one_machine(), ""
-    if fit.choices.model == "stack":
-        words = paragraph(leading_words(fit.model.estimator))
-    try:
-        drawing = moving(subject, IN_REPORT, [] if importances is None else important(importances))
-    except SubstrateError as error:
-        return section(heading, paragraph(f"This page cannot move: {error}.")), ""
-    return section(heading, words, moving_section(drawing, subject, "".join(figures(still)))), script_policy()
+    return page(title, filter(None, sections))
 
 
 def _summary(fit: Fit) -> str:

@@ -15,7 +15,7 @@ from problems.command_line.main import main
 from problems.command_line.summary import _short, said, summary
 from problems.tables import fit as fitting
 from problems.tables.effort import Effort, effort_of
-from problems.tables.fit import Choices, fit_prepared, fit_table, prepare
+from problems.tables.fit import Choices, fit_prepared, prepare
 from problems.tables.models import Weights
 from problems.tables.quality import quality_of
 from problems.tables.table import Table
@@ -39,7 +39,7 @@ def values(quality):
 
 
 def test_numbers_are_judged_by_the_rows_held_out():
-    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
     errors = fit.y_val - fit.model.estimator.predict(fit.X_val)
     found = values(fit.quality)
     mean = np.full(fit.y_val.size, fit.y.mean())
@@ -50,7 +50,7 @@ def test_numbers_are_judged_by_the_rows_held_out():
 
 
 def test_without_rows_held_out_every_row_is_left_out_in_turn():
-    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN, validation=0.0))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN, validation=0.0)))
     left = fit.model.estimator.leave_one_out()
     found = values(fit.quality)
     assert found["RMSE"][0] == pytest.approx(np.sqrt(np.mean(left.residuals**2)))
@@ -58,10 +58,10 @@ def test_without_rows_held_out_every_row_is_left_out_in_turn():
     assert found["MAE"][1] == pytest.approx(np.mean(np.abs(Y - others)))
     assert fit.quality.rows == "rows, each left out in turn"
     assert fit.saved is fit.model
-    sparse = fit_table(table_of(Y), Choices("y", model="sparse", weights=GIVEN, validation=0.0, n_basis=20))
+    sparse = fit_prepared(prepare(table_of(Y), Choices("y", model="sparse", weights=GIVEN, validation=0.0, n_basis=20)))
     again = sparse.model.estimator.leave_one_out(sparse.X, sparse.y)
     assert values(sparse.quality)["RMSE"][0] == pytest.approx(np.sqrt(np.mean(again.residuals**2)))
-    few = fit_table(table_of(Y), Choices("y", model="l1", weights=Weights(zeta=0.5), validation=0.0))
+    few = fit_prepared(prepare(table_of(Y), Choices("y", model="l1", weights=Weights(zeta=0.5), validation=0.0)))
     assert few.quality.rows == "training rows"
     assert "new rows are worse" in few.quality.caveat
 
@@ -69,7 +69,7 @@ def test_without_rows_held_out_every_row_is_left_out_in_turn():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_are_judged_by_accuracy_its_mean_over_classes_and_auc(classes):
     labels = np.minimum(SPLIT, classes - 1)
-    fit = fit_table(table_of(labels), Choices("y", task="classification", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(labels), Choices("y", task="classification", weights=GIVEN)))
     model, found = fit.model.estimator, values(fit.quality)
     predicted, outputs = model.predict(fit.X_val), model.decision_function(fit.X_val)
     usual = np.bincount(fit.y).argmax()
@@ -87,7 +87,7 @@ def test_classes_are_judged_by_accuracy_its_mean_over_classes_and_auc(classes):
 
 def test_a_class_without_a_training_row_is_counted_as_missed():
     labels = [*(["x"] * 6), "z", "q"]
-    seeds = (fit_table(table_of(labels, 8), Choices("y", weights=GIVEN, seed=seed)) for seed in range(20))
+    seeds = (fit_prepared(prepare(table_of(labels, 8), Choices("y", weights=GIVEN, seed=seed))) for seed in range(20))
     fit = next(one for one in seeds if set(one.y_val) - set(one.y))
     assert fit.quality.confusion.classes == ("q", "x", "z")
     assert values(fit.quality)["balanced accuracy"][0] == pytest.approx(
@@ -97,18 +97,18 @@ def test_a_class_without_a_training_row_is_counted_as_missed():
 
 
 def test_what_cannot_be_measured_is_a_dash_and_no_warning():
-    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
     same = np.zeros(fit.y_val.size)
     flat = quality_of(fit.model.estimator, fit.choices, "regression", fit.X, fit.y, fit.X_val, same)
     assert np.isnan(values(flat)["R squared"][0])
-    classes = fit_table(table_of(SPLIT > 0), Choices("y", weights=GIVEN))
+    classes = fit_prepared(prepare(table_of(SPLIT > 0), Choices("y", weights=GIVEN)))
     alone = np.full(classes.y_val.size, "True")
     known = (classes.model.estimator, classes.choices, "classification", classes.X, classes.y, classes.X_val, alone)
     assert np.isnan(values(quality_of(*known))["AUC"][0])
 
 
 def test_the_lines_come_in_order_and_the_long_table_by_verbose():
-    fit = fit_table(table_of(Y), Choices("y"))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y")))
     lines = summary(fit, "m.npz", verbose=False)
     begin = [line.partition(":")[0] for line in lines if ":" in line]
     assert begin == ["inputs that matter", "choice", "tried", "proof", "certificate", "saved"]
@@ -168,7 +168,7 @@ def test_where_only_the_second_certificate_fails_the_first_model_is_kept(monkeyp
         return made
 
     monkeypatch.setattr(fitting, "refit_model", broken)
-    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
     assert fit.saved is fit.model
     assert not fit.saved.preparation.refitted
     (line,) = [line for line in summary(fit, "m.npz", verbose=False) if line.startswith("saved")]
@@ -190,10 +190,10 @@ def test_a_bar_counts_the_kernels_of_a_basis_and_fits_the_terminal(monkeypatch):
 
 
 def test_inputs_that_matter_are_those_that_do():
-    fit = fit_table(table_of(Y), Choices("y", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
     (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("inputs")]
     assert re.match(r"inputs that matter: x1 \(\d+%\), x0 \(\d+%\)", line)
-    idle = fit_table(table_of(RNG.normal(size=80)), Choices("y", weights=Weights(gamma=1e-6)))
+    idle = fit_prepared(prepare(table_of(RNG.normal(size=80)), Choices("y", weights=Weights(gamma=1e-6))))
     assert "none is seen to" in "\n".join(summary(idle, None, verbose=False))
 
 
@@ -210,7 +210,7 @@ def test_kernels_are_printed_short(kernel, text):
 
 
 def test_a_table_of_confusion_has_a_row_for_every_class():
-    fit = fit_table(table_of(SPLIT), Choices("y", task="classification", weights=GIVEN))
+    fit = fit_prepared(prepare(table_of(SPLIT), Choices("y", task="classification", weights=GIVEN)))
     text = "\n".join(summary(fit, None, verbose=False))
     assert "rows of class  predicted 0  predicted 1  predicted 2" in text
     assert "not saved: give --out model.npz" in text

@@ -151,7 +151,6 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     assert "by leave-block-out error" in printed
     split = TabularModel.load(model).preparation.split
     assert (split.kind, split.group, split.date) == ("time", "site", "day")
-    assert main(["explore", str(model), "--table", str(path), "--out", str(tmp_path / "page.html")]) == 0
     assert main(["predict", str(model), str(path), "--coverage", "0.9", "--out", str(tmp_path / "p.csv")]) == 0
     assert "rows depend on those before them in time" in capsys.readouterr().err
     assert main(["fit", "@sunspots", "--series", "--split", "time"]) == 2

@@ -10,12 +10,11 @@ from problems import StackedLSSVMClassifier, StackedLSSVMRegressor
 from problems.command_line.importances import importance
 from problems.command_line.main import main
 from problems.command_line.report.pictures import COVERAGES, measure_coverage
-from problems.command_line.report.subject import Subject, leading_words
 from problems.command_line.summary import summary
 from problems.tables import TabularRegressor
 from problems.tables import fit as fitting
 from problems.tables.effort import effort_of
-from problems.tables.fit import Choices, fit_table, prepare, stack_errors
+from problems.tables.fit import Choices, fit_prepared, prepare, stack_errors
 from problems.tables.models import Weights
 from problems.tables.quality import quality_of
 from problems.tables.table import Table
@@ -40,12 +39,12 @@ def numbers_of(text):
 
 @pytest.fixture(scope="module")
 def fit():
-    return fit_table(table_of("u", "v", "y"), Choices("y", **AUTO))
+    return fit_prepared(prepare(table_of("u", "v", "y"), Choices("y", **AUTO)))
 
 
 @pytest.fixture(scope="module")
 def classes():
-    return fit_table(table_of("u", "v", "label"), Choices("label", **AUTO))
+    return fit_prepared(prepare(table_of("u", "v", "label"), Choices("label", **AUTO)))
 
 
 @pytest.fixture
@@ -130,7 +129,7 @@ def test_what_is_said_of_a_stack(fit, classes):
 
 def test_rows_are_left_out_where_none_are_held_out():
     for name, kind in (("y", StackedLSSVMRegressor), ("label", StackedLSSVMClassifier)):
-        whole = fit_table(table_of("u", "v", name), Choices(name, **AUTO | {"validation": 0.0}))
+        whole = fit_prepared(prepare(table_of("u", "v", name), Choices(name, **AUTO | {"validation": 0.0})))
         stack = whole.model.estimator
         assert isinstance(stack, kind)
         assert whole.quality.rows == "rows, each left out in turn"
@@ -153,21 +152,6 @@ def test_intervals_of_a_report_are_not_by_the_rows_that_they_are_judged_by(fit):
         assert measure_coverage(fit)[place] == np.mean((low <= fit.y_val) & (fit.y_val <= high))
 
 
-def test_a_page_moves_the_machine_with_the_largest_weight(fit, classes):
-    for each in (fit, classes):
-        stack = each.model.estimator
-        machine = Subject.of(each).with_one_machine().estimator
-        number = stack._model.largest()
-        values = stack._model.member_values(each.X_val, [number])[:, 0, 0]
-        outputs = machine.decision_function(each.X_val) if stack._labels else machine.predict(each.X_val)
-        assert_allclose(outputs, values, atol=1e-8)
-        assert f"the largest weight, {np.max(stack.stack_weights_):.2g}" in leading_words(stack)
-    balanced = fit_table(table_of("u", "v", "label"), Choices("label", **AUTO | {"class_weight": {"high": 2.0}}))
-    stack, machine = balanced.model.estimator, Subject.of(balanced).with_one_machine().estimator
-    values = stack._model.member_values(balanced.X_val, [stack._model.largest()])[:, 0, 0]
-    assert_allclose(machine.decision_function(balanced.X_val), values, atol=1e-8)
-
-
 def test_importance_and_effort_count_the_machines(fit):
     assert importance(fit).importances_mean.shape == (2,)
     one, stack = (effort_of(Choices("y", **AUTO | {"model": model}), 500, 3, 30.0) for model in ("lssvm", "stack"))
@@ -185,7 +169,6 @@ def test_every_command_takes_the_model(files, tmp_path, target, capsys):
     assert main([*fitted, "--out", str(model), "--report", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert "A stack of least-squares support vector machines was fitted" in text
-    assert "What moves here is the one with the largest weight" in text
     kind = StackedLSSVMRegressor if target == "y" else StackedLSSVMClassifier
     assert isinstance(TabularModel.load(model).estimator, kind)
     more = ["--adaptive"] if target == "y" else ["--proba"]
@@ -197,8 +180,6 @@ def test_every_command_takes_the_model(files, tmp_path, target, capsys):
         method = "nested" if options else "studentised-jackknife+"
         assert (f"method {method}" in err) if target == "y" else ("label sets" in err)
     assert main(["export", str(model), str(graph)]) == 0
-    assert main(["explore", str(model), "--out", str(page)]) == 0
-    assert "The model is a stack of" in page.read_text(encoding="utf-8")
     assert main([*fitted, "--no-refit", "--out", str(model), "--quiet"]) == 0
     capsys.readouterr()
     assert main(["predict", str(model), str(table), "--coverage", "0.8"]) == 0
