@@ -26,9 +26,9 @@ One word for one thing, in every estimator. Every estimator has `fit`, `predict`
 `certify(X, y=None, sample_weight=None)` checks the model as it is now against its training data, and `prove` does so
 in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the model does not keep them, and then their
 `sample_weight` too, if the fit had one; so does `left_out_importance`, which permutes one input after the other.
-`relevance_` has a number for every input, by the widths of the kernel, and `term_weights_` one for every term of a sum
-of kernels; both are computed when they are asked for. A machine that chooses a weight has `gamma_`, `zeta_` or `rho_`,
-`criterion_`, `criterion_lower_bound_` and `path_` after `fit`; `cv` states how candidates are evaluated: `"loo"`,
+`relevance_` has a number for every input, by the widths of the kernel, computed when it is asked for. A machine
+that chooses a weight has `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`;
+`cv` states how candidates are evaluated: `"loo"`,
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
 `predict_distribution` the whole distribution of a new target, and `interval_guarantee` their conditions;

@@ -2,16 +2,15 @@
 =================================================
 
 One width per input, found by the slopes of the evidence, is large where an input has no effect. Permuting an
-input of rows left out says what it is worth, without a refit. The terms of a sum of kernels are weighed in the same
-way, here main effects and pairs of inputs, and those that the data do not need are set to zero.
+input of rows left out says what it is worth, without a refit.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import ComponentwiseLSSVMRegressor, LSSVMRegressorCV
+from problems import LSSVMRegressorCV
 from problems.displays import RelevanceDisplay
-from substrate.kernels import RBF, Componentwise
+from substrate.kernels import RBF
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1.0, 1.0, size=(150, 5)) * [1.0, 1e3, 1e-3, 1.0, 1.0]  # inputs in units of their own
@@ -34,23 +33,6 @@ show("importance, increase of the error", importance.importances_mean)
 show("  its standard deviation", importance.importances_std)
 before = wide.leave_one_out().mean_square
 print(f"\nleft-out mean square error {before:.3f}, with widths by the slopes {importance.left_out_score:.3f}")
-
-# main effects and pairs: each has a factor, which the search moves beside the widths of the inputs
-effects = LSSVMRegressorCV(Componentwise(RBF(), order=2), cv="evidence", search="gradient", max_evaluations=60).fit(
-    X, y
-)
-components = effects.kernel_.components(5)
-needed = [
-    (share, component)
-    for share, component in zip(effects.term_weights_.values(), components, strict=True)
-    if share > 0.0
-]
-print(f"\n{len(components)} components, {len(needed)} of them needed:")
-for share, component in sorted(needed, key=lambda pair: -pair[0]):
-    print(f"  share {share:.3f} of " + ", ".join(f"x{column + 1}" for column in component.columns))
-additive = ComponentwiseLSSVMRegressor(effects.kernel_, effects.gamma_).fit(X, y)  # the same machine, in its components
-print(f"largest difference of the two: {np.abs(additive.predict(X) - effects.predict(X)).max():.1e}\n")
-print(effects.certificate_)
 
 # %%
 # Both measures find the three inputs that have an effect.

@@ -11,7 +11,6 @@ from substrate.kernels.directions import component_rows
 from substrate.kernels.foreign import Foreign, Precomputed, as_kernel
 from substrate.kernels.laplacian import Laplacian
 from substrate.kernels.linear import Linear
-from substrate.kernels.mapped import Mapped
 from substrate.kernels.matern import Matern
 from substrate.kernels.nested import Restricted, Scaled
 from substrate.kernels.polynomial import Polynomial
@@ -32,7 +31,6 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
-    "Mapped",
     "Matern",
     "Polynomial",
     "PowerExponential",

@@ -9,8 +9,7 @@ is the ANOVA kernel of main effects and interactions ([Stitson1999]_):
 
 d + d(d-1)/2 components of d inputs, and so on for a larger order. Their sum needs d kernels only: with the elementary
 symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{m-1}` for one input after another.
-Each input has one kernel, and one width, in its main effect and in all its interactions. ``factors`` weigh the
-components, :math:`\sum_t f_t k_t`.
+Each input has one kernel, and one width, in its main effect and in all its interactions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,14 +19,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory, non_negative, whole_number
+from substrate.arrays import Array, check_memory, whole_number
 from substrate.certificates.rounding import add_roundings, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Product
 from substrate.kernels.base import Formula, Number
 from substrate.kernels.derivatives import Orders
 from substrate.kernels.interactions import count_of, groups_of, multipliers, sum_interactions
-from substrate.kernels.nested import Restricted, Scaled, column_tuple
+from substrate.kernels.nested import Restricted, column_tuple
 
 __all__ = ["Componentwise"]
 
@@ -39,18 +38,15 @@ class Componentwise(Kernel):
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
     for each column in turn; ``Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})`` names columns and groups.
     ``Componentwise(RBF(1.0), order=2)`` has one component per input and one per pair of inputs, the product of both; of
-    named kernels, which must not share a column, the pairs are products of those. ``factors`` are one non-negative
-    number per component, in the order of :meth:`components`; None: all are one.
+    named kernels, which must not share a column, the pairs are products of those.
     """
 
     kernel: Any
     order: int = 1
-    factors: Any = None
 
     def __post_init__(self) -> None:
         kernels = self.kernel
         object.__setattr__(self, "order", whole_number(self.order, "order", 1))
-        object.__setattr__(self, "factors", _factors(self.factors))
         if isinstance(kernels, Kernel):
             if kernels.pairwise:
                 raise DeclarationError("a precomputed matrix has no inputs to be taken one at a time")
@@ -83,11 +79,6 @@ class Componentwise(Kernel):
                 f"order={self.order} is the largest number of {of} in a product, and there are {count}; use "
                 f"order={count} or less"
             )
-        if self.factors is not None and len(self.factors) != count_of(count, self.order, len(self.factors)):
-            raise error(
-                f"factors must be one number per component: expected {count_of(count, self.order)}, received "
-                f"{len(self.factors)}"
-            )
 
     def _kernels(self, n_features: int) -> tuple[Restricted, ...]:
         """Return the kernels k^l, each on its own columns, without their products."""
@@ -105,23 +96,16 @@ class Componentwise(Kernel):
             count, single = n_features, n_features * self.kernel.cost(1)
         else:
             count, single = len(self.kernel), sum(component.cost(n_features) for component in self.kernel)
-        products = (self.order - 1) * (count if self.factors is None else len(self.factors))
-        return single + products // 8
+        return single + (self.order - 1) * count // 8
 
     def components(self, n_features: int) -> tuple[Kernel, ...]:
         """Return the kernels of the sum, each on its own columns: those of single inputs first, then their products."""
         kernels = self._kernels(n_features)
-        if self.order == 1 and self.factors is None:
+        if self.order == 1:
             return kernels
         count = count_of(len(kernels), self.order)
         check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
-        products = tuple(
-            _product([kernels[number] for number in group]) for group in groups_of(len(kernels), self.order)
-        )
-        if self.factors is None:
-            return products
-        weighed = zip(self.factors, products, strict=True)
-        return tuple(Restricted(Scaled(factor, component.kernel), component.columns) for factor, component in weighed)
+        return tuple(_product([kernels[number] for number in group]) for group in groups_of(len(kernels), self.order))
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Return the terms of all components."""
@@ -173,21 +157,18 @@ class Componentwise(Kernel):
     def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
         kernels = self._kernels(X.shape[1])
         if self.order > 1:
-            out[...] = sum_interactions(
-                (_values(component, X, Z, out, careful) for component in kernels), self.order, self.factors
-            )
+            out[...] = sum_interactions((_values(component, X, Z, out, careful) for component in kernels), self.order)
             return
         term = np.empty_like(out)
         out[...] = 0.0
-        for component, factor in zip(kernels, self.factors or (1.0,) * len(kernels), strict=True):
-            if factor > 0.0:
-                (component.fill_carefully if careful else component.fill)(X, Z, term)
-                out += term if factor == 1.0 else factor * term
+        for component in kernels:
+            (component.fill_carefully if careful else component.fill)(X, Z, term)
+            out += term
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the sum over the components as a new array."""
         return sum_interactions(
-            (component.evaluate(X, Z, dtype) for component in self._kernels(X.shape[1])), self.order, self.factors
+            (component.evaluate(X, Z, dtype) for component in self._kernels(X.shape[1])), self.order
         )
 
     @property
@@ -233,24 +214,15 @@ class Componentwise(Kernel):
         column, their sum).
         """
         kernels = self._kernels(X.shape[1])
-        if self.order == 1 and self.factors is None:
+        if self.order == 1:
             gradients = [component._scale_gradient(X, Z, weights) for component in kernels]
             return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
         values = [component(X, Z) for component in kernels]
-        beside = multipliers(values, self.order, self.factors)
+        beside = multipliers(values, self.order)
         gradients = [
             component._scale_gradient(X, Z, weights * by) for component, by in zip(kernels, beside, strict=True)
         ]
-        slopes = np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
-        if self.factors is None:
-            return slopes
-        factors_of_groups = zip(self.factors, groups_of(len(kernels), self.order), strict=True)
-        products = (
-            (factor, reduce(np.multiply, [values[number] for number in group]))
-            for factor, group in factors_of_groups
-            if factor > 0.0
-        )
-        return np.append(slopes, [factor * np.vdot(weights, product) for factor, product in products])
+        return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
 
     def rank(self, n_features: int) -> int | None:
         """Count the features of all components."""
@@ -265,8 +237,7 @@ class Componentwise(Kernel):
         """Return the largest of the components'; relative errors of a product add up."""
         components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
         largest = max(component.feature_rounding() for component in components)
-        error = reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
-        return error if self.factors is None else error + relative_rounding(2.0)
+        return reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
 
     def rounding(self, X: Any) -> float:
         """Return the largest of the components', and the rounding of their sum."""
@@ -277,7 +248,7 @@ class Componentwise(Kernel):
         """Count the roundings in the sum of so many components; those of products, in one input after another, are a
         few more.
         """
-        return count if self.order == 1 and self.factors is None else count + 2 * self.order + 1
+        return count if self.order == 1 else count + 2 * self.order + 1
 
     def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
         """Fill in the sum over the components, by the more accurate formulas."""
@@ -293,8 +264,7 @@ class Componentwise(Kernel):
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the sum of the components' formulas."""
         formulas = [formula.exact_formula(number, n_features) for formula in self._kernels(n_features)]
-        factors = None if self.factors is None else tuple(number(factor) for factor in self.factors)
-        return lambda x, z: sum_interactions((formula(x, z) for formula in formulas), self.order, factors)
+        return lambda x, z: sum_interactions((formula(x, z) for formula in formulas), self.order)
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
         """Return the features of all components, side by side."""
@@ -302,14 +272,11 @@ class Componentwise(Kernel):
 
     def diag(self, X: Any) -> Any:
         """Return the sum of the components' diagonals."""
-        return sum_interactions(
-            (component.diag(X) for component in self._kernels(X.shape[1])), self.order, self.factors
-        )
+        return sum_interactions((component.diag(X) for component in self._kernels(X.shape[1])), self.order)
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""
-        factors = "" if self.factors is None else f", factors={self.factors}"
-        return f"Componentwise({self._inside()}{order}{factors})"
+        return f"Componentwise({self._inside()}{order})"
 
     def _inside(self) -> str:
         if isinstance(self.kernel, Kernel):
@@ -333,15 +300,6 @@ def _values(component: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Ar
     term = np.empty_like(like)
     (component.fill_carefully if careful else component.fill)(X, Z, term)
     return term
-
-
-def _factors(factors: Any) -> tuple[float, ...] | None:
-    """Return the factors as non-negative numbers."""
-    if factors is None:
-        return None
-    if isinstance(factors, str) or not isinstance(factors, (Sequence, np.ndarray)):
-        raise DeclarationError(f"factors must be one number per component, or None; received {factors!r}")
-    return tuple(non_negative(factor, f"factors[{number}]") for number, factor in enumerate(factors))
 
 
 def _product(kernels: Sequence[Restricted]) -> Restricted:

@@ -1,17 +1,16 @@
-r"""Sums over the products of values, as of main effects and interactions: with factors, and without.
+r"""Sums over the products of values, as of main effects and interactions.
 
 .. math:: \sum_{m = 1}^{q} e_m(v_1, \dots, v_d) = \sum_l v_l + \sum_{l < m} v_l v_m + \dots, \qquad
           e_m \leftarrow e_m + v_l e_{m-1} \quad \text{for one } v_l \text{ after another}
 
-takes q d operations for all products of up to q of d values. Where every product has a factor of its own they are
-computed one by one. Values are numbers, arrays of any namespace, or numbers of an exact arithmetic.
+takes q d operations for all products of up to q of d values. Values are numbers, arrays of any namespace, or numbers of
+an exact arithmetic.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import combinations
 from math import comb, inf
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -36,14 +35,9 @@ def groups_of(values: int, order: int) -> Iterator[tuple[int, ...]]:
     return (group for size in range(1, order + 1) for group in combinations(range(values), size))
 
 
-def sum_interactions(values: Iterable[Any], order: int, factors: Sequence[Any] | None) -> Any:
-    """Return the sum of all values, and of all products of up to ``order`` of them, each times its factor."""
-    if factors is None:
-        return reduce(lambda total, more: total + more, _symmetric_sums(values, order))
-    factors_of_product = list(values)
-    pairs = zip(factors, groups_of(len(factors_of_product), order), strict=True)
-    terms = (factor * reduce(mul, [factors_of_product[number] for number in group]) for factor, group in pairs)
-    return reduce(lambda total, more: total + more, terms)
+def sum_interactions(values: Iterable[Any], order: int) -> Any:
+    """Return the sum of all values, and of all products of up to ``order`` of them."""
+    return reduce(lambda total, more: total + more, _symmetric_sums(values, order))
 
 
 def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
@@ -63,17 +57,8 @@ def _symmetric_sums(values: Iterable[Any], order: int) -> list[Any]:
     return sums
 
 
-def multipliers(values: Sequence[Array], order: int, factors: Sequence[float] | None) -> list[Array]:
+def multipliers(values: Sequence[Array], order: int) -> list[Array]:
     """Return what multiplies each value in the sum: its derivative in that value."""
-    if factors is not None:
-        products = [np.zeros(values[0].shape) for _ in values]
-        for factor, group in zip(factors, groups_of(len(values), order), strict=True):
-            if factor > 0.0:
-                for number in group:
-                    products[number] += factor * reduce(
-                        mul, [values[second] for second in group if second != number], 1.0
-                    )
-        return products
     sums = _symmetric_sums(values, order)[: order - 1]
     return [_sums_without(value, sums) for value in values]
 

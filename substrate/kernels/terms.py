@@ -23,7 +23,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 
-__all__ = ["Terms", "has_shared_width", "relevance_of", "spreads_of", "term_names", "term_shares"]
+__all__ = ["Terms", "has_shared_width", "relevance_of", "spreads_of", "term_shares"]
 
 #: Rows of a kernel matrix at a time.
 _ROWS = 256
@@ -46,16 +46,6 @@ class Terms:
     def relevances(self, spreads: Array) -> Array:
         """Return inverse widths in units of the columns' spreads, one per column."""
         raise DeclarationError(f"{self!r} has no widths")
-
-
-def term_names(kernel: Any, n_features: int) -> tuple[str, ...]:
-    """Return the terms as they are printed, without their factors; equal ones are numbered."""
-    names: list[str] = []
-    for _, term in kernel.terms(n_features):
-        name = repr(term)
-        count = sum(taken_name == name or taken_name.startswith(f"{name}, number ") for taken_name in names)
-        names.append(name if count == 0 else f"{name}, number {count + 1}")
-    return tuple(names)
 
 
 def term_shares(kernel: Any, X: Any) -> Array:

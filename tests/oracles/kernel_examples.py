@@ -20,7 +20,6 @@ from substrate.kernels import (
     Kernel,
     Laplacian,
     Linear,
-    Mapped,
     Matern,
     Polynomial,
     PowerExponential,
@@ -84,8 +83,6 @@ _PAIRS = [naive.product(*pair) for pair in itertools.combinations(_EFFECTS, 2)]
 _ALL_THREE = naive.product(_PAIRS[0], _EFFECTS[2])
 _EACH = (1.3, 0.4, 2.0)
 _MIXING = ((2.0, -0.5), (-0.5, 1.0))
-_MAP = ((0.6, 0.8, 0.0), (-0.8, 0.6, 0.1), (0.0, -0.3, 2.0))
-_SMOOTH_TWICE = naive.matern((0.6, 1.7), 2.5)
 _ROUGH_OR_LINEAR = naive.total(naive.matern(1.1, 1.5), _L)
 
 EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
@@ -150,11 +147,6 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(RBF(_EACH[:2]).on(2, 0), naive.on(naive.rbf(_EACH[:2]), 2, 0)),
         Example(Polynomial(2, 0.5).on(1).on(2, 0), naive.on(_P, 0)),  # column 1 of the columns (2, 0)
     ),
-    Mapped: (
-        Example(Mapped(RBF(1.3), _MAP), naive.mapped(_R, _MAP)),
-        Example(Mapped(Matern((0.6, 1.7), 2.5), _MAP[:2], (0.3, -2.0, 1.0)), naive.mapped(_SMOOTH_TWICE, _MAP[:2])),
-        Example(Mapped(Laplacian(0.7), _MAP[1:]), naive.mapped(naive.laplacian(0.7), _MAP[1:])),
-    ),
     Symmetric: (
         Example(Symmetric(RBF(1.3)), naive.symmetric(_R, 1)),
         Example(Symmetric(RBF(1.3), "odd"), naive.symmetric(_R, -1)),
@@ -185,16 +177,6 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
             naive.total(naive.on(_L, 0), naive.on(_R, 2, 1)),
         ),
         Example(Componentwise(RBF(1.3), order=2), naive.total(*_EFFECTS, *_PAIRS)),
-        Example(
-            Componentwise(RBF(1.3), factors=(2.0, 0.0, 0.5)),
-            naive.total(naive.scale(2.0, _EFFECTS[0]), naive.scale(0.5, _EFFECTS[2])),
-        ),
-        Example(
-            Componentwise(RBF(1.3), order=2, factors=(2.0, 1.0, 0.0, 0.5, 0.0, 3.0)),
-            naive.total(
-                naive.scale(2.0, _EFFECTS[0]), _EFFECTS[1], naive.scale(0.5, _PAIRS[0]), naive.scale(3.0, _PAIRS[2])
-            ),
-        ),
         Example(Componentwise(RBF(1.3), order=3), naive.total(*_EFFECTS, *_PAIRS, _ALL_THREE)),
         Example(
             Componentwise({0: Linear(), (2, 1): RBF(1.3)}, order=2),

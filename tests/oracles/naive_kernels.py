@@ -78,13 +78,6 @@ def on(kernel: PairKernel, *columns: int) -> PairKernel:
     return lambda x, z: kernel([x[c] for c in columns], [z[c] for c in columns])
 
 
-def mapped(kernel: PairKernel, matrix: Sequence[Sequence[float]]) -> PairKernel:
-    def of(x):
-        return [math.fsum(entry * value for entry, value in zip(row, x, strict=True)) for row in matrix]
-
-    return lambda x, z: kernel(of(x), of(z))
-
-
 def symmetric(kernel: PairKernel, sign: int) -> PairKernel:
     return lambda x, z: (kernel(x, z) + sign * kernel([-a for a in x], z)) / 2.0
 

@@ -103,8 +103,6 @@ def structures():
     parts = {"kind": "list", "items": [inner] * 1_000}
     for order in (1, 500, 2**62):
         yield {"kind": "kernel", "class": "Componentwise", "fields": {"kernel": parts, "order": order}}
-        some = {"kind": "tuple", "items": [1.0] * 1_000}
-        yield {"kind": "kernel", "class": "Componentwise", "fields": {"kernel": parts, "order": order, "factors": some}}
     for degree in (1, 50, 1000, 1001, 10**4, 10**8, 2**62):
         for offset in (0.0, 1.0):
             yield {"kind": "kernel", "class": "Polynomial", "fields": {"degree": degree, "offset": offset}}

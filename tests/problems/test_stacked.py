@@ -19,7 +19,7 @@ from problems.estimators.chosen.stack_members import search_machines
 from problems.estimators.full.ls_svm import matrix_at_hand
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Laplacian, Linear, Mapped, Matern
+from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.least_squares.log_loss_weights import left_out_probabilities, weigh_by_log_loss
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.simplex_weights import weigh_machines
@@ -332,28 +332,6 @@ def test_recommended_makes_a_stack_where_there_is_one():
     assert isinstance(LSSVMRegressorCV.recommended(stack=False), LSSVMRegressorCV)
     with pytest.raises(DeclarationError, match="SparseLSSVMRegressorCV has no stack"):
         SparseLSSVMRegressorCV.recommended(stack=True)
-
-
-def test_a_machine_of_directions_is_found_by_gradients(tmp_path):
-    """Of a function of one direction across the inputs, it has the smallest left-out error, and the stack uses it."""
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(60, 4)) + 1e4
-    direction = np.array([0.5, -0.5, 0.5, 0.5])
-    y = np.sin(2.0 * (points - 1e4) @ direction) + 0.05 * rng.normal(size=60)
-    model = StackedLSSVMRegressor.recommended(criteria="evidence", max_evaluations=24).fit(points, y)
-    (number,) = (m for m, kernel in enumerate(model.kernels_) if isinstance(kernel, Mapped))
-    assert model.stack_weights_[number] > 0.5
-    assert model.certificate_.holds
-    kernel = model.kernels_[number]
-    matrix = np.array(kernel.matrix)
-    assert_allclose(matrix @ matrix.T, np.eye(4), atol=1e-12)
-    shortest = matrix[int(np.argmin(kernel.kernel.sigma))]
-    assert abs(shortest @ direction) > 0.95
-    assert model.relevance_.shape == (4,)
-    model.save(tmp_path / "model.npz")
-    assert_array_equal(load(tmp_path / "model.npz").predict(points[:5]), model.predict(points[:5]))
-    alone = stack(kernels="families", search="gradient", max_evaluations=8).fit(points[:, :1], y)
-    assert not any(isinstance(kernel, Mapped) for kernel in alone.kernels_)
 
 
 def test_a_matrix_at_hand_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:

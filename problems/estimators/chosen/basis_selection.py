@@ -22,13 +22,12 @@ import numpy as np
 
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
-from problems.estimators.chosen.candidates import EvaluatedKernel
+from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
 from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
-from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor

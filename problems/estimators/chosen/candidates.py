@@ -53,6 +53,7 @@ __all__ = [
     "over_candidates",
     "tabulate",
     "trainable_splits",
+    "winner",
 ]
 
 #: Criteria that are smooth in gamma.
@@ -65,10 +66,10 @@ class EvaluatedKernel:
 
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
-    for. ``price`` is what the terms of a sum are worth that the kernel does without: kernels are compared by their
-    scores over it. ``facts`` is what the search that it is part of states on the certificate; ``widths`` is the
-    proof over all widths, if there is one. ``tried`` is the number of kernels on the way of a descent that ended here,
-    which were not judged, ``settled`` whether it ended because nothing was left to gain.
+    for. ``price`` is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
+    the search that it is part of states on the certificate; ``widths`` is the proof over all widths, if there is one.
+    ``tried`` is the number of kernels on the way of a descent that ended here, which were not judged, ``settled``
+    whether it ended because nothing was left to gain.
     """
 
     kernel: Kernel
@@ -293,6 +294,11 @@ def _loss(task: Task) -> Callable[[Array], Array]:
     wrong, Y = task.wrong, to_numpy(task.Y)
     assert wrong is not None
     return lambda residuals: np.array([[wrong(Y - residuals[:, k])] for k in range(residuals.shape[1])])
+
+
+def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
+    """Return the smallest criterion after prices; of equal ones the first."""
+    return min(judged, key=lambda evaluated: evaluated.price_of_kernel)
 
 
 def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:

@@ -7,7 +7,7 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
-from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by
+from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
 from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
@@ -17,7 +17,6 @@ from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.term_weights import winner
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.shared.coded import class_factors

@@ -160,22 +160,17 @@ def begin_on_sample(
     pull: Callable[[int], float],
     most: int,
     progress: Progress,
-    other: Array | None = None,
 ) -> "Trail | None":
     """Return a descent that starts where one on half of the rows settled, after ``most`` kernels at most, if they are
     many; None where there is none by factors.
 
-    ``pull`` is the factor of the penalty as a function of the number of rows. ``other`` are the logarithms of scales
-    from which the first descent starts, if they are better than those of the kernel.
+    ``pull`` is the factor of the penalty as a function of the number of rows.
     """
     if not JointCriterion.fits(kernel, task):
         return None
     sample, n = sample_of(task), int(task.Y.shape[0])
-    if sample is None or (trail := begin_on_sample(kernel, sample, gamma, pull, most, progress, other)) is None:
-        trail = begun(kernel, task, gamma, pull(n), progress)
-        if trail is not None and other is not None:
-            trail.look_at(other)
-        return trail
+    if sample is None or (trail := begin_on_sample(kernel, sample, gamma, pull, most, progress)) is None:
+        return begun(kernel, task, gamma, pull(n), progress)
     trail.settle(most, NEARLY)
     return begun(kernel, task, gamma, pull(n), progress, trail.start)
 
@@ -294,10 +289,6 @@ class Trail:
         start = self.places[0]
         for factor in factors if self.space.widths.any() else ():
             self._add(start.x + np.log(factor) * self.space.widths, start.t)
-
-    def look_at(self, x: Array) -> None:
-        """Try other scales, from which the descent goes on if they are better."""
-        self._add(np.clip(x, self.space.origin - FARTHEST, self.space.origin + FARTHEST), self.places[0].t)
 
     def ridge(self) -> bool:
         """Return whether one of some other gammas is better at the end, which then is the end.

@@ -7,11 +7,9 @@ their exact left-out errors, whatever gamma they have, so that the ends of desce
 - every family at its best shared width,
 - the best of them, and its rivals within reach, with one width per input,
 
-and what has no width, at its best gamma; of numbers, one machine also with one width per direction
-(:mod:`~problems.estimators.chosen.rotated_machines`). Of classes, one width per input is among them only where the rule
-between both takes it (:mod:`~problems.estimators.chosen.width_rule`): left-out squares of codes, which weigh the
-machines, fall with many widths also where the number of wrong rows grows
-(:mod:`~problems.estimators.chosen.width_verdict`).
+and what has no width, at its best gamma. Of classes, one width per input is among them only where the rule between both
+takes it (:mod:`~problems.estimators.chosen.width_rule`): left-out squares of codes, which weigh the machines, fall with
+many widths also where the number of wrong rows grows (:mod:`~problems.estimators.chosen.width_verdict`).
 
 The evidence is searched first: a place takes it half of the time of leave-one-out, which is then searched from where
 the evidence was best, on all rows; both have several minima in many widths, so that the best family is also searched
@@ -26,7 +24,6 @@ from typing import Any
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.joint_descent import Trail
 from problems.estimators.chosen.kernel_search import family_trails
-from problems.estimators.chosen.rotated_machines import search_directions
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import compare_searches, follow_widths, search_widths, widen_to_inputs
 from substrate.kernels import Kernel
@@ -57,14 +54,13 @@ def search_machines(
     n_jobs: Any,
     progress: Progress,
     *,
-    rotates: bool = False,
     earlier: StackSearch | None = None,
     left_out: Mapping[Machine, float] | None = None,
 ) -> StackSearch | None:
     """Return the machines of one criterion, ``most`` kernels on all rows for each way of widths; None where there is no
-    descent by factors. ``kernels`` has one of each family. ``rotates`` adds one with a width per direction. ``earlier``
-    is the search of the same kernels by another criterion, and ``left_out`` has the mean squares of the left-out errors
-    of its machines, if they are known and the criterion of this search.
+    descent by factors. ``kernels`` has one of each family. ``earlier`` is the search of the same kernels by another
+    criterion, and ``left_out`` has the mean squares of the left-out errors of its machines, if they are known and the
+    criterion of this search.
     """
     few = max(5, most * _SHARED // 8)
     with blas_threads(int(task.Y.shape[0])):
@@ -96,7 +92,6 @@ def search_machines(
         rivals = [best.kernel] if followed else [trail.kernel for trail in ordered]
         each = [*followed, *search_widths(rich, rivals, task, best.gamma, start, budgets, progress)]
         machines += [(trail.kernel, trail.gamma) for trail in each]
-        machines += search_directions([*each, *ordered], task, budgets, progress) if rotates else []
         return StackSearch(machines, trails, each)
 
 

@@ -780,13 +780,10 @@ class StackChoice:
         check_slopes(kernels, X, criterion)
         progress = Progress(len(kernels) + most, shown=bool(self.verbose))
         try:
-            rotates = not model._labels and criterion == ("loo" if self.criteria == "loo" else "evidence")
             # with a machine for every two classes, rows of other classes have errors that do not count
             is_known = criterion == "loo" and bool((Y != 0.0).all() or not model._labels)
             left_out = squares if is_known else None
-            return search_machines(
-                kernels, task, most, self.n_jobs, progress, rotates=rotates, earlier=earlier, left_out=left_out
-            )
+            return search_machines(kernels, task, most, self.n_jobs, progress, earlier=earlier, left_out=left_out)
         finally:
             progress.close()
 

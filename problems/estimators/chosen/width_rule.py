@@ -39,7 +39,6 @@ from problems.estimators.chosen.joint_descent import (
 from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend, within_reach
 from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.term_weights import weighed_descent
 from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
@@ -47,7 +46,6 @@ from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.least_squares.evidence import OF_SPECTRUM
-from substrate.least_squares.gradient_product import average_gradient_product, widths_by_gradients
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
@@ -62,7 +60,6 @@ __all__ = [
     "check_widths",
     "compare_searches",
     "follow_widths",
-    "gradient_product",
     "refine_widths",
     "search_widths",
     "widen_to_inputs",
@@ -77,8 +74,6 @@ _SHARED = 8
 _PRIOR, _PRIOR_OF_EVIDENCE = 0.25, 25.0
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
 _RIVAL = 6
-#: Most kernels of the short descent before gradients are taken.
-_GRADIENT = 5
 #: Most rows of a machine on a reduced basis that decide.
 _DECIDING = 1000
 
@@ -161,7 +156,7 @@ def refine_widths(
         reevaluated = way.evaluate(first.kernel, progress)
         judged, first = [reevaluated if evaluated is first else evaluated for evaluated in judged], reevaluated
     if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
-        return judged + weighed_descent(first, way.task, way.X, way.n_rows, most, n_jobs, progress)
+        return judged + descend(first, way.task, most, n_jobs, progress)
     few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
     # where one width per input is asked for, a shared one is where its search starts
     candidates = judged if widths == "each" else judged + descend(first, way.task, few, n_jobs, progress)
@@ -205,15 +200,13 @@ def search_widths(
     be best; none where there are no factors.
 
     ``shared`` are kernels of one width, the best of every family before its others; ``start`` is where searches on
-    halves of the rows ended; without one, the first descent starts from equal widths in units of the inputs, or from
-    those by gradients of a machine (:mod:`substrate.least_squares.gradient_product`), whichever are better. The budgets
-    are those of the first descent and of all.
+    halves of the rows ended; without one, the first descent starts from equal widths in units of the inputs. The
+    budgets are those of the first descent and of all.
     """
     if not JointCriterion.fits(rich, task):
         return []
     if start is None:
-        other = gradient_scales(rich, shared, task, progress)
-        trail = begin_on_sample(rich, task, gamma, _pull(task), budgets[0], progress, other)
+        trail = begin_on_sample(rich, task, gamma, _pull(task), budgets[0], progress)
     else:
         trail = begun(rich, task, gamma, _pull(task)(int(task.Y.shape[0])), progress, start)
     if trail is None:
@@ -265,34 +258,6 @@ def follow_widths(
         best = min(trails, key=lambda each: each.end.value)
         best.settle(min(budgets[0], max(0, budgets[1] - sum(each.n_tried for each in trails))))
     return trails
-
-
-def gradient_scales(rich: Any, shared: Sequence[Kernel], task: Task, progress: Progress) -> Array | None:
-    """Return the logarithms of widths by the average gradient outer product of a machine with a shared width.
-
-    That is the first of ``shared`` that has derivatives, at the gamma of a short descent, on half of the rows where
-    these are many; None where there is no such machine.
-    """
-    while (sample := sample_of(task)) is not None:
-        task = sample
-    smooth = next((kernel for kernel in shared if kernel.scales() and not kernel.not_smooth), None)
-    trail = None if smooth is None else begun(smooth, task, None, _pull(task)(int(task.Y.shape[0])), progress)
-    if trail is None or (task.pooled and (task.Y == 0.0).any()):
-        return None
-    trail.descend(_GRADIENT, NEARLY)
-    widths = widths_by_gradients(gradient_product(trail.kernel, trail.gamma, task), np.array(rich.sigma))
-    return np.log(widths) if np.isfinite(widths).all() and (widths > 0.0).all() else None
-
-
-def gradient_product(kernel: Kernel, gamma: float, task: Task) -> Array:
-    """Return the average gradient outer product of the machine of a kernel and a gamma, targets in their unit."""
-    unit, weights = target_unit(task.Y), np.ones(task.Y.shape[0]) if task.weights is None else task.weights
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = Gram.of(kernel, task.X)
-    ridge = Regularization(gamma).ridge(weights)
-    alpha = np.column_stack([solve_saddle_system(gram, y, ridge).support_values for y in (task.Y / unit).T])
-    return average_gradient_product(kernel, task.X, task.X, alpha, weights)
 
 
 def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) -> list[tuple[Kernel, Start | None]]:

@@ -27,7 +27,7 @@ from problems.estimators.shared.input_fill import MISSING_RULES, InputFill
 from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
-from problems.estimators.shared.relevance import input_relevance, term_weights
+from problems.estimators.shared.relevance import input_relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
@@ -239,21 +239,12 @@ class KernelEstimator(BaseEstimator):
     def relevance_(self) -> Array:
         """The relevance of every input, which sum to one: inverse widths in units of the inputs' spreads.
 
-        The spread is the standard deviation over ``support_vectors_``. Terms of a sum count by ``term_weights_``, and a
-        linear term by its weights. It says how fast the kernel lets the function vary along an input, not how much it
-        does; ``left_out_importance`` measures that. An AttributeError says why there is none: one width for all inputs
-        does not tell them apart.
+        The spread is the standard deviation over ``support_vectors_``. Terms of a sum count by their shares of the mean
+        centred diagonal, and a linear term by its weights. It says how fast the kernel lets the function vary along an
+        input, not how much it does; ``left_out_importance`` measures that. An AttributeError says why there is none:
+        one width for all inputs does not tell them apart.
         """
         return input_relevance(self)
-
-    @property
-    def term_weights_(self) -> dict[str, float]:
-        """The share of every term of a sum of kernels, by its name: its factor times the mean of its centred diagonal.
-
-        The shares are those at ``support_vectors_`` and sum to one; a term that a search has set to zero has none. A
-        kernel that is no sum raises an AttributeError.
-        """
-        return term_weights(self)
 
     def __fuse__(self, over: Any, **choices: Any) -> Any:
         """Fit the class that chooses ``over`` for this one; :func:`substrate.fuse` calls it."""

@@ -1,4 +1,4 @@
-"""What a fitted kernel says of the inputs: their relevance by widths, and the shares of the terms of a sum."""
+"""The relevance of the inputs by the widths of a fitted kernel."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from substrate.arrays import Array
 from substrate.errors import DeclarationError
-from substrate.kernels.terms import has_shared_width, relevance_of, term_names, term_shares
+from substrate.kernels.terms import has_shared_width, relevance_of
 from substrate.namespaces import to_numpy
 
-__all__ = ["input_relevance", "term_weights"]
+__all__ = ["input_relevance"]
 
 
 def input_relevance(model: Any, alone: bool = True) -> Array:
@@ -19,7 +19,11 @@ def input_relevance(model: Any, alone: bool = True) -> Array:
     One width for all inputs tells none of them from another, and is refused where the model stands ``alone``; in a sum
     of machines what remains is the spreads of the inputs.
     """
-    kernel, X = _kernel_and_rows(model, "relevance_")
+    check_is_fitted(model)
+    kernel = model.kernel_
+    if kernel.pairwise:
+        raise AttributeError("relevance_ needs inputs, and a precomputed kernel matrix has none; fit with X itself")
+    X = to_numpy(model.support_vectors_)
     try:
         if alone and has_shared_width(kernel, int(X.shape[1])):
             raise DeclarationError(f"{kernel!r} has one width for all inputs, which says nothing of any of them")
@@ -29,25 +33,6 @@ def input_relevance(model: Any, alone: bool = True) -> Array:
             f"relevance_ is made of widths, and {error}; use left_out_importance() where the estimator has it, "
             "scikit-learn's permutation_importance, or a kernel with one width per input, RBF(sigma='each')"
         ) from error
-
-
-def term_weights(model: Any) -> dict[str, float]:
-    """Return the share of every term of a sum of kernels, as ``term_weights_`` of the model describes it."""
-    kernel, X = _kernel_and_rows(model, "term_weights_")
-    names = term_names(kernel, X.shape[1])
-    if len(names) == 1:
-        raise AttributeError(
-            f"term_weights_ are those of a sum of kernels, and {kernel!r} is one kernel; add kernels, k1 + k2, or "
-            "use Componentwise(kernel)"
-        )
-    return dict(zip(names, (float(share) for share in term_shares(kernel, X)), strict=True))
-
-
-def _kernel_and_rows(model: Any, name: str) -> tuple[Any, Any]:
-    check_is_fitted(model)
-    if model.kernel_.pairwise:
-        raise AttributeError(f"{name} needs inputs, and a precomputed kernel matrix has none; fit with X itself")
-    return model.kernel_, to_numpy(model.support_vectors_)
 
 
 def _slopes(model: Any, number: int) -> Array:

@@ -6,16 +6,14 @@ from array_homes import HOMES, assert_close, sender
 from kernel_examples import ALL
 
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Foreign, Laplacian, Mapped, Matern, SinglePrecision
+from substrate.kernels import RBF, Foreign, Laplacian, Matern, SinglePrecision
 from substrate.kernels.base import BaseKernel
 from substrate.kernels.directions import OnDirections
 from substrate.namespaces import to_numpy
 
 BESSEL = [example for example in ALL if isinstance(example.kernel, Matern) and example.kernel.nu not in (0.5, 1.5, 2.5)]
 FORMULAS = [
-    example
-    for example in ALL
-    if example not in BESSEL and not isinstance(example.kernel, (Foreign, Mapped, OnDirections))
+    example for example in ALL if example not in BESSEL and not isinstance(example.kernel, (Foreign, OnDirections))
 ]
 
 every = pytest.mark.parametrize("example", FORMULAS, ids=str)

@@ -50,7 +50,6 @@ def test_an_additive_kernel_ignores_a_column_nobody_names():
         Componentwise([2.0 * RBF(1.0), RBF(1.0) + Linear()]),
         Componentwise(RBF(1.0), order=2),
         Componentwise({1: RBF(1.0), (0, 2): Linear()}, order=2),
-        Componentwise(RBF(1.0), order=2, factors=[1, 0.0, 2.5, 1.0, 1.0, 0.1]),
     ],
     ids=repr,
 )
@@ -169,9 +168,8 @@ def test_so_many_components_are_not_listed():
 @pytest.mark.parametrize("given", [RBF(1.3), [RBF(1.0), 2.0 * RBF(0.7), Linear()]], ids=["one", "list"])
 def test_slopes_in_the_scales_of_an_order(given, order):
     W = np.random.default_rng(1).normal(size=(8, 8))
-    for factors in (None, [0.5, 2.0, 0.0, 3.0, 1.0, 1.0, 1.0][: (3, 6, 7)[order - 1]]):
-        kernel = Componentwise(given, order=order, factors=factors)
-        assert_allclose(kernel.scale_gradient(X, X, W), _differences(kernel, W), atol=1e-7)
+    kernel = Componentwise(given, order=order)
+    assert_allclose(kernel.scale_gradient(X, X, W), _differences(kernel, W), atol=1e-7)
 
 
 def _differences(kernel, W, step=1e-5):
@@ -181,27 +179,3 @@ def _differences(kernel, W, step=1e-5):
         up, down = (kernel.with_scales({name: value * np.exp(move)})(X, X) for move in (step, -step))
         slopes.append(np.vdot(W, up - down) / (2.0 * step))
     return slopes
-
-
-def test_factors_weigh_the_components():
-    plain, factors = Componentwise(RBF(1.5), order=2), (2.0, 0.0, 1.0, 0.5, 0.0, 4.0)
-    kernel = Componentwise(RBF(1.5), order=2, factors=np.array(factors))
-    assert kernel == Componentwise(RBF(1.5), 2, factors)
-    assert hash(kernel) == hash(Componentwise(RBF(1.5), 2, factors))
-    for factor, part, whole in zip(factors, kernel.components(3), plain.components(3), strict=True):
-        assert part.columns == whole.columns
-        assert_allclose(part(X), factor * whole(X))
-    assert kernel.terms(3) == tuple(zip(factors, plain.components(3), strict=True))
-    assert_allclose(kernel(X), sum(part(X) for part in kernel.components(3)), rtol=1e-13)
-    assert_allclose(Componentwise(RBF(1.5), 2, [1.0] * 6)(X), plain(X), rtol=1e-13)
-    assert list(kernel.scales()) == ["kernel__sigma", "factors[0]", "factors[2]", "factors[3]", "factors[5]"]
-
-
-def test_factors_are_one_number_per_component():
-    with pytest.raises(DeclarationError, match="expected 3, received 2"):
-        Componentwise([RBF(1.0), Linear()], order=2, factors=[1.0, 1.0])
-    with pytest.raises(DataError, match="expected 3, received 2"):
-        Componentwise(RBF(1.0), factors=[1.0, 1.0])(X)
-    for wrong in ("ones", 2.0, [1.0, -1.0, 1.0], [np.nan, 1.0, 1.0], ["a", 1.0, 1.0]):
-        with pytest.raises(DeclarationError, match="factors"):
-            Componentwise(RBF(1.0), factors=wrong)

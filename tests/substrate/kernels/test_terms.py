@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, SinglePrecision, Symmetric
-from substrate.kernels.terms import relevance_of, spreads_of, term_names, term_shares
+from substrate.kernels.terms import relevance_of, spreads_of, term_shares
 
 X = np.random.default_rng(4).normal(size=(40, 3))
 
@@ -36,14 +36,6 @@ def relevance(kernel, points=X):
 def test_terms_of_a_kernel_add_up_to_it(kernel, terms):
     assert kernel.terms(3) == terms
     assert_allclose(sum(factor * term(X) for factor, term in terms), kernel(X), rtol=1e-5)
-
-
-def test_names_of_terms_are_distinct():
-    assert term_names(RBF(1.0) + 2.0 * RBF(1.0) + RBF(1.0), 3) == (
-        "RBF(sigma=1.0)",
-        "RBF(sigma=1.0), number 2",
-        "RBF(sigma=1.0), number 3",
-    )
 
 
 def test_shares_are_those_of_centred_traces():
