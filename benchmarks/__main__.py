@@ -1,153 +1,108 @@
-"""``python -m benchmarks [topic ...]``: measure, print, and write the record of this kind of processor.
+"""``python -m benchmarks [topic ...] [--write]``: measure, print the table, and write it to the record.
 
-A topic is any module of this folder with a function ``run(quick) -> Table``; a new file is found automatically. A topic
-that cannot be measured here returns None, and its section stays as it is, with its day. Without topics all are measured
-at full size and every section is written to the record when it is ready; after an interruption the same command goes on
-with what is left, as long as the code and the versions are the same. Some topics alone are written with ``--write``.
-``--quick`` only prints.
+A topic is a module of this folder with a function ``rows()`` that yields :class:`benchmarks.measure.Row`. What has been
+measured is in ``RESULTS-<processor>.json``; ``RESULTS.md`` is made of these files.
 """
 
 import argparse
-import pkgutil
+import json
 import platform
-import resource
+import subprocess
 import sys
-import time
 import traceback
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import date
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
-import benchmarks
-from benchmarks.machine import description
-from benchmarks.measure import describe_spread, few_rounds, measured_figures
-from benchmarks.record import Entry, Progress, Record, duration, entry_of
-from benchmarks.table import Table
+from benchmarks.measure import Row
 
-Run = Callable[[bool], Table | None]
+TOPICS = ("fits", "selection", "penalties", "machines", "fused", "shapes", "imports", "large", "accuracy")
+FOLDER = Path(__file__).parent
+HEADINGS = ("work", "against", "figure", "target", "met")
+INTRODUCTION = """# Benchmark results
 
-#: The figures that are asked for most, measured first; and those that take longest, last.
-FIRST = (
-    "sparse_fit",
-    "regression_fit",
-    "classification_svc",
-    "solution_paths",
-    "fused_paths",
-    "model_selection",
-    "pruning",
-    "basis_selection",
-    "imports",
-    "device",
-    "l1_substrate",
-    "conjugate_gradient",
-)
-LAST = ("peers", "growth", "intervals", "preconditioned", "streaming", "certified_width", "joint_fusion", "accuracy")
+Made by `python -m benchmarks --write`, not edited. Where the target is a least figure (≥), it says how many times as
+fast as the peer ours is; where it is a largest one (≤), what share of the peer's time ours takes, or how many of the
+units that are named. Certificates are on in all of ours. Times are CPU times on one BLAS thread, medians of contenders
+that take turns in one run; quartiles of the ratio are in brackets. Those of a GPU (one NVIDIA H200) are wall times.
+"""
 
 
-def topics() -> dict[str, Run]:
-    """Return every module below this folder that can be run, by its name, in the order of measurement."""
-    runs: dict[str, Run] = {}
-    for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
-        name = module.name.removeprefix("benchmarks.")
-        if not name.rpartition(".")[2].startswith("_"):
-            run = getattr(import_module(module.name), "run", None)
-            if callable(run):
-                runs[name] = run
-    return {name: runs[name] for name in sorted(runs, key=place)}
+def table_of(rows: Iterable[Row]) -> str:
+    """Return rows as a table of Markdown."""
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *(row.cells() for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def place(name: str) -> tuple[int, int, str]:
-    """Return where a topic comes in a run, and its section in the record."""
-    if name in FIRST:
-        return 0, FIRST.index(name), name
-    return (2, LAST.index(name), name) if name in LAST else (1, 0, name)
+def describe_machine() -> str:
+    """Return the machine and the versions in one sentence."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "cvxpy"))
+    return f"{platform.system()}, {platform.machine()}, Python {platform.python_version()}, {versions}"
 
 
-def cpu_seconds() -> float:
-    """CPU time so far, with that of processes started from here."""
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the record of a kind of processor; a new one where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"topics": {}}
 
 
-def measure_topic(name: str, run: Run, quick: bool) -> Entry | None:
-    command = " ".join(["python -m benchmarks", name, *(["--quick"] if quick else [])])
-    cpu, wall = cpu_seconds(), time.perf_counter()
-    with few_rounds(quick), measured_figures() as figures:
-        table = run(quick)
-    if table is None:
-        return None
-    table = replace(table, rounds=describe_spread(figures))
-    return entry_of(name, table, command, cpu_seconds() - cpu, time.perf_counter() - wall, quick)
+def write_record(topic: str, rows: list[Row], folder: Path = FOLDER) -> None:
+    """Put the rows of a topic into the record of this kind of processor, and make the page anew."""
+    path = folder / f"RESULTS-{platform.machine()}.json"
+    record = read_record(path)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    record["machine"] = describe_machine()
+    record["topics"][topic] = {
+        "day": str(date.today()),
+        "commit": commit.stdout.strip(),
+        "rows": [{name: value for name, value in asdict(row).items() if value is not None} for row in rows],
+    }
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "RESULTS.md").write_text(page_of(folder), encoding="utf-8")
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def describe_remaining_time(names: list[str], record: Record) -> str:
-    """Return the time that topics took when they were last measured, in words."""
-    taken = (record.entries[name].wall_seconds for name in names if name in record.entries)
-    measured_seconds = [seconds for seconds in taken if seconds is not None]
-    unknown = len(names) - len(measured_seconds)
-    return f"about {duration(sum(measured_seconds))} left" + (
-        f", without {unknown} topics of unknown length" if unknown else ""
-    )
-
-
-def parse(arguments: list[str] | None, runs: dict[str, Run]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write the record.")
-    parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(runs)}; default: all")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, printed and never written")
-    parser.add_argument("--write", action="store_true", help="write the sections of the given topics to the record")
-    parser.add_argument("--restart", action="store_true", help="begin anew; an interrupted run is continued otherwise")
-    parser.add_argument("--record", default="", help="the record to write to; default: that of this processor")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.topics) - set(runs))
-    if unknown:
-        parser.error(f"unknown topic {', '.join(unknown)}; known are {', '.join(runs)}")
-    if options.quick and options.write:
-        parser.error("--quick is never written to the record; leave out one of --quick and --write")
-    return options
+def page_of(folder: Path = FOLDER) -> str:
+    """Return the page of all records of a folder."""
+    sections = [INTRODUCTION]
+    for path in sorted(folder.glob("RESULTS-*.json")):
+        record = read_record(path)
+        known = {topic: record["topics"][topic] for topic in TOPICS if topic in record["topics"]}
+        rows = [Row(**row) for measured in known.values() for row in measured["rows"]]
+        days = sorted({measured["day"] for measured in known.values()})
+        missed = sum(not row.is_met for row in rows)
+        sections.append(
+            f"## {path.stem.removeprefix('RESULTS-')}\n\n{record['machine']}. Measured {' to '.join(days)}; "
+            f"{len(rows) - missed} of {len(rows)} rows reach their targets.\n\n{table_of(rows)}"
+        )
+    return "\n".join(sections)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    runs = topics()
-    options = parse(arguments, runs)
-    whole = not options.topics and not options.quick
-    record = Record.read(options.record)
-    progress = Progress(record.machine, restart=options.restart or not whole)
-    chosen = [name for name in runs if not options.topics or name in options.topics]
-    if progress.done:
-        say(f"{len(progress.done)} topics were measured before the interruption and are kept; --restart begins anew")
-    waiting, failed, start = [name for name in chosen if name not in progress.done], [], time.perf_counter()
-    if (whole or options.write) and record.machine == platform.machine():
-        record.facts = description()
-    while waiting:
-        name, elapsed = waiting[0], duration(time.perf_counter() - start)
-        remaining = describe_remaining_time(waiting, record)
-        say(f"{name}, {len(chosen) - len(waiting) + 1} of {len(chosen)}; {elapsed} so far, {remaining}")
-        waiting = waiting[1:]
+    """Measure the topics that are named, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print a table.")
+    parser.add_argument("topics", nargs="*", metavar="topic", help=f"one or more of {', '.join(TOPICS)}; default: all")
+    parser.add_argument("--write", action="store_true", help="put the rows into the record of this processor")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.topics) - set(TOPICS):
+        parser.error(f"unknown topic {', '.join(sorted(unknown))}; known are {', '.join(TOPICS)}")
+    failed = []
+    for topic in options.topics or TOPICS:
+        rows: list[Row] = []
+        measured: Callable[[], Iterable[Row]] = import_module(f"benchmarks.{topic}").rows
         try:
-            entry = measure_topic(name, runs[name], options.quick)
-            if entry is not None and (whole or options.write):
-                record.put(entry, runs)
-        except KeyboardInterrupt:
-            say("interrupted; the same command continues" if whole else "interrupted")
-            return 130
-        except Exception:  # what the other topics measure is not lost
+            for row in measured():
+                print(*row.cells(), sep=" | ", file=sys.stderr, flush=True)
+                rows.append(row)
+        except Exception:  # the other topics are measured all the same
             traceback.print_exc()
-            failed.append(name)
+            failed.append(topic)
             continue
-        if entry is None:
-            say(f"{name} cannot be measured on this machine; its section stays as it is")
-        else:
-            print(entry.section(), flush=True)
-        if whole:
-            progress.add(name)
-    if failed:
-        say(f"not measured, see above: {', '.join(failed)}" + ("; the same command tries again" if whole else ""))
-    elif whole:
-        progress.complete()
+        print(f"## {topic}\n\n{table_of(rows)}", flush=True)
+        if options.write:
+            write_record(topic, rows)
     return 1 if failed else 0
 
 

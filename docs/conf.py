@@ -102,8 +102,6 @@ html_theme_options = {
     # pages that are one wide table have the whole width
     "secondary_sidebar_items": {
         "**": ["page-toc"],
-        "RESULTS-aarch64": [],
-        "RESULTS-x86_64": [],
         "benchmarks": [],
         "errata": [],
         "ledger": [],

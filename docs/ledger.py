@@ -1,6 +1,6 @@
 """``python docs/ledger.py [--write]``: the equation ledger, collected from docstrings.
 
-Fields in the package and the benchmarks state what implements an equation, fields in tests what checks it, and fields
+Fields in the package state what implements an equation, fields in tests what checks it, and fields
 in the demonstrations of the errata what is wrong with it in print; see :mod:`docstring_fields` for their form. Nothing
 is written by hand, so a function that is moved keeps its row.
 """
@@ -61,7 +61,7 @@ class Ledger:
     @classmethod
     def of_the_sources(cls) -> "Ledger":
         """Return the ledger of this repository."""
-        owners = fields_under("substrate", "problems", "benchmarks", "examples")
+        owners = fields_under("substrate", "problems", "examples")
         errata = [place for entry in entries() for place in entry.places]
         return cls(owners, fields_under("tests"), errata)
 

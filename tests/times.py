@@ -34,7 +34,7 @@ FOLDERS = {
     "tests": "the README, examples and tutorials; the direction of imports; laws that hypothesis tries on all models; "
     "the smoke test of other interpreters",
     "tests/bad_input": "every estimator and every page on bad, strange and extreme input: refused in words, or right",
-    "tests/benchmarks": "the record of the benchmarks and how it is written",
+    "tests/benchmarks": "how times become rows of the table of benchmarks",
     "tests/docs": "generated pages: ledger, errata, vocabulary, reference; the page on which points are dragged",
     "tests/problems": "pages and estimators: against solvers, oracles and exact arithmetic; searches, intervals, files",
     "tests/problems/tables": "frames in, predictions out: the tabular estimators",

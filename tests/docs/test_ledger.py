@@ -54,7 +54,7 @@ def test_the_page_is_what_the_docstrings_say(sources):
 
 
 def test_every_owner_can_be_imported(sources, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT)  # for the benchmarks, which are no part of the installed package
+    monkeypatch.syspath_prepend(ROOT)  # for the examples, which are no part of the installed package
     owners = {field for fields in sources.owners.values() for field in fields}
     assert len(owners) > 60
     for owner in owners:
@@ -94,7 +94,7 @@ def test_the_papers_have_this_many_equations():
 
 def test_no_field_is_misspelt():
     known = {"equation", "place", "printed", "holds", "typography", "benchmark"}
-    folders = ("substrate", "problems", "benchmarks", "examples", "tests", "docs/demonstrations")
+    folders = ("substrate", "problems", "examples", "tests", "docs/demonstrations")
     assert {found.kind for found in below_all(*folders)} <= known
     for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):

@@ -131,7 +131,6 @@ def test_the_relative_error_on_motorcycle_is_below_the_published_one():
 
 
 def test_leave_one_out_on_boston_at_two_hundred_vectors():
-    """:place [Cawley2004]_ Table 1 and Fig. 4: against refits."""
     rows, prices = boston()
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     fitted = SparseLSSVMRegressor(RBF(4.36), 57.8, basis=200).fit(rows, prices)

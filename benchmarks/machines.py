@@ -1,0 +1,79 @@
+"""Machines from their rows to their certified solution, against the same problem in plain cvxpy with Clarabel."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from benchmarks.measure import Row, certified, compare
+from substrate import Machine, Result, Substrate
+from substrate.arrays import Array
+from substrate.kernels import RBF
+
+__all__ = ["rows"]
+
+KERNEL, WEIGHT, WIDTH = RBF(1.5), 10.0, 0.1
+#: N, and the largest share of the time of plain cvxpy.
+SIZES = {50: 3.0, 200: 1.5, 1000: 1.0}
+
+Loss = Callable[[Any, Any], Any]
+
+
+def numbers(n: int) -> tuple[Array, Array]:
+    """Return rows of three columns with a smooth target."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3))
+    return X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.3 * rng.standard_normal(n)
+
+
+def labels(n: int) -> tuple[Array, Array]:
+    """Return the same rows with two classes."""
+    X, y = numbers(n)
+    return X, np.where(y > np.median(y), 1.0, -1.0)
+
+
+def counts(n: int) -> tuple[Array, Array]:
+    """Return the same rows with counts."""
+    X, y = numbers(n)
+    return X, np.random.default_rng(1).poisson(np.exp(0.5 * y)).astype(float)
+
+
+#: The rows of a loss, and the loss of targets y and values f.
+LOSSES: dict[str, tuple[Callable[[int], tuple[Array, Array]], Loss]] = {
+    "squared": (numbers, lambda y, f: cp.sum_squares(y - f)),
+    "absolute": (numbers, lambda y, f: cp.sum(cp.abs(y - f))),
+    "pinball": (numbers, lambda y, f: cp.sum(cp.maximum(0.9 * (y - f), -0.1 * (y - f)))),
+    "tube": (numbers, lambda y, f: cp.sum(cp.pos(cp.abs(y - f) - WIDTH))),
+    "Huber": (numbers, lambda y, f: cp.sum(cp.huber(y - f, 0.3))),
+    "hinge": (labels, lambda y, f: cp.sum(cp.pos(1.0 - cp.multiply(y, f)))),
+    "squared hinge": (labels, lambda y, f: cp.sum_squares(cp.pos(1.0 - cp.multiply(y, f)))),
+    "logistic": (labels, lambda y, f: cp.sum(cp.logistic(-cp.multiply(y, f)))),
+    "Poisson": (counts, lambda y, f: cp.sum(cp.exp(f) - cp.multiply(y, f))),
+    "maximum of the errors": (numbers, lambda y, f: cp.norm_inf(y - f)),
+}
+
+
+def ours(X: Array, y: Array, loss: Loss) -> Result:
+    """Solve the machine."""
+    s = Substrate(KERNEL, X, y)
+    return certified(Machine(s, minimize=0.5 * s.squared_norm + WEIGHT * loss(y, s.f())).solve())
+
+
+def plain(X: Array, y: Array, loss: Loss) -> object:
+    """Solve the same problem as one would write it in cvxpy: w'w by a factor of the kernel matrix."""
+    values, vectors = np.linalg.eigh(KERNEL(X))
+    keep = values > values[-1] * len(y) * np.finfo(float).eps
+    R = vectors[:, keep] * np.sqrt(values[keep])
+    z, b = cp.Variable(R.shape[1]), cp.Variable()
+    return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(z) + WEIGHT * loss(y, R @ z + b))).solve(solver="CLARABEL")
+
+
+def rows() -> Iterator[Row]:
+    """Yield every loss at every size."""
+    for name, (make, loss) in LOSSES.items():
+        for n, most in SIZES.items():
+            data = make(n)
+            peer = partial(plain, *data, loss)
+            yield compare(f"Machine: {name}, N = {n}", partial(ours, *data, loss), "plain cvxpy", peer, most=most)
