@@ -39,7 +39,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "SunLoader1994": (),
     "Suykens2002b": (),
     "Vovk2005": (),
-    "Vovk2018": (),
 }
 
 _ITEM = re.compile(r"\(([\w.]+)\)(?:-\(([\w.]+)\))?")

@@ -31,7 +31,7 @@ that chooses a weight has `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_
 `cv` states how candidates are evaluated: `"loo"`,
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
 validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
-`predict_distribution` the whole distribution of a new target, and `interval_guarantee` their conditions;
+and `interval_guarantee` their conditions;
 `predict_proba` and `predict_set(X, coverage)` return probabilities and sets of labels
 of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
 fit.

@@ -24,8 +24,6 @@ for method in ("studentised", "conformal", "jackknife+", "jackknife-minmax", "ga
 print(f"the default, studentised, {model.interval_guarantee(0.9)}")
 print(f"the exact set at 20 ms: {model.predict_region([[20.0]], coverage=0.9)[0].round(1)}")
 
-distribution = model.predict_distribution([[20.0]])
-print(f"quartiles at 20 ms: {distribution.quantile(0.25)[0]:.0f} to {distribution.quantile(0.75)[0]:.0f} g")
 mean, deviation = model.predict([[20.0]], return_std=True)
 print(f"Gaussian: {mean[0]:.0f} g, give or take {deviation[0]:.0f} g")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
     from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
-    from substrate.uncertainty.conditional import ConditionalQuantiles
     from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
     from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
     from substrate.uncertainty.influence import (
@@ -25,18 +24,12 @@ if TYPE_CHECKING:
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import ChangedRows, MachinesWithoutRows, OwnRows, StackedOwnRows
     from substrate.uncertainty.spread import Spread
-    from substrate.uncertainty.studentised import (
-        PredictiveDistribution,
-        pair_groups,
-        predictive_distribution,
-        studentised_ends,
-    )
+    from substrate.uncertainty.studentised import studentised_ends
     from substrate.uncertainty.thirds import CoverageByThirds, coverage_by_thirds
 
 #: The names, each with its module.
 _MODULES = {
     "ChangedRows": "own_rows",
-    "ConditionalQuantiles": "conditional",
     "CoverageByThirds": "thirds",
     "Influence": "influence",
     "KernelInfluence": "influence",
@@ -45,7 +38,6 @@ _MODULES = {
     "MachinesWithoutRows": "own_rows",
     "OwnRows": "own_rows",
     "Smoother": "bands",
-    "PredictiveDistribution": "studentised",
     "Spread": "spread",
     "StackedOwnRows": "own_rows",
     "beside_decision": "calibration",
@@ -68,9 +60,7 @@ _MODULES = {
     "margins": "calibration",
     "minmax_ends": "jackknife",
     "noise_of_targets": "gaussian",
-    "pair_groups": "studentised",
     "plus_ends": "jackknife",
-    "predictive_distribution": "studentised",
     "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
@@ -80,7 +70,6 @@ _MODULES = {
 
 __all__ = [
     "ChangedRows",
-    "ConditionalQuantiles",
     "CoverageByThirds",
     "Influence",
     "KernelInfluence",
@@ -88,7 +77,6 @@ __all__ = [
     "LeftOutStack",
     "MachinesWithoutRows",
     "OwnRows",
-    "PredictiveDistribution",
     "Smoother",
     "Spread",
     "StackedOwnRows",
@@ -112,9 +100,7 @@ __all__ = [
     "margins",
     "minmax_ends",
     "noise_of_targets",
-    "pair_groups",
     "plus_ends",
-    "predictive_distribution",
     "primal_influence",
     "split_ends",
     "strangeness",

@@ -181,8 +181,8 @@ def test_outputs_are_scaled_on_their_own():
     ("machine", "method", "message"),
     [
         (MACHINES["fixed"], "studentised", "goes with method='nested' or 'split', received 'studentised'"),
-        (SparseLSSVMRegressor(RBF(1.0)), "auto", "predict_conditional_interval"),
-        (HuberLSSVMRegressor(RBF(1.0)), "auto", "predict_conditional_interval"),
+        (SparseLSSVMRegressor(RBF(1.0)), "auto", "no left-out errors of its rows at hand"),
+        (HuberLSSVMRegressor(RBF(1.0)), "auto", "no left-out errors of its rows at hand"),
     ],
 )
 def test_what_is_refused(machine, method, message):

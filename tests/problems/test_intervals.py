@@ -319,7 +319,25 @@ def test_every_regressor_is_calibrated_alike(name):
         assert_array_equal([line[0] for line in model.predict_region(NEW, 0.8)], ends)
 
 
+@pytest.mark.parametrize("name", ["dense", "linear", "partially linear", "reduced"])
+@pytest.mark.parametrize("weight", [None, 2.5])
+@pytest.mark.some_cases(4)
+def test_as_many_rows_as_guaranteed_are_covered_exactly(name, weight):
+    """All rows but one fit, in turn: every machine has the same enlarged set of scores, so k of n + 1 are covered."""
+    machine, weights, covered = MACHINES[name][0], None if weight is None else np.full(N - 1, weight), 0
+    for j in range(N):
+        rest = np.arange(N) != j
+        model = fitted(machine, X[rest], Y[rest], weights)
+        given = (X[rest], Y[rest]) if weights is None else (X[rest], Y[rest], weights)
+        rows = {"rows": given} if isinstance(machine, SparseLSSVMRegressor) else {}
+        low, high = model.predict_interval(X[[j]], 0.7, "studentised", **rows)[0]
+        covered += int(low <= Y[j] <= high)
+    assert covered == rank(0.7, N - 1)
+
+
 def test_a_model_says_what_breaks_its_guarantee():
+    twice = LSSVMRegressor(RBF(1.0)).fit(X, Y, sample_weight=np.full(N, 2.0))
+    assert twice.interval_guarantee(0.9, "studentised").holds, "the new row has the weight of the others"
     fixed = LSSVMRegressor(RBF(1.0)).fit(X, Y)
     assert fixed.interval_guarantee(0.9).level == 0.9
     assert fixed.interval_guarantee(0.9, "jackknife+").level == 0.8

@@ -35,16 +35,14 @@ class DenseIntervals(LeftOutIntervals):
 
     methods: ClassVar[tuple[str, ...]] = (*LeftOutIntervals.methods[:-1], "nested", "split")
 
-    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
+    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
         """Return the ends of intervals by any method; machines without folds are made at the first call."""
         check_method(method, self.methods)
         check_is_fitted(self.estimator)
-        method = self.resolve(method) if groups is None else method
+        method = self.resolve(method)
         if method != "nested":
-            return super().ends(X, coverage, method, rows, diagonal, groups)
+            return super().ends(X, coverage, method, rows, diagonal)
         self.check(coverage, method)
-        if groups is not None:
-            raise DeclarationError("groups are those of method='studentised', received method='nested'")
         return self.nested_ends(X, coverage, False)
 
     def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:

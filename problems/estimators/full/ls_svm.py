@@ -45,7 +45,6 @@ from problems.estimators.shared.coded import Classes, class_factors
 from problems.estimators.shared.intervals import (
     confidence_band,
     influence_of_rows,
-    predict_distribution,
     predict_left_out_interval,
     predict_left_out_region,
 )
@@ -377,7 +376,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     gamma_for = gamma_for
     confidence_band = confidence_band
     influence_of_rows = influence_of_rows
-    predict_distribution = predict_distribution
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
 

@@ -89,10 +89,6 @@ class ReducedIntervals(LeftOutIntervals):
         """Return whether the rows of the fit had weights."""
         return bool(getattr(self.estimator, "weighted_", False))
 
-    def count_rows(self) -> int:
-        """Return the number of rows of the fit, without those of weight zero."""
-        return int(self.estimator.n_rows_)
-
     def check_factor(self) -> None:
         """Refuse a fit without leverages."""
         self.estimator._model.check_leverages("intervals need", ", or calibrate(X, y) and use method='split'")

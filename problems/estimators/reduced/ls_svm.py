@@ -34,7 +34,6 @@ from problems.estimators.shared.calibration_scores import MOST_ROWS, Calibration
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.intervals import (
-    predict_distribution,
     predict_left_out_interval,
     predict_left_out_region,
 )
@@ -188,7 +187,6 @@ class SparseLSSVMRegressor(Regressor):
     predict_to = predict_to
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
-    predict_distribution = predict_distribution
     predict_interval = predict_left_out_interval
     predict_region = predict_left_out_region
     basis_ = BASIS

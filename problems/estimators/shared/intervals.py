@@ -9,7 +9,6 @@ Gaussian error bars from the inverse of their system.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,6 @@ __all__ = [
     "confidence_band",
     "diagonal_at",
     "influence_of_rows",
-    "predict_distribution",
     "predict_left_out_interval",
     "predict_left_out_region",
 ]
@@ -53,7 +51,7 @@ class Intervals:
         if "nested" not in self.methods:
             raise DeclarationError(
                 f"{type(self.estimator).__name__} has no left-out errors of its rows at hand, to which a spread could "
-                "be fitted; predict_conditional_interval(X, rows) adapts to calibration rows, for every regressor"
+                "be fitted"
             )
         if method == "auto":
             return "split" if hasattr(self.estimator, "calibration_spreads_") else "nested"
@@ -206,12 +204,10 @@ class LeftOutIntervals(Intervals):
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit differ in their weights."""
 
-    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any, groups: Any = None) -> Array:
+    def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
         """Return the ends of intervals by any method."""
         self.check(coverage, method)
-        method = "studentised" if method == "auto" and groups is not None else self.resolve(method)
-        if groups is not None and method != "studentised":
-            raise DeclarationError(f"groups are those of method='studentised', received method={method!r}")
+        method = self.resolve(method)
         if method == "split":
             return self.split_ends(X, coverage)
         points, point_diagonal = self._at(X, diagonal, method)
@@ -220,7 +216,7 @@ class LeftOutIntervals(Intervals):
             return uncertainty.gaussian_ends(fitted, deviations[:, 0] if fitted.ndim == 1 else deviations, coverage)
         interval: dict[str, Any] = {
             "conformal": uncertainty.conformal_hull,
-            "studentised": partial(uncertainty.studentised_ends, groups=self._pairs(groups, points, rows)),
+            "studentised": uncertainty.studentised_ends,
             "jackknife+": uncertainty.jackknife_plus,
             "jackknife-minmax": uncertainty.jackknife_minmax,
         }
@@ -231,12 +227,10 @@ class LeftOutIntervals(Intervals):
         joined: Array = ends[0] if self.estimator._outputs() == () else namespace_of(ends[0]).stack(ends, axis=1)
         return joined
 
-    def adaptive_ends(self, X: Any, coverage: float, method: str, groups: Any) -> Array:
+    def adaptive_ends(self, X: Any, coverage: float, method: str) -> Array:
         """Return the ends of intervals in units of a spread."""
         self.check(coverage, method)
         method = self.resolve_adaptive(method)
-        if groups is not None:
-            raise DeclarationError("groups are those of method='studentised', without adaptive=True")
         return self.split_ends(X, coverage, adaptive=True) if method == "split" else self.nested_ends(X, coverage, True)
 
     def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:
@@ -254,35 +248,6 @@ class LeftOutIntervals(Intervals):
         ]
         is_single = self.estimator._outputs() == ()
         return list(regions[0]) if is_single else [list(pieces) for pieces in zip(*regions, strict=True)]
-
-    def distribution(self, X: Any, rows: Any, diagonal: Any, groups: Any) -> "uncertainty.PredictiveDistribution":
-        """Return the predictive distribution of every row."""
-        check_is_fitted(self.estimator)
-        points, point_diagonal = self._at(X, diagonal, "studentised")
-        pairs = self._pairs(groups, points, rows)
-        outputs = [
-            uncertainty.predictive_distribution(machines, fitted, points, point_diagonal, pairs)
-            for machines, fitted in self._machines_and_outputs(points, rows)
-        ]
-        if self.estimator._outputs() == ():
-            return outputs[0]
-        return uncertainty.PredictiveDistribution(
-            np.stack([output.thresholds for output in outputs], axis=1),
-            np.stack([output.sizes for output in outputs], axis=1),
-        )
-
-    def _pairs(self, groups: Any, points: Any, rows: Any) -> Any:
-        """Return the new points of every group with its rows; None where there are no groups."""
-        if groups is None:
-            return None
-        if not isinstance(groups, tuple) or len(groups) != 2:
-            raise DataError("groups must be a pair, the labels of the rows of the fit and those of the new rows")
-        ours, theirs = groups
-        return uncertainty.pair_groups(to_numpy(ours), to_numpy(theirs), self.count_rows(), int(points.shape[0]))
-
-    def count_rows(self) -> int:
-        """Return the number of rows of the fit, without those of weight zero."""
-        return int(self.estimator.support_values_.shape[0])
 
     def changes(self, X: Any, rows: Any) -> Array:
         """Return what every row of the fit changes at every new row: f less f without it."""
@@ -341,7 +306,6 @@ def predict_left_out_interval(
     *,
     rows: Any = None,
     diagonal: Any = None,
-    groups: Any = None,
     adaptive: bool = False,
 ) -> Array:
     """Lower and upper ends that hold a new target with probability ``coverage``; nothing is fitted again.
@@ -367,10 +331,6 @@ def predict_left_out_interval(
     diagonal : array of shape (n,), default=None
         k(x, x) of the new rows, which ``"conformal"``, ``"studentised"`` and ``"gaussian"`` need with a precomputed
         kernel.
-    groups : pair of arrays, default=None
-        For ``"studentised"``: labels of the rows of the fit, in the order of ``support_`` (on a reduced basis of
-        ``rows``, without those of weight zero), and of the new rows. A new row is compared with the rows of its group,
-        and the coverage holds within every group.
     adaptive : bool, default=False
         Whether errors are counted in units of a fitted spread, so that intervals are wide where errors are
         (:mod:`substrate.uncertainty.spread`): with ``method="nested"``, the default then, a spread of each machine
@@ -380,11 +340,11 @@ def predict_left_out_interval(
     Returns
     -------
     array of shape (n, 2) or (n, n_outputs, 2)
-        Infinite where there are too few rows for the coverage (8 or fewer for 0.9), in groups of the same group.
+        Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
     """
     if adaptive:
-        return self._intervals.adaptive_ends(X, coverage, method, groups)  # type: ignore[no-any-return]
-    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal, groups)
+        return self._intervals.adaptive_ends(X, coverage, method)  # type: ignore[no-any-return]
+    ends: Array = self._intervals.ends(X, coverage, method, rows, diagonal)
     return ends
 
 
@@ -398,40 +358,6 @@ def predict_left_out_region(
     """
     pieces: list[Any] = self._intervals.region(X, coverage, rows, diagonal)
     return pieces
-
-
-def predict_distribution(
-    self: Any, X: Any, *, rows: Any = None, diagonal: Any = None, groups: Any = None
-) -> "uncertainty.PredictiveDistribution":
-    """Predict the whole distribution of every new target, by signed studentised scores and without a refit.
-
-    Where kernel and gamma are fixed in advance and rows are exchangeable, all of equal weight, the distribution is
-    calibrated in finite samples: a target is below ``quantile(u)`` with probability u or more, for every u, up to one
-    row ([Vovk2018]_). :meth:`interval_guarantee` with ``method="studentised"`` states what breaks that for this model.
-
-    Parameters
-    ----------
-    X, rows, diagonal, groups
-        As for :meth:`predict_interval`.
-
-    Returns
-    -------
-    PredictiveDistribution
-        With ``cdf(y)``, ``bounds(y)``, ``quantile(level)``, ``interval(coverage)`` and ``crps(y)``, in numpy; as many
-        numbers per new row as there are rows of the fit.
-
-    Examples
-    --------
-    >>> from problems import LSSVMRegressor
-    >>> from substrate.datasets import motorcycle
-    >>> from substrate.kernels import RBF
-    >>> X, y = motorcycle()
-    >>> distribution = LSSVMRegressor(RBF(6.6), 2.0).fit(X[1:], y[1:]).predict_distribution(X[:1])
-    >>> bool(distribution.quantile(0.1) < distribution.quantile(0.9))
-    True
-    """
-    distribution: uncertainty.PredictiveDistribution = self._intervals.distribution(X, rows, diagonal, groups)
-    return distribution
 
 
 def influence_of_rows(self: Any, X: Any, *, rows: Any = None) -> Array:

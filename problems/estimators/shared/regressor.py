@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Numbers
-from problems.estimators.shared.conditional_intervals import predict_conditional_interval
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.input_fill import find_missing
 from problems.estimators.shared.intervals import Intervals
@@ -88,7 +87,7 @@ class Regressor(RegressorMixin, KernelEstimator):
             ``"auto"``, ``"conformal"`` and ``"split"`` are split conformal intervals here, after :meth:`calibrate`: the
             machine without one of its rows is not available in closed form.
         adaptive : bool, default=False
-            Refused here for the same reason: :meth:`predict_conditional_interval` adapts to calibration rows.
+            Refused here for the same reason.
 
         Returns
         -------
@@ -100,8 +99,6 @@ class Regressor(RegressorMixin, KernelEstimator):
             self._intervals.resolve_adaptive(method)
         ends: Array = self._intervals.split_ends(X, coverage)
         return ends
-
-    predict_conditional_interval = predict_conditional_interval
 
     def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
         """Return the set of targets that belong to the coverage, one array of pieces (from, to) per row.
