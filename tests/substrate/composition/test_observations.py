@@ -339,4 +339,4 @@ def test_an_observation_that_is_squared_again_is_not_left_out(blocks):
     measures = [Measure.of_points(places[0][:3]), Measure.of_points(places[0][2:])]
     s = Substrate(RBF(1.0), measures, targets[0][:2], observed="integral")
     with pytest.raises(DeclarationError, match="not one square for each row"):
-        Machine(s, minimize=ridge(s) + cp.square(1.0 - s.integral(measures[1])[0])).solve().leave_one_out()
+        Machine(s, minimize=ridge(s) + cp.sum_squares(1.0 - s.integral(measures[1]))).solve().leave_one_out()
