@@ -59,6 +59,8 @@ class EigenBound:
         The part of the radius that rounding of kernel values and products causes.
     defect
         A bound on the norm of U'U - I.
+    outside
+        A bound on the norm of the part of AU in directions that the computed pairs leave out.
     following
         A number above which there are no eigenvalues beside the counted ones; infinite where that is not proved.
     counted
@@ -75,6 +77,7 @@ class EigenBound:
     following: float = math.inf
     counted: int = 0
     method: str = ""
+    outside: float = 0.0
 
     @property
     def leading(self) -> bool:
@@ -96,7 +99,7 @@ class EigenBound:
     def angle(self) -> float:
         """A bound on the sine of the largest angle between the computed subspace and the exact one."""
         gap = self.gap
-        return min(at_most(self.radius / gap), math.inf) if gap > 0.0 else math.inf
+        return min(at_most((self.radius + self.outside) / gap), math.inf) if gap > 0.0 else math.inf
 
 
 def bound_eigenpairs(operator: MeasuredOperator, pairs: Eigenpairs) -> EigenBound:

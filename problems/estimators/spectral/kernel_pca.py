@@ -7,8 +7,9 @@ r"""Kernel principal components as an LS-SVM: the directions of feature space in
 :mod:`substrate.spectral.eigen_bound` for what is proved.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from problems.estimators.spectral.components import (
 )
 from substrate.arrays import Array, is_sparse, refuse_disguised
 from substrate.certificates import Certificate, Row
+from substrate.certificates.rounding import at_most
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.least_squares.robust_weights import check_choice
@@ -40,8 +42,9 @@ from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.reduced.features import EigenFeatures
 from substrate.spectral.centred_operator import CentredOperator
+from substrate.spectral.eigen_bound import EigenBound
 from substrate.spectral.eigenpairs import Eigenpairs, eigenpairs_of_matrix
-from substrate.spectral.moments import FeatureMoments, feature_moments, kept_features
+from substrate.spectral.moments import FeatureMoments, feature_moments
 from substrate.spectral.pre_images import PreImageMap, fit_pre_images, follow_fixed_point, refuse_other_kernels
 from substrate.streaming import BUDGET
 from substrate.streaming.array_source import ArraySource, width_rows
@@ -240,7 +243,7 @@ class LSSVMKernelPCA(KernelComponents):
         moments, features = self._moments(kernel, points, source, weights)
         _refuse_count(count, moments.n, f"the basis of {points.shape[0]} vectors, of rank {moments.n},")
         pairs = eigenpairs_of_matrix(moments, count)
-        bound = prove_components(moments, pairs)
+        bound = _prove_on_basis(moments, pairs)
         values, _ = scaled_components(bound, count)
         U = pairs.vectors[:, :count] * (np.arange(count) < bound.wanted)
         turned = np.asarray(to_numpy(features.transform)) @ U
@@ -262,8 +265,7 @@ class LSSVMKernelPCA(KernelComponents):
     ) -> tuple[FeatureMoments, EigenFeatures]:
         if is_sparse(points):
             raise DataError(_ON_A_BASIS)
-        features = kept_features(kernel, points)
-        return feature_moments(kernel, points, features, source, weights), features
+        return feature_moments(kernel, points, source, weights)
 
     def _open(self, X: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Return the source of the rows, their weights, and the numbers of the rows that count."""
@@ -326,7 +328,7 @@ class LSSVMKernelPCA(KernelComponents):
             product_error=found.product_error,
             steps=0,
         )
-        bound = prove_components(moments, pairs)
+        bound = _prove_on_basis(moments, pairs)
         count, equal = self._n_features_out, _equal_blocks(source) if bound.wanted == 0 else False
         return state_components(self._title, bound, count, tolerance, facts, equal).extended(bias)
 
@@ -387,6 +389,13 @@ def _facts(kernel: Kernel, steps: int, n: int) -> tuple[tuple[str, str], ...]:
     return (("kernel", repr(kernel)), ("matrix", f"{n} x {n}, centred; {how}"))
 
 
+def _prove_on_basis(moments: FeatureMoments, pairs: Eigenpairs) -> EigenBound:
+    """Return what is proved of components in the span of a basis, with what was left out of it."""
+    bound = prove_components(moments, pairs)
+    largest = float(np.abs(bound.values).max(initial=0.0)) + bound.radius
+    return replace(bound, outside=at_most(math.sqrt(largest * moments.lost)))
+
+
 def _basis_facts(kernel: Kernel, moments: FeatureMoments, description: str) -> tuple[tuple[str, str], ...]:
     return (
         ("kernel", repr(kernel)),
@@ -395,6 +404,11 @@ def _basis_facts(kernel: Kernel, moments: FeatureMoments, description: str) -> t
             "all rows",
             f"no eigenvalue of the centred kernel matrix of all rows exceeds its own here by more than "
             f"{moments.unreached:.2e}",
+        ),
+        (
+            "of the basis",
+            f"rounding changes its eigenvalues by at most {moments.error:.2e}, and directions that are left out of it "
+            f"by {moments.lost:.2e}; where that is too much, subtract the means of the columns or take fewer vectors",
         ),
     )
 

@@ -122,6 +122,54 @@ def test_a_basis_of_all_rows_gives_all_components_and_streams_give_the_same():
     assert not reduced.certify(X).holds
 
 
+def exact_eigenvalues_on_a_basis(kernel, X, S):
+    """Return the eigenvalues of the centred projections on the span of S in 60 digits, largest first."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+
+        def value(a, b):
+            if isinstance(kernel, RBF):
+                square = mpmath.fsum((mpmath.mpf(u) - mpmath.mpf(v)) ** 2 for u, v in zip(a, b, strict=True))
+                return mpmath.exp(-square / mpmath.mpf(kernel.sigma) ** 2)
+            return mpmath.fsum(mpmath.mpf(u) * mpmath.mpf(v) for u, v in zip(a, b, strict=True))
+
+        rows, vectors = X.tolist(), S.tolist()
+        L = mpmath.cholesky(mpmath.matrix([[value(a, b) for b in vectors] for a in vectors]))
+        Z = [list(mpmath.lu_solve(L, mpmath.matrix([value(a, b) for b in vectors]))) for a in rows]
+        means = [mpmath.fsum(column) / len(Z) for column in zip(*Z, strict=True)]
+        Z = mpmath.matrix([[z - m for z, m in zip(row, means, strict=True)] for row in Z])
+        return sorted(map(float, mpmath.eigsy(Z.T * Z, eigvals_only=True)), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "offset", "vectors"),
+    [
+        (Linear(), 300.0, 3),
+        (Linear(), 1e5, 3),
+        (Linear(), 0.0, 2),
+        (RBF(2.0), 0.0, 12),
+        (RBF(20.0), 0.0, 12),
+        (RBF(200.0), 0.0, 12),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_eigenvalues_on_a_basis_are_as_near_as_they_say(kernel, offset, vectors):
+    X = offset + np.random.default_rng(0).normal(size=(60, 3))
+    exact = exact_eigenvalues_on_a_basis(kernel, X, X[:vectors])
+    model = LSSVMKernelPCA(kernel, 1, basis=X[:vectors]).fit(X)
+    for certificate in (model.certificate_, model.certify(X)):
+        assert abs(model.eigenvalues_[0] - exact[0]) <= certificate["eigenvalues"].value
+    assert model.certificate_.holds == (offset < 1e5 and kernel != RBF(200.0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_columns_far_from_zero_do_not_lose_the_largest_eigenvalue_on_a_basis():
+    X = np.random.default_rng(0).normal(300.0, 1.0, size=(60, 3))
+    model = LSSVMKernelPCA(Linear(), 1, basis=10).fit(X)
+    largest = np.linalg.svd(X - X.mean(axis=0))[1][0] ** 2
+    assert abs(model.eigenvalues_[0] - largest) <= model.certificate_["eigenvalues"].value < 1e-3
+
+
 def test_weights_on_a_basis():
     X, weights = rows(), np.random.default_rng(1).integers(1, 4, 50)
     points = X[:20]

@@ -7,7 +7,7 @@ import pytest
 from substrate.kernels import RBF
 from substrate.spectral.eigen_bound import bound_eigenpairs, prove_leading
 from substrate.spectral.eigenpairs import eigenpairs_of_matrix
-from substrate.spectral.moments import feature_moments, kept_features
+from substrate.spectral.moments import feature_moments
 from substrate.streaming.array_source import ArraySource
 
 
@@ -41,8 +41,7 @@ def test_the_radius_covers_the_exact_eigenvalues_of_the_span(unit, weighted):
     X = unit * rng.normal(size=(12, 2))
     S, kernel = X[:4], RBF(1.5 * unit)
     weights = rng.uniform(0.1, 3.0, 12) if weighted else np.ones(12)
-    features = kept_features(kernel, S)
-    moments = feature_moments(kernel, S, features, ArraySource(X, None), weights)
+    moments, features = feature_moments(kernel, S, ArraySource(X, None), weights)
     assert features.rank == 4
     pairs = eigenpairs_of_matrix(moments, 2)
     bound = prove_leading(bound_eigenpairs(moments, pairs), moments, pairs.following)
