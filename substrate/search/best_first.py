@@ -14,8 +14,7 @@ cell is open, when one has collapsed to rounding, when the budget of solves or t
 or at an interrupt of the user; ``stop`` says which, and only the first is a proof of the gap.
 
 What a cell is, how it is bounded and how it is cut is the business of a :class:`CellSpace`: intervals and simplices of
-weights (:mod:`substrate.fusion`), zones of kernel widths (:mod:`substrate.search.width_search`). One parameter is
-several with one.
+weights (:mod:`substrate.fusion`). One parameter is several with one.
 """
 
 import heapq

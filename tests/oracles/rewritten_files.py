@@ -54,10 +54,8 @@ UNKNOWN_THEN = (
     "calibration",
     "convex",
     "monotone",
-    "sigma_range",
     "standardize",
     "missing",
-    "width_gap",
     "reach",
     "widths",
 )

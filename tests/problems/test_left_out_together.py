@@ -135,5 +135,3 @@ def test_refusals_name_the_next_step():
         LSSVMRegressorCV(cv="blocks", monotone={0: 1}).fit(X, y)
     with pytest.raises(DeclarationError, match="give reach="):
         LSSVMRegressorCV("precomputed", cv="blocks").fit(RBF(1.0)(X, X), y)
-    with pytest.raises(DeclarationError, match="search='certified' bounds"):
-        LSSVMRegressorCV(cv="blocks", search="certified").fit(X, y)

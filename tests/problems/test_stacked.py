@@ -231,7 +231,7 @@ def test_constants_and_few_rows():
 def test_wrong_parameters_are_refused_before_any_work():
     for parameters, message in (
         ({"criteria": "gcv"}, "criteria must be 'loo', 'evidence' or 'both', received 'gcv'"),
-        ({"search": "certified"}, "search must be None or 'gradient'"),
+        ({"search": "nelder-mead"}, "search must be None or 'gradient'"),
         ({"kernels": "all"}, "kernels must be a list of kernels, at least one, or 'families'"),
         ({"kernels": None, "kernel": "precomputed"}, "a stack computes kernels of the inputs"),
         ({"gap": 0.0}, "gap"),

@@ -23,10 +23,9 @@ import numpy as np
 from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
-from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.further_gamma import look_further_on_a_basis
-from problems.estimators.chosen.kernel_search import check_slopes, nelder_mead
+from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations, nelder_mead
 from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
@@ -72,8 +71,6 @@ class BasisSearch(OverGamma):
                 "rows out"
             )
         super().check_rules()
-        if model.search == "certified":
-            raise DeclarationError("search='certified' needs all rows; use LSSVMRegressorCV or LSSVMClassifierCV")
         if isinstance(rule := model._model.choice().rule, str) and rule == "pruned":
             raise DeclarationError(
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
@@ -103,7 +100,7 @@ class BasisSearch(OverGamma):
             raise TypeError("internal error: a search needs a kernel")
         if model.search is None:
             return judged, best
-        basis, most = first.prepared.basis, most_evaluations(model.search, model.max_evaluations)
+        basis, most = first.prepared.basis, most_evaluations(model.max_evaluations)
 
         def judged_on_basis(kernel: Kernel) -> EvaluatedKernel:
             nonlocal best

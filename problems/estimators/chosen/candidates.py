@@ -40,7 +40,6 @@ from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import gamma_ends, grid_gamma, lambda_range, search_spectra
-from substrate.search.width_search import WidthSearch
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -67,7 +66,7 @@ class EvaluatedKernel:
     Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
     for. ``price`` is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
-    the search that it is part of states on the certificate; ``widths`` is the proof over all widths, if there is one.
+    the search that it is part of states on the certificate.
     ``tried`` is the number of kernels on the way of a descent that ended here, which were not judged, ``settled``
     whether it ended because nothing was left to gain.
     """
@@ -81,7 +80,6 @@ class EvaluatedKernel:
     slope: Array | None = None
     price: float = 1.0
     facts: tuple[tuple[str, str], ...] = ()
-    widths: WidthSearch | None = None
     tried: int = 0
     settled: bool = False
 
@@ -302,12 +300,10 @@ def winner(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
 
 
 def over_candidates(judged: Sequence[EvaluatedKernel], best: EvaluatedKernel) -> GammaSearch:
-    """Return the winner's search; with one gamma to choose, its bound is that of all candidates, or over all widths.
+    """Return the winner's search; with one gamma to choose, its bound is that of all candidates.
 
     What is to expect beyond its range is then no more than what was seen of any candidate beyond its own.
     """
-    if best.widths is not None:
-        return replace(best.search, bounds=np.minimum(best.search.values, best.widths.bound))
     if best.search.gamma.size > 1:
         return best.search
     bounds = [candidate.search.bounds * (best.price / candidate.price) for candidate in judged]

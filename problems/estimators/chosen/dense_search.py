@@ -8,10 +8,15 @@ import numpy as np
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
 from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
-from problems.estimators.chosen.certified_search import certified_search, most_evaluations
 from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.kernel_search import best_of, check_slopes, descend_families, nelder_mead
+from problems.estimators.chosen.kernel_search import (
+    best_of,
+    check_slopes,
+    descend_families,
+    most_evaluations,
+    nelder_mead,
+)
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
@@ -127,13 +132,11 @@ class DenseSearch(OverGamma):
             return [judge_by_noise(model, kernels[0], task)]
         by_slopes = model.search == "gradient"
         factors = by_slopes and any(JointCriterion.fits(kernel, task) for kernel in kernels)
-        most = most_evaluations(model.search, model.max_evaluations, factors)
+        most = most_evaluations(model.max_evaluations, factors)
         if by_slopes:
             check_slopes(kernels, task.X, task.criterion)
         progress = Progress(len(kernels) + (most if model.search else 0), shown=bool(model.verbose))
         try:
-            if model.search == "certified":
-                return certified_search(kernels, task, model.sigma_range, model.width_gap, most, progress.step)
             with blas_threads(int(task.Y.shape[0])):
                 return self.search_locally(kernels, task, most, progress)
         finally:
@@ -171,7 +174,7 @@ class DenseSearch(OverGamma):
         best = look_further(top, task)
         judged = [best if candidate is top else candidate for candidate in judged]
         ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
-        if ends_by_rule and best.widths is None and best.search.gamma.size == 1:
+        if ends_by_rule and best.search.gamma.size == 1:
             judged = [end_where_bounded(candidate, best, task) for candidate in judged]
         fit = self.fit_final(X, Y, judged, best, task.weights, whole, task.blocks)
         found = (judged, best, fit)
@@ -185,7 +188,7 @@ class DenseSearch(OverGamma):
             beyond = best.search.beyond
             seen = None if beyond is None else np.minimum(beyond, best.search.values)
             search = replace(shorter.search, ended=True, beyond=seen)
-            shorter = replace(shorter, search=search, widths=found[1].widths)
+            shorter = replace(shorter, search=search)
             others = [shorter if candidate is found[1] else candidate for candidate in found[0]]
             found = (others, shorter, self.fit_final(X, Y, others, shorter, task.weights, whole, task.blocks))
         return found if _is_known(found[2]) else (judged, best, fit)

@@ -41,8 +41,6 @@ from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
 __all__ = [
-    "MOST_FACTORS",
-    "MOST_KERNELS",
     "REACH",
     "WITHIN",
     "JudgedBy",
@@ -52,6 +50,7 @@ __all__ = [
     "descend_families",
     "family_trails",
     "kernels_fact",
+    "most_evaluations",
     "nelder_mead",
     "within_reach",
 ]
@@ -60,7 +59,7 @@ __all__ = [
 JudgedBy = Callable[[Kernel], EvaluatedKernel]
 
 #: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
-MOST_KERNELS, MOST_FACTORS = 40, 96
+_MOST_KERNELS, _MOST_FACTORS = 40, 96
 _FIRST_STEP = 0.5
 
 
@@ -77,6 +76,11 @@ REACH = 0.05
 WITHIN = 1.1
 #: After so many kernels, and multiples of that, a start is compared with the first one.
 _PATIENCE = 5
+
+
+def most_evaluations(limit: int | None, by_factors: bool = False) -> int:
+    """Return the most kernels that a search looks at; ``by_factors``: without judging each of them."""
+    return int(limit or (_MOST_FACTORS if by_factors else _MOST_KERNELS))
 
 
 def _evaluate_kernel(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> EvaluatedKernel:

@@ -7,7 +7,6 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import EvaluatedKernel, judged_by, over_candidates, tabulate
-from problems.estimators.chosen.certified_search import check_certified
 from problems.estimators.chosen.kernel_search import kernels_fact
 from problems.estimators.chosen.search import Search
 from problems.estimators.chosen.width_rule import Widths, check_widths
@@ -66,14 +65,11 @@ class OverGamma(Search):
         model = self.estimator
         if model.gamma_range is not None:
             gamma_ends(model.gamma_range)
-        if model.search not in (None, "nelder-mead", "gradient", "certified"):
-            raise DeclarationError(
-                f"search must be None, 'nelder-mead', 'gradient' or 'certified', received {model.search!r}"
-            )
+        if model.search not in (None, "nelder-mead", "gradient"):
+            raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {model.search!r}")
         check_widths(model.widths, model.search)
         if model.max_evaluations is not None:
             whole_number(model.max_evaluations, "max_evaluations", 1)
-        check_certified(model.search, self.criterion, model.sigma_range, model.width_gap)
         model._model.refuse_search(model.search)
 
     def way(self) -> Widths | None:
@@ -91,8 +87,6 @@ class OverGamma(Search):
         bounds = np.minimum(search.lower_bound, unpriced.lower_bound)
         model.criterion_lower_bound_ = float(bounds[0]) if one else bounds
         model.gamma_range_ = np.array(search.gamma_range)
-        if best.widths is not None:
-            model.sigma_range_ = np.array(best.widths.widths)
         model.path_ = search.path
         model.cv_results_ = tabulate(judged, one)
 
@@ -100,21 +94,14 @@ class OverGamma(Search):
         self, judged: list[EvaluatedKernel], best: EvaluatedKernel
     ) -> tuple[tuple[Row, ...], tuple[tuple[str, str], ...]]:
         """Return the gap of the winner, over all candidates, and the facts of the search."""
-        search, proof = over_candidates(judged, best), best.widths.facts(best.kernel) if best.widths else ()
-        rows = search.rows()
+        search = over_candidates(judged, best)
         kernels = kernels_fact(judged, bool(self.estimator.search))
-        if best.widths is not None:
-            search = best.search
-            rows = (*search.rows(), *best.widths.rows(float(best.search.values[0])))
-            kernels = f"{len(judged)} judged near the best point of all widths"
         ranges: tuple[tuple[str, str], ...] = ()
-        if best.widths is None and len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
+        if len(judged) > 1 and best.search.gamma.size == 1 and search.is_certified:
             ends = np.array([candidate.search.gamma_range for candidate in judged])
             said = f"from {ends[:, 0].min():.3g} to {ends[:, 0].max():.3g} up to {ends[:, 1].min():.3g} to "
             said += f"{ends[:, 1].max():.3g}, one for each kernel (cv_results_['gamma_range']), the bound over all"
             ranges = (("ranges of gamma", said),)
-        if best.price > 1.0 and not families.is_families(self.estimator.kernels):
-            kernels += "; terms that are not worth their parameters are set to zero"
         if families.is_families(self.estimator.kernels):
             kernels += f"; families {', '.join(dict.fromkeys(families.family_name(one.kernel) for one in judged))}"
         known = (("decomposition", f"known to {best.error:.1e} at the chosen gamma"),)
@@ -122,10 +109,9 @@ class OverGamma(Search):
             ("criterion", f"{self.criterion}, " + ", ".join(f"{value:.6g}" for value in best.search.criterion)),
             *search.facts(),
             *(known if self.criterion != "noise" else ()),  # the root is enclosed by machines, not by a spectrum
-            *proof,
             ("kernels", kernels),
             *ranges,
             *next((one.facts for one in judged if one.facts), ()),
             ("conditional on", "preparation of the columns and candidate kernels, chosen with all rows"),
         )
-        return rows, facts
+        return search.rows(), facts

@@ -21,7 +21,7 @@ class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ign
     kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
         As for :class:`~problems.LSSVMRegressorCV`; kernels are those of the columns that are not linear. The evidence
         has a flat prior on the coefficients of the linear part too.
-    search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
+    search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`~problems.LSSVMRegressorCV`; with a linear part ``search`` is None or ``"nelder-mead"``.
     linear_columns : list of int or str, default=()
         As for :class:`PartiallyLinearLSSVMRegressor`. They must not depend on each other on the training rows of any
@@ -29,7 +29,7 @@ class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ign
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, reach_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, reach_, cv_results_
         As for :class:`~problems.LSSVMRegressorCV`.
     coef_, coef_standard_errors_, linear_columns_, linear_center_, linear_bias_, bias_, noise_variance_, unit_ridge_
         As for :class:`PartiallyLinearLSSVMRegressor`.
@@ -54,14 +54,14 @@ class PartiallyLinearLSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: i
     ----------
     kernel, tol, standardize, missing, coding, calibration, class_weight, kernels, cv, loss, validation_fraction
         As for :class:`~problems.LSSVMClassifierCV`; kernels are those of the columns that are not linear.
-    random_state, gamma_range, gap, search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
+    random_state, gamma_range, gap, search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`~problems.LSSVMClassifierCV`; with a linear part ``search`` is None or ``"nelder-mead"``.
     linear_columns : list of int or str, default=()
         As for :class:`PartiallyLinearLSSVMRegressorCV`.
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, reach_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, reach_, cv_results_
         As for :class:`~problems.LSSVMClassifierCV`.
     coef_, linear_columns_, linear_center_, linear_bias_
         As for :class:`PartiallyLinearLSSVMClassifier`.

@@ -5,9 +5,8 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.search.gamma_search`). The outer one is over a list, and then global too,
 or a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
-(:mod:`problems.estimators.chosen.kernel_search`), or over all values of one shared width, and then global with a bound
-over the whole rectangle (:mod:`substrate.search.width_search`). The machine is fitted to all rows at the end. This is
-also the fusion of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
+(:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the end. This is also the fusion
+of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -65,8 +64,6 @@ class GammaChoice:
     widths: Widths | None = None
     n_jobs: int | None = None
     verbose: int = 0
-    sigma_range: Any = None
-    width_gap: float = 0.01
     reach: int | None = None
 
     recommended = RECOMMENDED
@@ -214,20 +211,15 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         beyond a default range.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead", "gradient", "certified"}, default=None
+    search : {None, "nelder-mead", "gradient"}, default=None
         Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets); local.
         ``"gradient"`` uses exact derivatives in all scales and in gamma, from one Cholesky factor for every kernel, and
         judges the kernel it ends with at its own best gamma: the choice for ``RBF("each")``, one width per column,
         best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their start, which
         is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
         dense arrays of numpy. ``"nelder-mead"`` is a simplex search without derivatives, for one or two scales.
-        ``"certified"``: the global optimum over every width and gamma of a rectangle, within ``width_gap``, for RBF,
-        Laplacian and Matern (nu = 0.5, 1.5 or 2.5) with one width, and ``cv`` one of "loo", "gcv" (at most 500 rows)
-        and "evidence" (5000 rows, also those of a device). It takes from seconds (50 rows) to minutes (300, or 2000 by
-        evidence); Ctrl-C ends it with what is proved by then.
     max_evaluations : int, default=None
-        Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged, or
-        of kernel matrices that the certified search decomposes, 5000 by default, with the bound of the search so far.
+        Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other
@@ -238,12 +230,6 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         Number of kernels judged at a time; the result does not depend on it.
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
-    sigma_range : pair of float, default=None
-        Lowest and highest width of ``search="certified"``. Unless given, the lowest is a third (of the Laplacian and
-        Matern kernels a seventh) of the distance that one pair of rows in a hundred is below, the highest is ten times
-        the largest distance. ``gamma_range`` is then 0.1/N to 1e8/N, with N the total weight of the rows.
-    width_gap : float, default=0.01
-        Relative distance between criterion and lower bound at which ``search="certified"`` ends.
     reach : int, default=None
         With ``cv="blocks"``: the number of neighbours on each side that are left out with a row. None: as far as the
         errors of a pilot machine are correlated (:mod:`substrate.least_squares.correlated_errors`); zero for errors
@@ -264,10 +250,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     criterion_lower_bound_ : float or array of shape (n_outputs,)
         No gamma of ``gamma_range_`` has a smaller criterion with the chosen kernel, nor, for one output, a candidate
         with a gamma of its own range (``cv_results_["gamma_range"]``), than this, rounding of the kernel values and of
-        the decomposition included; minus infinity for a criterion without a bound. With ``search="certified"`` no width
-        of ``sigma_range_`` at any gamma of ``gamma_range_`` has one.
-    sigma_range_ : array of shape (2,)
-        Lowest and highest width that were searched, with ``search="certified"``.
+        the decomposition included; minus infinity for a criterion without a bound.
     reach_ : int
         The number of neighbours left out on each side, with ``cv="blocks"``.
     path_ : dict
@@ -322,12 +305,12 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.
-    search, max_evaluations, widths, n_jobs, verbose, sigma_range, width_gap, reach
+    search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`LSSVMRegressorCV`.
 
     Attributes
     ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, sigma_range_, reach_, cv_results_
+    gamma_, criterion_, criterion_lower_bound_, path_, gamma_range_, reach_, cv_results_
         As for :class:`LSSVMRegressorCV`, one gamma for all machines.
     classes_, code_book_, support_codes_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`LSSVMClassifier`.

@@ -72,7 +72,7 @@ def prefer_simplest(judged: list[EvaluatedKernel], task: Task) -> list[Evaluated
     best = min(judged, key=lambda candidate: candidate.score)
     n = int(task.Y.shape[0])
     usual = task.criterion == "loo" and task.Y.shape[1] == 1 and not task.pooled and task.border.plain
-    if not usual or is_device_array(task.X) or n < _FEWEST or not 0.0 < best.score < np.inf or best.widths is not None:
+    if not usual or is_device_array(task.X) or n < _FEWEST or not 0.0 < best.score < np.inf:
         return judged
     near = [candidate for candidate in judged if candidate.score <= _COMPARED * best.score and _is_known(candidate)]
     near = [candidate for candidate in near if candidate is not best]

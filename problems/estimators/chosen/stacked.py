@@ -26,9 +26,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.chosen import families
-from problems.estimators.chosen.certified_search import most_evaluations
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.kernel_search import check_slopes
+from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.stack_members import StackSearch, search_machines
@@ -774,7 +773,7 @@ class StackChoice:
         )
         kernels = families.at_median_widths(search._selector.candidates(X))
         kernels += [kernel.resolved(X) for kernel in families.ROUGH_FAMILIES]
-        most = most_evaluations("gradient", self.max_evaluations, True)
+        most = most_evaluations(self.max_evaluations, True)
         if not all(JointCriterion.fits(kernel, task) for kernel in kernels if kernel.scales()):
             return None
         check_slopes(kernels, X, criterion)

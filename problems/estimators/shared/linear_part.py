@@ -90,9 +90,9 @@ class LinearColumnsModel(Model):
 
     def refuse_search(self, search: str | None) -> None:
         """Refuse searches that know no linear part."""
-        if np.size(self.estimator.linear_columns) and search in ("gradient", "certified"):
+        if np.size(self.estimator.linear_columns) and search == "gradient":
             raise DeclarationError(
-                f"search={search!r} supports a bias, but no other unpenalised columns; use a list of kernels, "
+                "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, "
                 "search='nelder-mead', or linear_columns=()"
             )
 

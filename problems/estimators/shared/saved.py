@@ -154,7 +154,6 @@ _SELECTION = entries(
 _CHOSEN: _Kinds = {
     "gamma_": either(_NUMBER, _VECTOR),
     "gamma_range_": _VECTOR,
-    "sigma_range_": _VECTOR,
     "reach_": _WHOLE,
     "cv_results_": entries(
         {
@@ -352,7 +351,7 @@ OUTSIDE: _Kinds = {
 #: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
 NEWER = frozenset(
     (
-        *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit", "sigma_range", "width_gap"),
+        *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit"),
         *("missing", "reach", "standard_errors", "standardize", "widths"),
     )
 )
@@ -415,9 +414,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
         "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead", "gradient", "certified")),
+        "search": either(nothing(), word("nelder-mead", "gradient")),
         "widths": either(nothing(), word("auto", "shared", "each")),
-        "sigma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
     },
     "DenseSearch": {"cv": either(word("loo", "blocks", "groups", "gcv", "evidence"), _SPLITS)},
     "LSSVMRegressorCV": {"cv": either(word("loo", "blocks", "groups", "gcv", "evidence", "noise"), _SPLITS)},
