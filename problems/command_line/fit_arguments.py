@@ -259,7 +259,7 @@ def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> No
         nargs="+",
         metavar="COLUMN:SIGN",
         help="the prediction rises (1) or falls (-1) with a column, everywhere between the rows, with proof: price:-1 "
-        "(lssvm with --gamma)",
+        "(lssvm; gamma is chosen by folds, or given)",
     )
     group.add_argument(
         "--convex", nargs="+", metavar="COLUMN", help="the prediction is convex along these columns, in the same way"

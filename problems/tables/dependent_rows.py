@@ -46,13 +46,15 @@ class DependentRows:
         """Return some of the rows."""
         return DependentRows(None if self.groups is None else self.groups[rows], self.in_time)
 
-    def folds(self, n: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return folds of the rows: of whole groups, or in time of neighbours."""
+    def folds(self, n: int, seed: int = 0) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return folds of the rows: of whole groups, in time of neighbours, elsewhere drawn at random."""
         from sklearn.model_selection import GroupKFold, KFold
 
         rows = np.empty((n, 0))
-        if self.in_time or self.groups is None:
+        if self.in_time:
             return list(KFold(min(_FOLDS, n)).split(rows))
+        if self.groups is None:
+            return list(KFold(min(_FOLDS, n), shuffle=True, random_state=seed).split(rows))
         n_groups = np.unique(self.groups).size
         return list(GroupKFold(min(_FOLDS, n_groups)).split(rows, groups=self.groups))
 

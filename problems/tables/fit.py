@@ -431,4 +431,5 @@ def _criterion(fit: Fit) -> str:
     if MODELS[choices.model].validated:
         return "validation"
     rule = rule_of(choices.group is not None, choices.split == "time")
-    return "folds" if choices.model == "sparse" and rule != "loo" else rule
+    by_folds = (choices.model == "sparse" and rule != "loo") or choices.shapes
+    return "folds" if by_folds else rule

@@ -171,11 +171,8 @@ class Choices:
         """Return the choices with the columns of the shapes by number, or an error before any work."""
         if not self.shapes:
             return self
-        if self.model != "lssvm" or task != "regression" or self.weights.of(self.model) is None:
-            raise DeclarationError(
-                "--monotone, --convex and --bounds are for a regression by --model lssvm at a given --gamma (and "
-                "--sigma): gamma is not chosen with a shape"
-            )
+        if self.model != "lssvm" or task != "regression":
+            raise DeclarationError("--monotone, --convex and --bounds are for a regression by --model lssvm")
         named = [*self.shapes.get("monotone", {}), *self.shapes.get("convex", ())]
         if strange := [name for name in named if name not in features]:
             raise DeclarationError(f"a shape names {strange[0]!r}; the inputs are {', '.join(map(repr, features))}")
@@ -190,7 +187,7 @@ class Choices:
     @property
     def tries_families(self) -> bool:
         """Return whether the kernel is chosen among the families."""
-        chosen = self.sigma is None and self.weights.of(self.model) is None
+        chosen = self.sigma is None and self.weights.of(self.model) is None and not self.shapes
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
 
     def with_categories_of(self, inputs: Sequence[Input]) -> "Choices":
@@ -225,7 +222,8 @@ class Choices:
             return SCREENED_KERNELS
         if self.tries_families:
             return N_FAMILIES + 1.5 * self.budget(n_rows)
-        widths = self.sigma is None and self.weights.of(self.model) is None and MODELS[self.model].tries_widths
+        chosen = self.sigma is None and self.weights.of(self.model) is None and not self.shapes
+        widths = chosen and MODELS[self.model].tries_widths
         return len(WIDTHS) if widths else 1
 
 
@@ -247,6 +245,8 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
 
 def one_machine_reason(choices: Choices) -> str | None:
     """Return why ``auto`` is one machine and no stack, empty where something of it is given; None where it is one."""
+    if choices.shapes:
+        return "since a shape is asked for"
     if not replace(choices, model="lssvm").tries_families:
         return ""
     if choices.group is not None or choices.split == "time":
@@ -286,6 +286,8 @@ def fit_model(
     options = _options(estimator, choices, class_weight, X.shape[0])
     if weight is not None:
         return _quiet(estimator(kernel=kernel, **{kind.weight: weight}, **options).fit(X, y))
+    if choices.shapes:
+        return _quiet(estimator(kernel=kernel, cv=dependence.folds(X.shape[0], choices.seed), **options).fit(X, y))
     kernels: Any = _widths(kernel, X) if kind.tries_widths else None
     if choices.tries_families:
         kernels = "families"

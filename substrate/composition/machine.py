@@ -45,7 +45,7 @@ from substrate.composition.refusals import (
 from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
-from substrate.composition.shaped_machine import ShapedResult, Shapes
+from substrate.composition.shaped_machine import Shapes
 from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.span import penalises
 from substrate.composition.structured_method import STRUCTURED, StructuredMethod
@@ -240,18 +240,6 @@ class Machine:
     def shapes(self) -> Shapes | None:
         """The shapes that hold everywhere, None where there are none."""
         return self._shapes
-
-    def solve_with_shapes(self, width: float, start: ShapedResult | None, **parameters: Any) -> ShapedResult:
-        """Solve a machine with shapes until its bracket has this relative width, from the points of another solution.
-
-        Where that width is not reached, the bracket of the result says so.
-        """
-        with self.lock:
-            assert self._shapes is not None
-            self._set(parameters)
-            result = self._shapes.solve(self, width=width, start=start)
-            object.__setattr__(self, "_shaped", result)
-            return result
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest solution, or why nothing is."""

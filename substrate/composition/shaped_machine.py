@@ -161,13 +161,6 @@ class _Cuts:
             self.points = np.vstack([self.points, *(p[None, :] for p in new)])
         return len(new)
 
-    def begin(self, carried: "ShapeMultipliers") -> None:
-        """Take the points that carry multipliers in another solution, each once."""
-        weighing = carried.values > _INACTIVE * carried.values.max(initial=0.0)
-        both = np.unique(np.hstack([carried.points, carried.directions])[weighing], axis=0)
-        self.points = both[:, : self.points.shape[1]]
-        self.directions = both[:, self.points.shape[1] :] if self.plan.constraint.hessian else self.directions
-
     def keep(self, which: NDArray[np.intp]) -> None:
         """Keep some of the points."""
         self.points = self.points[which]
@@ -304,18 +297,12 @@ class Shapes:
         solver: str | None = None,
         verbose: bool = False,
         time_limit: float | None = None,
-        width: float = _ENOUGH,
-        start: "ShapedResult | None" = None,
     ) -> ShapedResult:
-        """Solve the machine ``base`` with its shapes; the parameters have their values.
-
-        ``width`` is the relative width of the bracket at which the rounds end, and ``start`` a solution at other values
-        of the parameters, whose points are the first.
-        """
+        """Solve the machine ``base`` with its shapes; the parameters have their values."""
         holders = [(s, list(s._holders)) for s in base.substrates]
         clock = _Clock(time_limit)
         try:
-            return _Loop(self, base, solver, verbose, clock, width, start).run()
+            return _Loop(self, base, solver, verbose, clock).run()
         finally:
             for s, before in holders:  # those of the points are of no use to others
                 s._holders[:] = before
@@ -343,10 +330,8 @@ class _Loop:
         solver: str | None,
         verbose: bool,
         clock: _Clock,
-        width: float,
-        start: "ShapedResult | None",
     ) -> None:
-        self.shapes, self.base, self.clock, self.width = shapes, base, clock, width
+        self.shapes, self.base, self.clock = shapes, base, clock
         self.solver, self.verbose = solver, verbose
         d = [plan.box.shape[0] for plan in shapes.plans]
         self.cuts = [
@@ -354,13 +339,10 @@ class _Loop:
             for plan, k in zip(shapes.plans, d, strict=True)
         ]
         self.scales = [0.0] * len(d)
-        if start is not None:
-            for cuts, carried in zip(self.cuts, start.multipliers, strict=True):
-                cuts.begin(carried)
         # representers of components are left to the compiled problem
         whole = all(term.part is None for plan in shapes.plans for term in plan.constraint.terms)
         self.direct = CutLeastSquares.of(base) if solver is None and whole else None
-        self.small, self.cells_allowed = max(min(_SMALL, 10.0 * width), _SMALLEST), _CHEAP
+        self.small, self.cells_allowed = _SMALL, _CHEAP
 
     def run(self) -> ShapedResult:
         """Solve, prove and mix; with smaller violations until the bracket is narrow enough, or cells too many."""
@@ -377,10 +359,10 @@ class _Loop:
             latest = self._mix(solved, proofs, feasible)
             found = latest if found is None or latest.is_better(found) else found
             cells = max((p.cells for p in proofs), default=0)
-            accepted = 0.5 * BRACKET if self.width == _ENOUGH and cells > _CHEAP else self.width
+            accepted = 0.5 * BRACKET if cells > _CHEAP else _ENOUGH
             if found.width <= accepted or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
-            self.cells_allowed = _CHEAP if found.width <= max(BRACKET, 1e2 * self.width) else _EXPENSIVE
+            self.cells_allowed = _CHEAP if found.width <= 10.0 * BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
             new = sum(
                 self.cuts[k].add([p.point], bound[k])
@@ -628,7 +610,7 @@ class _Loop:
             needed = max(needed, wanted / (wanted + delta))
         rise = other.result.objective - solved.result.objective
         rough = any(group.order < 2 for plan in self.shapes.plans for group in plan.groups)
-        spent = (_SPENT_ROUGH if rough else min(_SPENT, 0.1 * self.width)) * abs(solved.result.objective)
+        spent = (_SPENT_ROUGH if rough else _SPENT) * abs(solved.result.objective)
         spare = spent / rise if rise > 0.0 else needed
         return min(max(needed, min(spare, 0.01)), 1.0)
 

@@ -28,7 +28,6 @@ from substrate.fusion.box import check_box, parameters_of
 from substrate.fusion.joint import fuse_jointly
 from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
 from substrate.fusion.result import Fusion
-from substrate.fusion.shaped_fusion import fuse_shaped
 from substrate.fusion.simplex_search import COLLAPSED
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, check_loss
@@ -73,10 +72,8 @@ def fuse(
         of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or Poisson
         losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
-        are chosen together. With three, the search may spend its budget before the gap is met, and says so. A machine
-        with shapes that hold everywhere (:class:`~substrate.Everywhere`) has one parameter, a weight of squared errors
-        or of the norm, and the bound is for the machines of the infinite problem
-        (:mod:`substrate.fusion.shaped_chord`).
+        are chosen together. With three, the search may spend its budget before the gap is met, and says so. Machines
+        with shapes that hold everywhere (:class:`~substrate.Everywhere`) are refused: their weight is chosen by folds.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
@@ -160,6 +157,11 @@ def fuse(
         raise DeclarationError(
             f"fuse needs a Machine, a function (X, y) -> Machine or an estimator, received {machine!r}"
         )
+    if any(each.shapes is not None for each in (*machines, final)):
+        raise DeclarationError(
+            "fuse has no bound for machines whose shape holds everywhere: choose the weight by folds, as "
+            "LSSVMRegressorCV(monotone={0: 1}, cv=5) does, or ask for the shape at points instead of Everywhere"
+        )
     with ExitStack() as stack:  # the parameters of a machine have one value at a time
         for each in {id(each): each for each in (*machines, final)}.values():
             stack.enter_context(each.lock)
@@ -167,11 +169,6 @@ def fuse(
         ends = _given_ends(names, box)
         late = stack.enter_context(late_progress("fuse", limits))
         shown = late if progress is None else _choose_progress(progress)
-        if any(each.shapes is not None for each in (*machines, final)):
-            if len(names) > 1:
-                raise DeclarationError("with a shape that holds everywhere fuse takes one parameter, a weight")
-            range_ = ends[0] or (RANGE if top is None else _range_up_to(top, False))
-            return fuse_shaped(machines, sets, final, names[0], range_, target, limits, shown)
         parameters = [parameters_of(each, names) for each in machines]
         finite = len(ends) == 1 and ends[0] is not None and np.isfinite(ends[0]).all()
         families = _families(machines, parameters, sets) if finite else DeclarationError("")

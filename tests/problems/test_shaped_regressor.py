@@ -2,12 +2,15 @@
 
 import warnings
 
+import cvxpy as cp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import problems
 from problems import LSSVMRegressor, LSSVMRegressorCV, SymmetricLSSVMRegressor
+from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise
 
@@ -173,3 +176,52 @@ def test_a_symmetric_machine_with_a_shape():
     assert model.certificate_.holds, model.certificate_
     values = model.predict(np.linspace(X.min(), X.max(), 2001)[:, None])
     assert np.diff(values, 2).min() >= -1e-9
+
+
+def test_gamma_is_chosen_by_plain_folds():
+    """The best of a grid, with no bound claimed; rules of the machine without a shape are refused."""
+    X, y = rows(d=1)
+    y = 1e3 * y + 5e4
+    folds = [(np.arange(0, 40, 2), np.arange(1, 40, 2)), (np.arange(1, 40, 2), np.arange(0, 40, 2))]
+    model = LSSVMRegressorCV(RBF(1.0), monotone={0: -1}, cv=folds, gamma_range=(1.0, 1e3)).fit(X, y)
+    gammas, errors = model.path_["values"], model.path_["criterion"]
+    assert_allclose(np.diff(np.log10(gammas)), 0.5)
+    assert gammas[0] == 1.0
+    assert errors.size - 1 - errors.argmin() == 3 or gammas[-1] == pytest.approx(1e3)
+    assert (model.gamma_, model.criterion_) == (gammas[errors.argmin()], errors.min())
+    squares = []
+    for train, test in folds:
+        s = Substrate(RBF(1.0), X[train], y[train])
+        falling = s.gradient(Everywhere(np.array([[X.min(), X.max()]])), 0) <= 0.0
+        objective = 0.5 * model.gamma_ * cp.sum_squares(s.e) + 0.5 * s.squared_norm
+        left_out = Machine(s, minimize=objective, subject_to=[falling]).solve().predict(X[test])
+        squares.append(np.square(y[test] - left_out))
+    assert_allclose(model.criterion_, np.mean(squares), rtol=1e-3)
+    assert model.criterion_lower_bound_ == -np.inf
+    assert model.certificate_.holds, model.certificate_
+    assert not any(row.name.startswith("gap") for row in model.certificate_.rows)
+    assert "nothing is proved of others" in dict(model.certificate_.record)["choice of gamma"]
+    assert np.diff(model.predict(np.linspace(X.min(), X.max(), 2000)[:, None])).max() <= 0.0
+    assert model.certify(X, y).holds
+    for rules in ({"cv": "loo"}, {"cv": "gcv"}, {"cv": 2, "kernels": [RBF(1.0)]}, {"cv": 2, "loss": "mean_absolute"}):
+        with pytest.raises(DeclarationError):
+            LSSVMRegressorCV(monotone={0: -1}, **rules).fit(X, y)
+
+
+def test_validation_rows_and_weights_choose_gamma():
+    X, y = rows(d=1)
+    model = LSSVMRegressorCV(RBF(1.0), monotone={0: -1}, cv=None, gamma_range=(1.0, 30.0))
+    model.fit(X[::2], y[::2], X[1::2], y[1::2], sample_weight=np.linspace(0.5, 2.0, 20))
+    assert model.certificate_.holds
+    assert model.gamma_ in model.path_["values"]
+
+
+def test_fuse_refuses_shapes_and_says_what_to_do():
+    X, y = rows(d=1)
+    s, C = Substrate(RBF(1.0), X, y), cp.Parameter(nonneg=True, name="C")
+    objective = C * cp.sum_squares(s.e) + 0.5 * s.squared_norm
+    machine = Machine(s, minimize=objective, subject_to=[s.gradient(Everywhere(), 0) <= 0.0])
+    with pytest.raises(DeclarationError, match=r"choose the weight by folds, as LSSVMRegressorCV\(monotone="):
+        fuse(machine, over=C, validation=(X, y))
+    with pytest.raises(DeclarationError, match="choose gamma by folds"):
+        fuse(LSSVMRegressor(monotone={0: -1}), over="gamma", data=(X, y), cv=2)

@@ -12,6 +12,7 @@ from problems.estimators.chosen.stability import stability_selection
 from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.shaped import has_shape
 from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
@@ -355,6 +356,11 @@ def fuse_estimator(
         )
         raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
     _refuse_more_weights(estimator, name)
+    if has_shape(estimator):
+        raise DeclarationError(
+            "fuse has no bound for machines whose shape holds everywhere: choose gamma by folds, as "
+            "LSSVMRegressorCV(monotone={0: 1}, cv=5) does"
+        )
     if data is None:
         raise DeclarationError("give data=(X, y) to fuse an estimator")
     if (validation is None) == (cv is None):

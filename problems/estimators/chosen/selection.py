@@ -178,8 +178,9 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         one of their own; None refuses them.
     monotone, convex, bounds
         Shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of machines that have
-        them, of one kernel, from 1e-2 to 1e4 over the mean weight unless ``gamma_range`` is given, and within a gap of
-        0.01 unless another is; ``cv="loo"``, the default, is a closed form of the machine without a shape and refused.
+        them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight unless ``gamma_range``
+        is given, ending three values after the best one; nothing is proved of other values. ``cv="loo"``, the default,
+        is a closed form of the machine without a shape and refused: use ``cv=5``.
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
