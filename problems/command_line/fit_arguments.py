@@ -18,7 +18,6 @@ FIT = f"""examples:
   substrate fit sales.csv --target sold --date day --split time
   substrate fit @ionosphere --model l1 --out model.npz
   substrate fit @additive_function --model structure --report inputs.html
-  substrate fit big.parquet --target y --executor dask --out model.npz
   substrate fit @sunspots --series --out model.npz
 
 What is printed: what was done to the table, one line each; the error on rows
@@ -64,8 +63,6 @@ rows are held out, in the order of the first --date column or of the table, and 
 row is left out with its neighbours.
 With --series the last quarter is held out instead, and forecast one step at a time
 and freely; intervals are adaptive, and stability is proved where it can be.
-With --executor the rows of a Parquet file or folder are read in passes and never
-held; all of them train, and gamma is chosen by generalised cross-validation.
 """
 
 PREDICT = """examples:
@@ -90,19 +87,15 @@ The rows given to a model of substrate fit --series follow those of its training
 table in time: where they have the target, each is predicted one step ahead from
 the targets before it, and otherwise all of them by a free run.
 
-Parquet rows of a sparse model go to --out in one pass, and need not fit in
-memory; --out may then be a .parquet or .npy file as well.
-
 A label that a spreadsheet would take for a formula (it begins with =, +, -, @, a
 tab or a line break, and is no number) is written with an apostrophe before it; a
-program that reads the labels back takes that apostrophe away. Parquet and .npy
-files hold labels as they are.
+program that reads the labels back takes that apostrophe away.
 """
 
 
 def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequence[str]) -> None:
     """Give the parser of ``substrate fit`` its arguments."""
-    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME; with --executor also a folder")
+    fit.add_argument("data", nargs="?", help="a CSV or Parquet file, or @NAME")
     fit.add_argument("--dataset", metavar="NAME", help="the same as @NAME")
     fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
     fit.add_argument(
@@ -145,16 +138,6 @@ def add_fit(fit: argparse.ArgumentParser, models: Sequence[str], kernels: Sequen
         help="past values of every other column (0: they are not used)",
     )
     series.add_argument("--horizon", type=int, default=1, metavar="STEPS", help="steps that are predicted at once (1)")
-    passes = fit.add_argument_group("rows in passes (Parquet only)")
-    passes.add_argument(
-        "--executor",
-        choices=("serial", "joblib", "dask"),
-        help="read the rows in passes instead of into memory, by this executor",
-    )
-    passes.add_argument(
-        "--scheduler", metavar="ADDRESS", help="address of a Dask cluster; unless given, one on this machine"
-    )
-    passes.add_argument("--checkpoint", metavar="FILE", help="where an interrupted fit in passes continues from")
 
 
 def _add_split(group: _Group) -> None:

@@ -37,8 +37,6 @@ class Interruption:
     files: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
     #: A further remark, for instance where finished studies are.
     remark: str = ""
-    #: The checkpoint from which the same command continues, if there is one.
-    checkpoint: str | None = None
     reported: bool = False
     #: Whether the line is on standard error.
     printed: bool = False
@@ -51,10 +49,10 @@ class Interruption:
     #: Sends an interrupt again that a finalizer suppressed.
     timer: threading.Timer | None = None
 
-    def watch(self, files: Sequence[str | None], remark: str = "", checkpoint: str | None = None) -> None:
+    def watch(self, files: Sequence[str | None], remark: str = "") -> None:
         """Remember the files that the command may write, as they are now."""
         self.files = {path: _identity(path) for path in files if path is not None}
-        self.remark, self.checkpoint = remark, checkpoint
+        self.remark = remark
 
     def check(self) -> None:
         """Raise, before anything is written, if a signal arrived and its exception was caught."""
@@ -96,8 +94,7 @@ class Interruption:
             return f"{_list_paths(written)} {_were(written)} written{ending}"
         kept = [path for path, identity in self.files.items() if identity is not None]
         intact = f", and {_list_paths(kept)} {_were(kept)} left as before" if kept else ""
-        begun = self.checkpoint is not None and os.path.exists(self.checkpoint)
-        return f"nothing was written{intact}" + (f"; this command continues from {self.checkpoint}" if begun else "")
+        return f"nothing was written{intact}"
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""

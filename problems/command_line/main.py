@@ -76,7 +76,7 @@ def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
         "reproduce": _reproduce,
         "verify": _verify,
     }
-    interruption.watch(*_outputs(options), checkpoint=getattr(options, "checkpoint", None))
+    interruption.watch(*_outputs(options))
     try:
         status = commands[options.command](options)
         sys.stdout.flush()  # here, where what goes wrong is handled
@@ -121,8 +121,6 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
 
     if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
         return _fit_series(options, interruption)
-    if options.executor is not None or options.scheduler is not None or options.checkpoint is not None:
-        return _fit_in_passes(options, interruption)
     source = options.data if options.dataset is None else f"@{options.dataset}"
     if source is None or (options.data is not None and options.dataset is not None):
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
@@ -180,7 +178,7 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
 
     if not options.series:
         raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
-    others = ("executor", "scheduler", "checkpoint", "gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
+    others = ("gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
     given = [name for name in others if getattr(options, name) is not None]
     given += [name for name in ("class_weight", "one_hot", "group") if getattr(options, name)]
     given += ["split"] if options.split != "random" else []
@@ -224,51 +222,6 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
     return _verdict(fit.saved.certificate_)
 
 
-def _fit_in_passes(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.summary import passes_summary, said
-    from problems.tables.tabular_model import StreamChoices, fit_stream
-    from substrate.reduced import Basis
-    from substrate.streaming import Passes
-
-    if options.data is None or options.data.startswith("@") or options.target is None:
-        raise DataError("a fit in passes needs a Parquet file or folder, and --target COLUMN")
-    if options.report is not None:
-        raise DataError("--report draws all rows, and a fit in passes holds none; leave it out")
-    if options.out is None:
-        raise DataError("nothing would be kept: give --out model.npz")
-    if options.one_hot or options.date or options.id or options.impute != "refuse" or options.class_weight is not None:
-        raise DataError(
-            "a fit in passes takes numbers as they are: no --one-hot, --date, --id, --impute, --class-weight"
-        )
-    if options.group is not None or options.split != "random":
-        raise DataError("a fit in passes holds no rows out: leave --group and --split out")
-    if options.model not in ("auto", "sparse") or options.zeta is not None or options.rho is not None:
-        raise DataError("a fit in passes is --model sparse, its weight --gamma; leave the others out")
-    if options.scheduler is not None and options.executor not in (None, "dask"):
-        raise DataError(f"--scheduler goes with --executor dask, received {options.executor}")
-    refuse_unwritable(options.out, options.data)
-    refuse_unwritable(options.checkpoint, options.data, options.out)
-    choices = StreamChoices(
-        target=options.target,
-        task=options.task,
-        kernel=options.kernel,
-        sigma=options.sigma,
-        gamma=options.gamma,
-        basis=Basis(options.n_basis or 100, random_state=options.seed),
-        drop=tuple(options.drop),
-        seed=options.seed,
-        passes=Passes(options.scheduler or options.executor, checkpoint=options.checkpoint, verbose=True),
-        standardise=not options.no_standardise,
-    )
-    model, description = fit_stream(options.data, choices)
-    interruption.check()
-    model.save(options.out)
-    certificate = model.estimator.certificate_
-    if not options.quiet:
-        print(said([*description, *passes_summary(model, options.out, options.verbose)]))
-    return _verdict(certificate)
-
-
 def _verdict(certificate: Any) -> int:
     if not certificate.holds:
         failed = ", ".join(row.name for row in certificate.failures)
@@ -280,13 +233,7 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     import problems
     from problems.command_line.choices import read_options
     from problems.tables.intervals import interval_statement
-    from problems.tables.tabular_model import (
-        TabularModel,
-        predict_stream,
-        predictions_csv,
-        predicts_in_a_pass,
-        refuse_absent_model,
-    )
+    from problems.tables.tabular_model import TabularModel, predictions_csv, refuse_absent_model
 
     refuse_unwritable(options.out, options.data, options.model)
     with printed_warnings():
@@ -298,10 +245,6 @@ def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
     coverage = options.coverage
     if options.adaptive and coverage is None:
         raise DataError("--adaptive is about intervals: give --coverage too, for instance --coverage 0.9")
-    plain = coverage is None and not options.proba and not options.id
-    if options.out is not None and plain and predicts_in_a_pass(model, options.data):
-        predict_stream(model, options.data, options.out, options.drop)
-        return 0
     table = read_options(options.data, options, decided=True).drop_columns(options.drop)
     text = predictions_csv(
         model, table, coverage, options.proba, options.id, options.unknown, adaptive=options.adaptive

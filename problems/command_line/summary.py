@@ -18,9 +18,8 @@ from problems.tables.criterion_words import CRITERION_WORDS
 from problems.tables.fit import Fit, bound_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
-from problems.tables.tabular_model import TabularModel
 
-__all__ = ["passes_summary", "said", "summary"]
+__all__ = ["said", "summary"]
 
 #: Classes up to which the table of confusion is shown without ``--verbose``.
 _MOST_CLASSES = 6
@@ -61,19 +60,6 @@ def summary(fit: Fit, out: str | None, verbose: bool, importances: LeftOutImport
         *_certificate(fit, verbose),
         *_describe_file(fit, out),
     ]
-
-
-def passes_summary(model: TabularModel, out: str, verbose: bool) -> list[str]:
-    """Return the lines on a model whose rows were read in passes, none of them held out."""
-    estimator, lines = model.estimator, [""]
-    if hasattr(estimator, "criterion_"):
-        what = "mean square error of the outputs" if estimator._labels else "RMSE"
-        value = estimator.criterion_ if estimator._labels else np.sqrt(estimator.criterion_)
-        lines.append(f"{what} {value:.4g}, by generalised cross-validation, which also chose gamma")
-        lines.append(f"choice: gamma {estimator.gamma_:.4g}, kernel {_short(repr(estimator.kernel_))}")
-    certificate = estimator.certificate_
-    long = ["", *str(certificate).splitlines()] if verbose else []
-    return [*lines, _verdict("certificate", certificate), *long, f"saved: {out}"]
 
 
 def _quality(quality: Quality, verbose: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """A model with the preparation of its table: what ``substrate fit`` writes and ``substrate predict`` reads.
 
-Predictions of a table are a table too. With ``--executor``, tables are read in passes and never held in memory.
+Predictions of a table are a table too.
 """
 
 import csv
@@ -8,7 +8,7 @@ import io
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,34 +17,16 @@ from numpy.typing import NDArray
 
 import problems
 from problems.estimators.shared.files import save
-from problems.estimators.shared.input_scales import InputScales
-from problems.tables.class_columns import calibrate_classifier, probability_columns
+from problems.tables.class_columns import probability_columns
+from problems.tables.csv_cells import csv_cells, csv_row
 from problems.tables.inputs import Input, describe_imputation, describe_unknown, raw_matrix
 from problems.tables.intervals import interval_columns
-from problems.tables.models import WIDTHS, kernel_of
-from problems.tables.preparation import Preparation, Split
+from problems.tables.preparation import Preparation
 from problems.tables.table import Table, named_columns, read_table
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.kernels import Kernel
-from substrate.reduced import Basis
-from substrate.streaming import Passes
-from substrate.streaming.array_source import ScaledSource, width_rows
-from substrate.streaming.dask_client import executor_of
-from substrate.streaming.parquet_source import ParquetSource, csv_cells, csv_row
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import LEAF, Source
-from substrate.streaming.survey import Survey, SurveyOfLeaf
 
-__all__ = [
-    "StreamChoices",
-    "TabularModel",
-    "fit_stream",
-    "predict_stream",
-    "predictions_csv",
-    "predicts_in_a_pass",
-    "refuse_absent_model",
-]
+__all__ = ["TabularModel", "predictions_csv", "refuse_absent_model"]
 
 
 def refuse_absent_model(path: str | os.PathLike[str]) -> None:
@@ -146,7 +128,7 @@ def predictions_csv(
     where errors are large if ``adaptive``, and classes a column ``set_CLASS`` each; with ``probabilities`` classes have
     a column ``probability_CLASS`` each.
     Two classes have one output, ``decision``, positive for the second class; more have one each, ``decision_CLASS``.
-    A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`substrate.streaming.parquet_source`.
+    A label that a spreadsheet would evaluate has an apostrophe before it: :mod:`problems.tables.csv_cells`.
     """
     named = _id_columns(model, table, ids)
     X = model.matrix(table, unknown)
@@ -185,122 +167,3 @@ def _id_columns(model: TabularModel, table: Table, ids: Sequence[str] | None) ->
                 "--id COLUMN for another, or --id alone for none"
             )
     return {name: np.array(table.column(name)) for name in ids}
-
-
-@dataclass(frozen=True, slots=True)
-class StreamChoices:
-    """The choices of the command line."""
-
-    target: str
-    basis: Basis
-    passes: Passes
-    task: str = "auto"
-    kernel: str = "rbf"
-    sigma: float | None = None
-    gamma: float | None = None
-    drop: tuple[str, ...] = ()
-    standardise: bool = True
-    seed: int = 0
-
-
-def fit_stream(path: str, choices: StreamChoices) -> tuple[TabularModel, tuple[str, ...]]:
-    """Survey the columns, scale them as they are read, fit in passes; the model predicts tables of any size."""
-    kernel = kernel_of(choices.kernel, choices.sigma)
-    rows = ParquetSource.of(path, choices.target, drop=choices.drop)
-    task = _task(rows, choices)
-    with executor_of(choices.passes.executor) as executor:
-        passes, inputs = OpenPasses(executor, verbose=True), tuple(Input(name) for name in rows.columns)
-        if choices.standardise:
-            inputs = _standardise(rows, passes)
-        scaled = _scale(rows, inputs)
-        options: dict[str, Any] = {
-            "basis": choices.basis,
-            "passes": choices.passes.with_params(executor=executor),
-        }
-        name = "Regressor" if task == "regression" else "Classifier"
-        if choices.gamma is not None:
-            estimator = getattr(problems, f"SparseLSSVM{name}")(kernel, choices.gamma, **options)
-        else:
-            tried = _widths(kernel, scaled, passes)
-            estimator = getattr(problems, f"SparseLSSVM{name}CV")(kernel, kernels=tried, cv="gcv", **options)
-        estimator.fit(scaled)
-        if task == "classification":
-            calibrate_classifier(estimator)
-    estimator.set_params(passes=None)
-    split = Split(0.0, choices.seed, rows.n_rows, ())
-    preparation = Preparation(
-        source=path, target=choices.target, task=task, standardised=choices.standardise, inputs=inputs, split=split
-    )
-    units = "standardised by all rows" if choices.standardise else "in their own units"
-    judged = "given" if choices.gamma is not None else "by generalised cross-validation"
-    description = (
-        f"task: {task}",
-        f"rows: all {rows.n_rows} train, read in passes; gamma {judged}",
-        f"inputs: {len(inputs)}, {units}",
-    )
-    return TabularModel(estimator, preparation), description
-
-
-def _task(rows: ParquetSource, choices: StreamChoices) -> str:
-    """Return the requested task; otherwise classification where the first targets are text."""
-    if choices.task != "auto":
-        return choices.task
-    first = next(rows.blocks(0, min(rows.n_rows, LEAF), LEAF))
-    return "classification" if first.Y.dtype.kind not in "fiub" else "regression"
-
-
-def _standardise(rows: ParquetSource, passes: OpenPasses) -> tuple[Input, ...]:
-    survey: Survey = passes.sums(rows, SurveyOfLeaf(None, rows.name), "reading all rows")
-    scales = InputScales.of_survey(survey, rows.name, rows.columns)
-    return tuple(
-        Input(name, None, float(center), float(scale))
-        for name, center, scale in zip(rows.columns, scales.center, scales.scale, strict=True)
-    )
-
-
-def _scale(rows: Source, inputs: Sequence[Input]) -> ScaledSource:
-    return ScaledSource(
-        rows, np.array([input_.center for input_ in inputs]), np.array([input_.scale for input_ in inputs])
-    )
-
-
-def _widths(kernel: Kernel, rows: Source, passes: OpenPasses) -> list[Kernel] | None:
-    """Return kernels of several widths around that of a fit, where the width was not given."""
-    if getattr(kernel, "sigma", None) != "median":
-        return None
-    middle: Any = kernel.resolved(passes.take_rows(rows, width_rows(rows.n_rows)))
-    return [replace(middle, sigma=share * middle.sigma) for share in WIDTHS]
-
-
-def predicts_in_a_pass(model: TabularModel, data: str) -> bool:
-    """Return whether rows can be predicted without being held in memory: a sparse machine, numbers only, and
-    Parquet.
-    """
-    preparation = model.preparation
-    numeric = preparation is None or (
-        not preparation.ids
-        and all(
-            all(value is None for value in (input_.categories, input_.ranks, input_.fill, input_.origin))
-            for input_ in preparation.inputs
-        )
-    )
-    columns = Path(data).is_dir() or Path(data).suffix.lower() in (".parquet", ".pq")
-    return numeric and columns and hasattr(model.estimator, "predict_to") and not model.estimator.kernel_.pairwise
-
-
-def predict_stream(model: TabularModel, data: str, out: str, drop: Sequence[str] = ()) -> None:
-    """Predict and write block by block, with progress; columns are found by the names of the training, if known."""
-    model.estimator.set_params(passes=Passes(verbose=True))  # a file does not say how to show progress
-    if model.preparation is None:
-        names = getattr(model.estimator, "feature_names_in_", None)
-        rows = ParquetSource.of(data, columns=names, drop=drop)
-        if rows.n_features != model.estimator.n_features_in_:
-            raise DataError(
-                f"the model takes {model.estimator.n_features_in_} inputs and does not know their names, {data} has "
-                f"the columns {named_columns(rows.columns)}; leave the others out by --drop"
-            )
-        model.estimator.predict_to(rows, out)
-        return
-    inputs = model.preparation.inputs
-    rows = ParquetSource.of(data, columns=[input_.name for input_ in inputs])
-    model.estimator.predict_to(_scale(rows, inputs), out)

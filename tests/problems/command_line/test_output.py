@@ -55,21 +55,6 @@ def never(*_, **__):
 COMMANDS = {
     "fit --out": ("fit", "TABLE", "--target", "y", "--out", "OUT"),
     "fit --report": ("fit", "TABLE", "--target", "y", "--report", "OUT"),
-    "fit in passes --out": ("fit", "P", "--target", "y", "--model", "sparse", "--executor", "serial", "--out", "OUT"),
-    "fit in passes --checkpoint": (
-        "fit",
-        "P",
-        "--target",
-        "y",
-        "--model",
-        "sparse",
-        "--executor",
-        "serial",
-        "--out",
-        "NEW",
-        "--checkpoint",
-        "OUT",
-    ),
     "predict --out": ("predict", "MODEL", "TABLE", "--out", "OUT"),
     "datasets --out": ("datasets", "motorcycle", "--out", "OUT"),
     "reproduce --page": ("reproduce", "--page", "OUT", "--from", "FOLDER"),
@@ -87,7 +72,6 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     kind(special)
     before = special.lstat()
     monkeypatch.setattr("problems.tables.table.read_table", never)
-    monkeypatch.setattr("problems.tables.tabular_model.fit_stream", never)
     monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
     monkeypatch.setattr(TabularModel, "load", never)
     names = {
@@ -141,16 +125,6 @@ def test_a_page_does_not_replace_a_record(tmp_path, capsys):
     assert run("reproduce", "--page", record, "--from", tmp_path) == 2
     assert "is named twice" in capsys.readouterr().err
     assert record.read_text(encoding="utf-8") == "{}"
-
-
-def test_a_file_of_a_folder_that_is_read_is_not_written(tmp_path, capsys):
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    (folder / "part.parquet").write_bytes(b"rows")
-    part = folder / "part.parquet"
-    assert run("fit", folder, "--target", "y", "--model", "sparse", "--executor", "serial", "--out", part) == 2
-    assert "is named twice" in capsys.readouterr().err
-    assert part.read_bytes() == b"rows"
 
 
 @pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrate.streaming.parquet_source import csv_cells, csv_row
+from problems.tables.csv_cells import csv_cells, csv_row
 
 FORMULAS = [
     "=1+1",
