@@ -19,18 +19,21 @@ _LEAST_SHARE = 0.01
 
 
 def importance(fit: Fit) -> LeftOutImportance | None:
-    """Measure by leaving training rows out, where the machine can and that takes no more work than its fit."""
-    model, (n, d) = fit.model.estimator, fit.X.shape
-    if d < 2 or not hasattr(model, "left_out_importance") or hasattr(model, "shape_points_"):
+    """Measure by leaving training rows out, where the machine can and that takes no more work than its fit.
+
+    An input is a column of the table: the 0-1 columns of its categories are permuted together.
+    """
+    model, (n, d), groups = fit.model.estimator, fit.X.shape, fit.preparation.columns_of_inputs
+    if len(groups) < 2 or not hasattr(model, "left_out_importance") or hasattr(model, "shape_points_"):
         return None
     repeats = _REPEATS if n <= _MANY_ROWS else 1
     machines = len(getattr(model, "kernels_", (None,)))
-    if float(n) * model.support_values_.shape[0] * d * d * repeats * machines > _MOST_WORK:
+    if float(n) * model.support_values_.shape[0] * d * len(groups) * repeats * machines > _MOST_WORK:
         return None
     rows = (fit.X, fit.y) if hasattr(model, "basis_indices_") else ()  # a basis does not keep them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # importances that rounding decides are not shown
-        importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=repeats)
+        importances: LeftOutImportance = model.left_out_importance(*rows, n_repeats=repeats, groups=groups)
     return importances if importances.certificate.holds else None
 
 

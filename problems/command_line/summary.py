@@ -107,8 +107,8 @@ def _matter(fit: Fit, importances: LeftOutImportance | None) -> list[str]:
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
     mean = np.asarray(importances.importances_mean)
-    names, shares = fit.preparation.features, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
-    listed = ", ".join(f"{names[k]} ({shares[k]:.0%})" for k in order)
+    inputs, shares = fit.preparation.inputs, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
+    listed = ", ".join(f"{inputs[k].name} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
 
 

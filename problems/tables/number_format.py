@@ -7,6 +7,8 @@ single cell such as ``1,777.5``, ``2.095,13``, ``1,234,567`` or ``0,5`` is enoug
 
 A percent or currency sign is a unit: it belongs to all cells of a column (a zero may lack it), and to the cells of that
 column in every table that the model predicts. The number is the one that is written: ``5%`` is 5.
+
+Integers with leading zeros, such as ``007``, are codes: ``01`` and ``1`` are two of them, and no arithmetic is meant.
 """
 
 import re
@@ -23,6 +25,7 @@ __all__ = [
     "NumberFormat",
     "column_format",
     "decides",
+    "is_code",
     "is_mixed",
     "is_number_like",
     "number",
@@ -48,6 +51,13 @@ def number(cell: str) -> float | None:
     except ValueError:
         return None
     return value if abs(value) < float("inf") and "_" not in cell else None
+
+
+def is_code(cells: Sequence[str]) -> bool:
+    """Return whether the cells are codes and not numbers: all are digits, and some begin with a zero, as 007 does."""
+    texts = [cell.strip() for cell in cells]
+    digits = all(text.isascii() and text.isdecimal() for text in texts)
+    return digits and any(len(text) > 1 and text.startswith("0") for text in texts)
 
 
 @cache

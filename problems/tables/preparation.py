@@ -77,6 +77,12 @@ class Preparation:
         """Return the names of the columns of X."""
         return tuple(feature for input_ in self.inputs for feature in input_.features)
 
+    @property
+    def columns_of_inputs(self) -> list[list[int]]:
+        """Return the columns of X that every input has: one, or one for each of its categories."""
+        ends = np.cumsum([len(input_.features) for input_ in self.inputs]).tolist()
+        return [list(range(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+
     def matrix(self, table: Table, unknown: str = "refuse") -> Array:
         """Return X for the rows of a table: coded and scaled as in training; ``unknown`` as for :func:`raw_matrix`."""
         return self.scale(raw_matrix(self.inputs, table, unknown))

@@ -18,7 +18,7 @@ from typing import Any
 
 from problems.tables.embedded_sets import dataset_rows
 from problems.tables.encodings import decode_text
-from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, number, readings
+from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, is_code, number, readings
 from substrate.errors import DataError
 
 __all__ = [
@@ -91,10 +91,12 @@ class Table:
         return values if plain else None
 
     def number_format(self, name: str) -> NumberFormat | None:
-        """Return how the numbers of a column are written, None for a column of text; two readings are refused."""
+        """Return how the numbers of a column are written, None for text and codes; two readings are refused."""
         if name in self.plain | self.typed:
             return PLAIN if all(map(_is_number_or_missing, self.column(name))) else None
         cells = [cell for cell in self.column(name) if not is_missing(cell)]
+        if is_code(cells):
+            return None
         where = f"column {name!r} of {self.source}"
         return column_format(where, name, cells, self.decimal, self.thousands, self._evident)
 

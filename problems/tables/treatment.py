@@ -4,7 +4,7 @@ Every decision is one remark, which ``substrate fit`` prints and the model file 
 
 - left out, if it counts the rows (the index that pandas writes), is empty, or is text with another value in most rows,
 - a number, if all its values are, in one format (:mod:`problems.tables.number_format`); a date, if ``--date``
-  names it; and text with few values one-hot categories.
+  names it; and text with few values, or codes such as 007, one-hot categories.
 
 What could be meant in two ways is refused, with the option that decides it. Rows without a target are left out.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.tables.inputs import Input, dates_of
-from problems.tables.number_format import PLAIN, NumberFormat, is_number_like, number
+from problems.tables.number_format import PLAIN, NumberFormat, is_code, is_number_like, number
 from problems.tables.preparation import refuse_overflow
 from problems.tables.sizes import MOST_CATEGORIES
 from problems.tables.table import Table, counts_rows, is_missing, named_columns
@@ -290,7 +290,8 @@ def _rows_with_target(table: Table, target: str) -> tuple[list[int], list[str]]:
 def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
     """Return regression or classification, and the sentence that states why."""
     cells = table.column(target)
-    strange = [row for row, cell in enumerate(cells, 1) if number(cell) is None]
+    codes = task == "auto" and is_code(cells)
+    strange = [row for row, cell in enumerate(cells, 1) if codes or number(cell) is None]
     values = len(set(cells)) if strange else len(set(map(number, cells)))
     if task == "regression" and strange:
         raise DataError(
@@ -315,13 +316,23 @@ def task_of(table: Table, target: str, task: str) -> tuple[str, str]:
             f"the target {target!r} of {table.source} is neither numeric ({_cell(table, target)}) nor a few classes "
             f"({values} values in {len(cells)} rows); {_numeric_advice(cells, '--task classification for classes')}"
         )
+    if codes:
+        code = next(cell for cell in cells if cell.strip().startswith("0"))
+        return "classification", (
+            f"task: classification, since the target {target} has codes such as {code} (--task regression for numbers)"
+        )
     return "classification", f"task: classification, since the target {target} is not numeric"
 
 
 def _cell(table: Table, name: str) -> str:
-    """Return the first cell of a column that is no number."""
+    """Return the first cell of a column that is no number, or in a column of codes the first with a leading zero."""
     cells = table.column(name)
-    row = next(row for row, cell in enumerate(cells) if number(cell) is None and not is_missing(cell))
+    codes = is_code([cell for cell in cells if not is_missing(cell)])
+    row = next(
+        row
+        for row, cell in enumerate(cells)
+        if (cell.strip().startswith("0") if codes else number(cell) is None and not is_missing(cell))
+    )
     return f"{table.name_rows([row])} has {cells[row]!r}"
 
 
@@ -344,8 +355,10 @@ def labels_of(table: Table, rows: Sequence[int], target: str, task: str) -> NDAr
         targets = np.array(numbers, dtype=np.float64)
         refuse_overflow(target, targets, rows)
         return targets
-    # whole numbers stay numbers where a float represents them exactly; other classes are their text
-    if all(value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers):
+    # whole numbers stay numbers where a float represents them exactly; other classes and codes are their text
+    if not is_code(cells) and all(
+        value is not None and value.is_integer() and abs(value) < 2.0**53 for value in numbers
+    ):
         return np.array([int(value) for value in numbers if value is not None])
     return np.array(cells)
 
@@ -421,6 +434,15 @@ def _classify_column(table: Table, name: str) -> Input | str:
     if form is not None and not _needs_a_word(form, table):
         return Input(name, written=form)
     where, leave = f"column {name!r} of {table.source}", f"leave it out by --drop {quote(name)}"
+    categories = tuple(sorted(set(values)))
+    if is_code(values) and len(categories) > min(MOST_CATEGORIES, len(values) // 2):
+        raise DataError(
+            f"{where} holds integers with leading zeros ({_cell(table, name)}), which are codes rather than numbers "
+            f"({len(categories)} in {_count(len(values), 'row')}); code them by --one-hot {quote(name)}, {leave}, or "
+            "write them without the zeros if they are numbers"
+        )
+    if is_code(values):
+        return Input(name, categories)
     if _has_decimal_commas(cells):
         raise DataError(f"{where} has decimal commas ({_cell(table, name)}); give --decimal ,")
     if _dates_in_any(values):
@@ -430,7 +452,6 @@ def _classify_column(table: Table, name: str) -> Input | str:
             f"{where} is not numeric ({_cell(table, name)}); correct that cell, code the column by --one-hot "
             f"{quote(name)} if its values are categories, or {leave}"
         )
-    categories = tuple(sorted(set(values)))
     if 2 * len(categories) > len(values):
         return (
             f"a text with {len(categories)} values in {_count(len(values), 'row')}, a name rather than a category "

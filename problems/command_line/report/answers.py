@@ -116,6 +116,7 @@ def _inputs(fit: Fit, importances: LeftOutImportance | None) -> Answer:
         share = f"{model.relevance:g}"
         more = f"{len(order)} of {len(names)} inputs vary by more than {share} of the largest; the largest first."
         return question, _list_names([names[k] for k in order]), more, ""
+    names = tuple(input_.name for input_ in fit.preparation.inputs)
     if len(names) == 1:
         return question, names[0], "It is the only one.", ""
     if importances is None:

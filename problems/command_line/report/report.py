@@ -210,12 +210,13 @@ def _inputs(fit: Fit, importances: LeftOutImportance | None) -> str:
     variation = np.atleast_2d(model.maximal_variation_).max(axis=0) if additive else np.zeros(0)
     mask = model.get_support() if additive else np.zeros(0)
     rows, column = [], 0
-    for input_ in fit.preparation.inputs:
+    for number, input_ in enumerate(fit.preparation.inputs):
         for feature in input_.features:
             row = [feature, f"{input_.center:.6g}", f"{input_.scale:.6g}"]
             row += [f"{variation[column]:.4g}", "yes" if mask[column] else "no"] if additive else []
             if importances is not None:
-                row.append(f"{importances.importances_mean[column]:.3g} ± {importances.importances_std[column]:.1g}")
+                mean, deviation = importances.importances_mean[number], importances.importances_std[number]
+                row.append(f"{mean:.3g} ± {deviation:.1g}" if feature == input_.features[0] else "")
             rows.append(row)
             column += 1
     words = (

@@ -174,7 +174,9 @@ class StackedModel(Model):
         residuals = np.column_stack([stack.residuals for stack in self.left_out_stacks()])
         return self.targets() - residuals
 
-    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> "LeftOutImportance":
+    def left_out_importance(
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
+    ) -> "LeftOutImportance":
         """Permute every input of rows that are left out of machines and weights."""
         from problems.estimators.shared.importance import Losses, importance_of, weights_of  # for few
 
@@ -200,6 +202,7 @@ class StackedModel(Model):
             Losses.of_model(model, targets, weights),
             n_repeats,
             random_state,
+            groups,
             () if answer is None else (answer.plain("accuracy of the fit"),),
         )
 

@@ -104,10 +104,10 @@ class LSSVMModel(LeavesOut):
         refuse_closed_form(self.estimator, "effective_parameters_")
         return super().effective_parameters()
 
-    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> Any:
+    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any) -> Any:
         """Permute every input of rows that are left out, where that is known."""
         refuse_closed_form(self.estimator, "left_out_importance")
-        return super().left_out_importance(X, n_repeats, random_state, sample_weight)
+        return super().left_out_importance(X, n_repeats, random_state, groups, sample_weight)
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
         """Return the data of the fit, checked as the fit checks them."""

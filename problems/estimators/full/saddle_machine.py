@@ -77,7 +77,14 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
 
 
 def left_out_importance(
-    self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
+    self: Any,
+    X: Any = None,
+    y: Any = None,
+    n_repeats: int = 5,
+    random_state: Any = 0,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
 ) -> "LeftOutImportance":
     """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
@@ -92,6 +99,9 @@ def left_out_importance(
         Permutations of each input.
     random_state : int, Generator, RandomState or None, default=0
         Where permutations come from.
+    groups : list of lists of int, default=None
+        The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
+        every column for an input.
     sample_weight : array of shape (n_samples,), default=None
         Weights of the rows of the fit in the mean over rows; None weighs all rows of the model equally.
 
@@ -101,7 +111,7 @@ def left_out_importance(
         ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
         the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
     """
-    importance: LeftOutImportance = self._model.left_out_importance(X, n_repeats, random_state, sample_weight)
+    importance: LeftOutImportance = self._model.left_out_importance(X, n_repeats, random_state, groups, sample_weight)
     return importance
 
 
@@ -187,7 +197,9 @@ class LeavesOut(Model):
             freedom[columns] = rows.size - d @ system.on(rows, d).diagonal()
         return float(freedom[0]) if self.estimator.support_values_.ndim == 1 else freedom
 
-    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, sample_weight: Any) -> "LeftOutImportance":
+    def left_out_importance(
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
+    ) -> "LeftOutImportance":
         """Permute every input of rows that are left out."""
         model = self.estimator
         from problems.estimators.shared.importance import Losses, importance_of, refuse_matrix, weights_of  # for few
@@ -200,7 +212,7 @@ class LeavesOut(Model):
         machines, outputs, targets = self.own_rows(gram)
         losses = Losses.of_model(model, targets, weights)
         arguments = (machines, model.support_vectors_, outputs, losses)
-        return importance_of(*arguments, n_repeats, random_state, self.rests_on())
+        return importance_of(*arguments, n_repeats, random_state, groups, self.rests_on())
 
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """Return the machines without a row, each for copies of that row; their outputs there; and the targets."""

@@ -183,7 +183,14 @@ def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = 
 
 
 def left_out_importance(
-    self: Any, X: Any = None, y: Any = None, n_repeats: int = 5, random_state: Any = 0, *, sample_weight: Any = None
+    self: Any,
+    X: Any = None,
+    y: Any = None,
+    n_repeats: int = 5,
+    random_state: Any = 0,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
 ) -> LeftOutImportance:
     """Return what every input is worth: the loss of left-out predictions when its values are permuted, without a refit.
 
@@ -198,6 +205,9 @@ def left_out_importance(
         Permutations of each input.
     random_state : int, Generator, RandomState or None, default=0
         Where permutations come from.
+    groups : list of lists of int, default=None
+        The columns of every input, such as the 0-1 columns of one category, which are permuted together; None takes
+        every column for an input.
     sample_weight : array of shape (n_samples,), default=None
         That of the fit, also the weights of the rows in the mean.
 
@@ -207,7 +217,9 @@ def left_out_importance(
         ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
         the accuracy. Basis, kernel, gamma and scaling are not chosen again.
     """
-    importance: LeftOutImportance = self._model.left_out_importance(X, y, n_repeats, random_state, sample_weight)
+    importance: LeftOutImportance = self._model.left_out_importance(
+        X, y, n_repeats, random_state, groups, sample_weight
+    )
     return importance
 
 
@@ -221,7 +233,7 @@ class SparseModel(ReducedModel):
             return self.leave_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
 
     def left_out_importance(
-        self, X: Any, y: Any, n_repeats: int, random_state: Any, sample_weight: Any
+        self, X: Any, y: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
     ) -> LeftOutImportance:
         """Permute every input of rows that are left out."""
         model = self.estimator
@@ -245,7 +257,7 @@ class SparseModel(ReducedModel):
             lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
         )
         losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
-        return importance_of(machines, block.X, targets - residuals, losses, n_repeats, random_state)
+        return importance_of(machines, block.X, targets - residuals, losses, n_repeats, random_state, groups)
 
     def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
         """Return columns that are not penalised, found in a pass over the rows; there are none but of some machines."""

@@ -8,11 +8,12 @@ section 10), :math:`\ell` the square error in regression and 0 or 1 in classific
 fitted without row i. No row is predicted by a machine that has seen it, and nothing is fitted again: of all machines
 without a row each is needed at copies of its own row only (:mod:`substrate.uncertainty.own_rows`).
 
-A row that receives the value that it has, keeps its prediction to the last bit, so that a constant input has the
-importance zero exactly.
+An input may be several columns, such as the 0-1 columns of one category: they are permuted together, since a row with
+one of them exchanged is a row that cannot occur. A row that receives the values that it has keeps its prediction to the
+last bit, so that a constant input has the importance zero exactly.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +40,9 @@ class LeftOutImportance(Record):
 
     Parameters
     ----------
-    importances_mean, importances_std : array of shape (n_features,)
-        Mean and standard deviation over the repetitions.
-    importances : array of shape (n_features, n_repeats)
+    importances_mean, importances_std : array of shape (n_inputs,)
+        Mean and standard deviation over the repetitions, of every column or of every group of columns.
+    importances : array of shape (n_inputs, n_repeats)
         The increase of the mean square error, or the drop of the accuracy, of rows left out. With several outputs each
         error is in units of the variance of its output, and the mean of all outputs is taken.
     score : str
@@ -128,11 +129,13 @@ def importance_of(
     losses: Losses,
     n_repeats: Any,
     random_state: Any,
+    groups: Any,
     rests_on: tuple[Row, ...] = (),
 ) -> LeftOutImportance:
     """Permute every input ``n_repeats`` times; ``outputs`` are those of the rows X left out, one column per machine.
 
-    ``rests_on`` are rows of the certificate about the machines.
+    ``groups`` lists the columns of every input, None for one column each; ``rests_on`` are rows of the certificate
+    about the machines.
     """
     from substrate.datasets.bunch import random_source  # with all data sets, which a fit does not need
 
@@ -142,18 +145,19 @@ def importance_of(
     all_rows = np.arange(n)
     losses_of_rows = losses.of(outputs, all_rows)
     certificate = _certify(machines, X, outputs, losses.targets, rests_on)
-    importances = np.zeros((d, repeats))
-    for column in range(d):
-        values = _column(X, column)
+    inputs = _read_groups(groups, d)
+    importances = np.zeros((len(inputs), repeats))
+    for number, columns in enumerate(inputs):
+        values = _columns(X, columns)
         for repeat in range(repeats):
             order = source.permutation(n)
-            (changed_rows,) = np.nonzero(values[order] != values)
+            (changed_rows,) = np.nonzero((values[order] != values).any(axis=1))
             change = np.zeros(n)
             for block in blocks_beside(X, changed_rows.size, n):
                 which = changed_rows[block]
-                changed = machines.outputs(which, _with_column(X, which, column, values[order[which]]))
+                changed = machines.outputs(which, _with_columns(X, which, columns, values[order[which]]))
                 change[which] = losses.of(changed, which) - losses_of_rows[which]
-            importances[column, repeat] = losses.mean(change)  # more wrong classes, less accuracy
+            importances[number, repeat] = losses.mean(change)  # more wrong classes, less accuracy
     base = losses.mean(losses_of_rows)
     return LeftOutImportance(
         importances_mean=importances.mean(axis=1),
@@ -205,32 +209,43 @@ def weights_of(sample_weight: Any, support: Any) -> Array | None:
     return np.asarray(chosen)
 
 
-def _column(X: Any, column: int) -> Array:
-    """Return one input of all rows, in numpy."""
+def _read_groups(groups: Any, n_features: int) -> list[list[int]]:
+    """Return the columns of every input, or refuse what is no list of columns."""
+    if groups is None:
+        return [[column] for column in range(n_features)]
+    inputs = [[whole_number(column, "a column of groups", 0) for column in columns] for columns in groups]
+    every = [column for columns in inputs for column in columns]
+    if not all(inputs) or len(set(every)) < len(every) or max(every, default=n_features) >= n_features:
+        raise DataError(
+            f"groups must list the columns of every input, each column below {n_features} once; received {groups!r}"
+        )
+    return inputs
+
+
+def _columns(X: Any, columns: Sequence[int]) -> Array:
+    """Return some columns of all rows, in numpy."""
     if is_sparse(X):
-        return np.asarray(X[:, [column]].toarray()[:, 0])
-    return np.asarray(to_numpy(X[:, column]))
+        return np.asarray(X[:, columns].toarray())
+    return np.stack([to_numpy(X[:, column]) for column in columns], axis=1)
 
 
-def _with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
+def _with_columns(X: Any, rows: Any, columns: Sequence[int], values: Array) -> Any:
     """Return copies of some rows with other values of one input."""
     if is_sparse(X):
-        return _sparse_with_column(X, rows, column, values)
+        return _sparse_with_columns(X, rows, columns, values)
     points = own_copy(take_rows(X, rows))
-    if is_device_array(points):
-        points[:, column] = on_device_of(points, values)
-    else:
-        points[:, column] = values
+    for column, column_values in zip(columns, values.T, strict=True):
+        points[:, column] = on_device_of(points, column_values) if is_device_array(points) else column_values
     return points
 
 
-def _sparse_with_column(X: Any, rows: Any, column: int, values: Array) -> Any:
+def _sparse_with_columns(X: Any, rows: Any, columns: Sequence[int], values: Array) -> Any:
     from scipy.sparse import csr_matrix, diags
 
     keep = np.ones(X.shape[1])
-    keep[column] = 0.0
-    (kept,) = np.nonzero(values)
-    put = csr_matrix((values[kept], (kept, np.full(kept.size, column))), shape=(rows.size, X.shape[1]))
+    keep[columns] = 0.0
+    place, number = np.nonzero(values)
+    put = csr_matrix((values[place, number], (place, np.asarray(columns)[number])), shape=(rows.size, X.shape[1]))
     changed = csr_matrix(X[rows] @ diags(keep).tocsr()) + put
     changed.eliminate_zeros()
     return changed

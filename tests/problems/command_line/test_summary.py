@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
@@ -276,3 +277,21 @@ def test_predictions_of_a_class_with_an_id_are_a_table(tmp_path, capsys):
     assert main(["predict", out, str(path), "--proba"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert list(rows[0]) == ["key", "prediction", "decision", "probability_False", "probability_True"]
+
+
+def test_a_category_without_effect_does_not_matter(tmp_path, capsys):
+    a = np.arange(40)
+    pd.DataFrame({"a": a, "b": np.where(a % 2, "y", "x"), "y": np.sqrt(a)}).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("inputs that matter")]
+    assert re.match(r"inputs that matter: a \((9\d|100)%\)", line)
+    assert "b=" not in line
+
+
+def test_a_category_with_an_effect_is_one_line(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    levels, x = rng.choice(["u", "v", "w"], size=60), rng.normal(size=60)
+    y = np.select([levels == "u", levels == "v"], [0.0, 5.0], 10.0) + x
+    pd.DataFrame({"level": levels, "x": x, "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--evaluations", "0"]) == 0
+    assert re.search(r"inputs that matter: level \(\d+%\), x \(\d+%\) \(share", capsys.readouterr().out)
