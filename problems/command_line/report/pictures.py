@@ -119,11 +119,12 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
     if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
         relevance = getattr(model, "relevance_", None)
-        is_flat = relevance is None or np.ptp(relevance) <= 1e-6  # one width for all inputs
-        if not is_flat:
+        if relevance is not None and np.ptp(relevance) <= 1e-6:  # one width for all inputs
+            relevance = None
+        if relevance is not None:
             relevance = np.array([np.sum(relevance[columns]) for columns in fit.preparation.columns_of_inputs])
         inputs = tuple(_plain(input_.name) for input_ in fit.preparation.inputs)
-        shown = RelevanceDisplay(inputs, None if is_flat else relevance, importances, target)
+        shown = RelevanceDisplay(inputs, relevance, importances, target)
         yield PicturePlan("Which inputs matter", caption, shown.plot)
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
