@@ -99,8 +99,7 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
     ----------
     path
         A file written by ``save`` or by ``substrate fit --out``. One that was changed since it was written loads with a
-        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold; one of release 0.1, which has
-        no digest, with the warning only.
+        :class:`~substrate.errors.ModelFileWarning`, and its certificate does not hold.
     max_bytes
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
         None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.

@@ -43,9 +43,8 @@ from substrate.whole_file import written_whole
 __all__ = ["FORMAT", "VERSION", "Archive", "read_archive", "write_archive"]
 
 FORMAT = "lssvm-substrate model"
-#: The version written; version 1, of release 0.1, is read too and has no digest.
+#: The version that is written, and the only one that is read.
 VERSION = 2
-_READ = (1, VERSION)
 
 #: Default limit of the bytes that a file may take in memory, or four times its own size if that is more.
 LEAST_LIMIT = 2**30
@@ -78,17 +77,15 @@ _NAME = re.compile(r"\w[\w-]*(\.[\w-]+)*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The contents of a file. ``as_written`` is whether the digest matches, or None for version 1, which has none."""
+    """The contents of a file. ``as_written`` is whether the digest matches."""
 
     content: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
-    version: int
-    as_written: bool | None
+    as_written: bool
 
 
-#: Called before arrays are read, with the version, the header's content and the arrays' names; returns the bytes
-#: needed besides.
-Plan = Callable[[int, dict[str, Any], set[str]], int]
+#: Called before arrays are read, with the header's content and the arrays' names; returns the bytes needed besides.
+Plan = Callable[[dict[str, Any], set[str]], int]
 
 
 def write_archive(
@@ -114,7 +111,7 @@ def write_archive(
                 sums[name] = _sum(buffer.getbuffer())
                 archive.writestr(_member(f"{name}.npy"), buffer.getbuffer())
             header = {"format": FORMAT, "version": VERSION, "arrays": schema, "content": content}
-            header["digest"] = _digest(VERSION, schema, content, sums)
+            header["digest"] = _digest(schema, content, sums)
             archive.writestr(_member(_HEADER), json.dumps(header, allow_nan=True))
         if check is not None:
             stream.flush()
@@ -219,9 +216,7 @@ def _read(source: Path, archive: zipfile.ZipFile, size: int, listed: int, limit:
         data = archive.read(f"{name}.npy")
         sums[name] = _sum(data)
         arrays[name] = _array(source, io.BytesIO(data), name, *form)
-    version, digest = header["version"], header.get("digest")
-    as_written = None if digest is None else digest == _digest(version, schema, content, sums)
-    return Archive(content, arrays, version, as_written)
+    return Archive(content, arrays, header["digest"] == _digest(schema, content, sums))
 
 
 def _refuse(source: Path, reason: str) -> NoReturn:
@@ -254,14 +249,14 @@ def _header(
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         _refuse(source, f"its header does not name {FORMAT!r}")
     version = header.get("version")
-    if type(version) is not int or version not in _READ:
+    if type(version) is not int or version != VERSION:
         raise DataError(
-            f"{source} has format version {_short(repr(version))} and this package reads versions {_READ[0]} to "
-            f"{_READ[-1]}; load it with the release that wrote it, or fit and save again"
+            f"{source} has format version {_short(repr(version))} and this package reads version {VERSION}; load it "
+            "with the release that wrote it, or fit and save again"
         )
     if not isinstance(header.get("arrays"), dict) or not isinstance(header.get("content"), dict):
         _refuse(source, "its header lacks the arrays or the content")
-    if not isinstance(header.get("digest"), str if version > 1 else (str, type(None))):
+    if not isinstance(header.get("digest"), str):
         _refuse(source, "its header lacks the digest")
     return header, needed
 
@@ -301,7 +296,7 @@ def _check_size(
         count = math.prod(max(length, 1) for length in shape)
         needed += count * (dtype.itemsize + (_TEXT_OBJECT if dtype.kind == "U" else 0))
     if plan is not None and needed <= limit:
-        needed += plan(header["version"], header["content"], set(announced))
+        needed += plan(header["content"], set(announced))
     if needed > limit:
         _too_large(source, needed, limit)
 
@@ -334,8 +329,8 @@ def _sum(data: bytes | memoryview) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _digest(version: int, schema: Any, content: Any, sums: Mapping[str, str]) -> str:
-    described = json.dumps([version, schema, content, sums], sort_keys=True, allow_nan=True)
+def _digest(schema: Any, content: Any, sums: Mapping[str, str]) -> str:
+    described = json.dumps([VERSION, schema, content, sums], sort_keys=True, allow_nan=True)
     return _sum(described.encode("utf-8"))
 
 

@@ -86,8 +86,6 @@ class CriterionDisplay:
         demand(estimator, (OverGamma,), cls.__name__, usable)
         if estimator._selector.criterion not in SMOOTH:
             raise DataError(f"loss {estimator.loss!r} has no lower bound; choose gamma by loss='squared'")
-        if not hasattr(estimator, "path_"):
-            raise DataError("a model of release 0.1 has not kept what its search saw; fit it again")
         outputs = np.size(estimator.gamma_)
         if not 0 <= output < outputs:
             raise DeclarationError(f"the model has outputs 0 to {outputs - 1}; received output={output!r}")

@@ -146,7 +146,7 @@ def load_results(
 ) -> tuple[tuple[Result, ...], dict[str, Any]]:
     """Read all results of a file, and what was written beside them."""
 
-    def plan(version: int, content: dict[str, Any], names: set[str]) -> int:
+    def plan(content: dict[str, Any], names: set[str]) -> int:
         if content.get("kind") != _KIND:
             raise DataError(f"{path} is no result of a machine; a model is read by problems.load")
         try:

@@ -118,7 +118,7 @@ class Checkpoint:
         content, arrays = archive.content, archive.arrays
         if content.get("kind") != _KIND:
             raise DataError(f"{self.path} is not a checkpoint; name another file")
-        if archive.as_written is False:
+        if not archive.as_written:
             raise DataError(f"the checkpoint {self.path} was changed after it was written; remove it and begin again")
         if content.get("problem") != self.problem:
             raise DataError(

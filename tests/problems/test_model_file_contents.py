@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
-from rewritten_files import as_of_release_0_1, rewrite
+from rewritten_files import rewrite
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor, load
-from problems.estimators.shared import files, release_0_1
+from problems.estimators.shared import files
 from problems.estimators.shared.files import save
 from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS, attributes_of, kinds_of, parameters_of
 from substrate.certificates import Certificate
@@ -55,7 +55,7 @@ def content_of(path):
 @over_estimators
 def test_every_parameter_has_a_kind_or_acts_outside(estimator):
     own = set(estimator().get_params(deep=False))
-    assert set(parameters_of(estimator)) == own - set(OUTSIDE)
+    assert set(parameters_of(estimator)) == own - OUTSIDE
 
 
 @pytest.mark.parametrize("listed", [PARAMETERS, FITTED], ids=["parameters", "attributes"])
@@ -65,10 +65,10 @@ def test_the_lists_name_classes_of_estimators_only(listed):
 
 
 @over_estimators
-def test_defaults_are_allowed_and_those_outside_are_idle(estimator):
-    kinds = OUTSIDE | parameters_of(estimator)
+def test_defaults_are_allowed(estimator):
+    kinds = parameters_of(estimator)
     for name, value in estimator().get_params(deep=False).items():
-        assert kinds[name].allows(value), name
+        assert name in OUTSIDE or kinds[name].allows(value), name
 
 
 @dataclass(eq=False, repr=False)
@@ -205,7 +205,7 @@ def no_network(monkeypatch):
 def test_what_acts_outside_is_not_written(tmp_path):
     model = made(SparseLSSVMRegressor).set_params(passes=PASSES)
     model.save(tmp_path / "m.npz")
-    assert not set(content_of(tmp_path / "m.npz")["parameters"]) & set(OUTSIDE)
+    assert not set(content_of(tmp_path / "m.npz")["parameters"]) & OUTSIDE
     assert b"127.0.0.1" not in (tmp_path / "m.npz").read_bytes()
     loaded = load(tmp_path / "m.npz")
     assert loaded.passes is None
@@ -221,106 +221,6 @@ def test_what_acts_outside_is_not_read(tmp_path, no_network, name, value):
     made(LSSVMRegressorCV if name == "n_jobs" else SparseLSSVMRegressor).save(path)
     rewrite(path, lambda header, arrays: header["content"]["parameters"].update({name: value}))
     with pytest.raises(DataError, match=rf"has parameters .*'{name}'"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("executor", "tcp://127.0.0.1:1"),
-        ("executor", "tls://127.0.0.1:1"),
-        ("executor", "dask"),
-        ("executor", "joblib"),
-        ("executor", {"kind": "list", "items": ["dask"]}),
-        ("checkpoint", "somewhere.ckpt"),
-        ("checkpoint", ""),
-        ("memory_budget", "all"),
-        ("memory_budget", float("inf")),
-        ("verbose", "very"),
-    ],
-)
-def test_release_0_1_with_something_that_acts_outside_is_refused(tmp_path, no_network, name, value):
-    path = tmp_path / "m.npz"
-    made(SparseLSSVMRegressor).save(path)
-    as_of_release_0_1(path, **{name: value})
-    with pytest.raises(DataError, match=f"sets {name}=.*which acts outside the model"):
-        load(path)
-
-
-@pytest.mark.parametrize("n_jobs", [2, -1, 0, "4", True, 1.0])
-def test_release_0_1_with_more_than_one_job_is_refused(tmp_path, n_jobs):
-    path = tmp_path / "m.npz"
-    made(LSSVMRegressorCV).save(path)
-    as_of_release_0_1(path, n_jobs=n_jobs)
-    with pytest.raises(DataError, match=r"sets n_jobs=.*which acts outside the model"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    "idle", [{}, {"executor": "serial"}, {"verbose": True}, {"verbose": 2}, {"memory_budget": 10**9}], ids=str
-)
-def test_release_0_1_with_nothing_outside_loads_and_takes_none_of_it(tmp_path, idle):
-    path = tmp_path / "m.npz"
-    model = made(SparseLSSVMRegressor)
-    model.save(path)
-    as_of_release_0_1(path, **idle)
-    with pytest.warns(ModelFileWarning, match=r"release 0\.1.*no digest") as caught:
-        loaded = load(path)
-    assert len(caught) == 1
-    assert loaded.get_params(deep=False).keys() == model.get_params(deep=False).keys()
-    for name, value in SparseLSSVMRegressor().get_params(deep=False).items():
-        assert name not in OUTSIDE or getattr(loaded, name) == value, name
-    assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.certificate_.holds
-
-
-@pytest.mark.parametrize("estimator", [one for one in ESTIMATORS if one.__name__ in release_0_1._PARAMETERS])
-def test_every_estimator_of_release_0_1_loads(tmp_path, estimator):
-    path = tmp_path / "m.npz"
-    model = estimator(RBF(1.0))
-    model.save(path)
-    as_of_release_0_1(path)
-    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
-        loaded = load(path)
-    if hasattr(model, "basis"):  # that release named every rule
-        assert loaded._model.choice() == model._model.choice()
-        model.basis = loaded.basis
-    assert loaded.get_params() == model.get_params()
-
-
-@pytest.mark.parametrize(
-    ("estimator", "name"),
-    [
-        ("LSSVMRegressor", "cg_tol"),
-        ("LSSVMClassifier", "cg_tol"),
-        ("ComponentwiseLSSVMRegressor", "cg_tol"),
-        ("ComponentwiseLSSVMClassifier", "cg_tol"),
-        ("RobustLSSVMRegressor", "weights_tol"),
-        ("RobustSparseLSSVMRegressor", "weights_tol"),
-        ("AdaPinvClassifier", "adaline_tol"),
-    ],
-)
-def test_the_tol_of_release_0_1_has_the_name_it_has_now(tmp_path, estimator, name):
-    path = tmp_path / "m.npz"
-    getattr(problems, estimator)(RBF(1.0), tol=1e-2).save(path)
-    as_of_release_0_1(path, tol=3e-5)
-    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
-        loaded = load(path)
-    assert getattr(loaded, name) == 3e-5
-    assert loaded.tol == 1e-6
-    as_of_release_0_1(path, **{name: 1e-3})
-    with pytest.raises(DataError, match=f"has parameters .*where a {estimator} of release 0.1 has"):
-        load(path)
-
-
-def test_a_file_of_release_0_1_has_no_tolerance_of_its_certificate(tmp_path):
-    path = tmp_path / "m.npz"
-    problems.HuberLSSVMRegressor(RBF(1.0), tol=1e-2).save(path)
-    as_of_release_0_1(path)
-    with pytest.warns(ModelFileWarning, match=r"release 0\.1"):
-        assert load(path).tol == 1e-6
-    as_of_release_0_1(path, tol=1e-2)
-    with pytest.raises(DataError, match=r"has parameters .*'tol'"):
         load(path)
 
 

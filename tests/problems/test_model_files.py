@@ -657,7 +657,7 @@ def test_parts_of_another_form(saved, part, wrong):
 def test_another_version_names_both(saved):
     _, path, _ = saved
     rewrite(path, lambda header, arrays: header.update(version=VERSION + 1))
-    with pytest.raises(DataError, match=rf"version {VERSION + 1} and this package reads versions 1 to {VERSION}"):
+    with pytest.raises(DataError, match=rf"version {VERSION + 1} and this package reads version {VERSION};"):
         load(path)
 
 

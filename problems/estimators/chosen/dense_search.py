@@ -84,13 +84,6 @@ class DenseSearch(OverGamma):
         trained[rows] = 1.0
         return weights * trained
 
-    def mend_loaded(self) -> None:
-        """Add what FusedLSSVM* of release 0.1 did not keep: it follows from gamma and the path."""
-        model = self.estimator
-        if not hasattr(model, "ridge_"):
-            model.ridge_ = np.full(model.support_.size, 1.0 / model.gamma_)
-            model.gamma_range_, model.n_iter_ = np.array(model.path_["coverage"]), 1
-
     def weigh(
         self, given: Any, y: Any, y_weights: Array, weights: Array, part: RowSplit
     ) -> tuple[Array | None, Array | None]:

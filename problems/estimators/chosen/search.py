@@ -142,6 +142,3 @@ class Search:
     def training_weights(self, weights: Array) -> Array:
         """Return the weights of rows that are given again: zero for those that a fit held out to validate."""
         return weights
-
-    def mend_loaded(self) -> None:
-        """Add what files of earlier releases did not hold."""

@@ -74,12 +74,6 @@ class HuberModel(LeavesOut):
             )
         )
 
-    def ridge(self) -> Array:
-        """Return the diagonal of the system of that LS-SVM."""
-        if not hasattr(self.estimator, "ridge_"):
-            raise DataError("a HuberLSSVMRegressor of release 0.1 has not kept its ridge_; fit it again")
-        return super().ridge()
-
     def check_loaded(self) -> None:
         """Refuse a delta and outliers that no fit leaves."""
         model = self.estimator

@@ -199,17 +199,7 @@ class DenseIntervals(LeftOutIntervals):
 
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
-        model = self.estimator
-        variance = getattr(model, "noise_variance_", None)
-        if variance is not None:
-            return np.atleast_1d(variance)
-        # a file of release 0.1, which does not have it: the system gives the targets back
-        alpha, ridge, _ = model._model.to_columns()
-        if model.kernel_.pairwise:
-            fitted = to_numpy(model._model.training_gram(rows[0] if isinstance(rows, tuple) else rows).product(alpha))
-        else:
-            fitted = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape)
-        return uncertainty.noise_of_targets(fitted + ridge * alpha, alpha, self.gammas(alpha.shape[1]))
+        return np.atleast_1d(self.estimator.noise_variance_)
 
     def keep_noise(self, Y: Array, fit: SaddleFit, gammas: tuple[float, ...], one_output: bool) -> None:
         """Keep what a new row of weight one needs besides the expansion, whatever the parameters are set to later."""
@@ -220,10 +210,7 @@ class DenseIntervals(LeftOutIntervals):
 
     def gammas(self, n_outputs: int) -> tuple[float, ...]:
         """Return the gamma of a row of weight one, for every output."""
-        model = self.estimator
-        if not hasattr(model, "unit_ridge_"):  # a file of release 0.1
-            return tuple(float(gamma) for gamma in model._gammas(n_outputs))
-        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(model.unit_ridge_))
+        return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.estimator.unit_ridge_))
 
     def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows; a new row has weight one, or that of all rows."""

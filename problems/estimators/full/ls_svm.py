@@ -197,9 +197,7 @@ class LSSVMModel(LeavesOut):
         model = self.estimator
         tol = model._tolerance()
         if model.solver in ("auto", "cholesky", "stored_cg"):
-            # models of version 0.1 have no solver_: theirs was the closed form
-            direct = getattr(model, "solver_", "cholesky") == "cholesky"
-            return tol, None if direct else max(tol, roundoff(model.support_.size))
+            return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
         return (tol, 10.0 * model.cg_tol) if model.solver == "cg" else (unpolished_tolerance(tol), _ACCEPTED)
 
     def check_loaded(self) -> None:

@@ -255,9 +255,6 @@ class PrunedModel(LeavesOut):
     def check_loaded(self) -> None:
         """Refuse a path that no fit leaves."""
         model = self.estimator
-        if not hasattr(model, "ridge_"):
-            # release 0.1 took no weights but the robust ones
-            model.ridge_ = Regularization(model.gamma_).ridge(model.weights_)
         super().check_loaded()
         if model.ridge_.shape != model.support_.shape:
             raise DataError("the diagonal of the system and the support do not belong together")

@@ -53,7 +53,7 @@ class ReducedIntervals(LeftOutIntervals):
                 BasisValues.of(kernel, model.support_),
                 matrix[np.ix_(model.support_, model.support_)],
             )
-        mass = getattr(model, "mass_", float(model.n_rows_))  # a file of release 0.1 has no weights
+        mass = float(model.mass_)
         coordinates = LeverageCoordinates(values, model._model.leverage_factor(mass), gamma)
         spread = ProjectedSpread(coordinates, eigen_features(K), gamma * mass)
         nothing = on_device_of(bias, np.zeros(1))
@@ -64,8 +64,6 @@ class ReducedIntervals(LeftOutIntervals):
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
         self.check_factor()
-        if not hasattr(self.estimator, "noise_variance_"):
-            raise DataError("this model file has no noise variance, as those of release 0.1; fit the model again")
         return np.atleast_1d(self.estimator.noise_variance_)
 
     def keep_noise(self, fit: ReducedFit, one: bool) -> None:
@@ -79,11 +77,8 @@ class ReducedIntervals(LeftOutIntervals):
             model.weighted_ = fit.prepared.rows.weights is not None
 
     def gamma(self) -> float:
-        """Return that of the fit; a file of release 0.1 has the parameter only."""
-        model = self.estimator
-        if hasattr(model, "unit_ridge_"):
-            return Regularization.from_lambda(float(model.unit_ridge_)).gamma
-        return float(model._model.fitted_gamma())
+        """Return the gamma of the fit."""
+        return Regularization.from_lambda(float(self.estimator.unit_ridge_)).gamma
 
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit had weights."""

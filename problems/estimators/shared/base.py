@@ -259,8 +259,6 @@ class KernelEstimator(BaseEstimator):
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if self.__sklearn_is_fitted__():
-            if self._selector_type is not None:
-                self._selector.mend_loaded()
             if hasattr(self, "input_center_") != hasattr(self, "input_scale_"):
                 raise DataError("input_center_ and input_scale_ come together; one of them is missing")
             if (scales := self._scales) is not None:

@@ -3,9 +3,6 @@
 A file holds the values that :mod:`problems.estimators.shared.saved` lists, each of its kind, and nothing else: no
 address, no path, no connection. The estimator is looked up in the package's own list, never by an import path from the
 file. A saved model is read back, with all checks, before the file gets its name.
-
-A model file of release 0.1, whose format version is 1, is translated first. The contents of such a file are listed here
-as they were: names that have changed since are replaced, and parameters that are new have their defaults.
 """
 
 import os
@@ -14,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from problems.estimators.shared.encoding import Arrays, bytes_needed, check_kernels, decode, encode
-from problems.estimators.shared.release_0_1 import content_today
-from problems.estimators.shared.saved import NEWER, OUTSIDE, attributes_of, parameters_of
+from problems.estimators.shared.saved import OUTSIDE, attributes_of, parameters_of
 from substrate.archive import Archive, read_archive, write_archive
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
@@ -68,9 +64,9 @@ def read_model(
 ) -> tuple[Any, dict[str, Any] | None]:
     """Return the estimator of a file, one of ``classes``, and its notes, if any, which are not checked."""
 
-    def count_bytes(version: int, content: dict[str, Any], names: set[str]) -> int:
+    def count_bytes(content: dict[str, Any], names: set[str]) -> int:
         """Return the bytes of a model besides its arrays, before any of it is read."""
-        encoded = _parts(version, content, classes, path)
+        encoded = _parts(content, classes, path)
         try:
             return bytes_needed((encoded.parameters, encoded.fitted), names, encoded.fitted.get("n_features_in_"))
         except DataError as error:
@@ -78,14 +74,7 @@ def read_model(
 
     archive = read_archive(path, max_bytes, count_bytes)
     model, notes = _rebuild(archive, classes, path)
-    if archive.as_written is None:
-        warnings.warn(
-            f"{path} was written by release 0.1, which put no digest into its files: whether it was changed since "
-            "cannot be determined; save it again once you have certified it",
-            ModelFileWarning,
-            stacklevel=3,
-        )
-    elif not archive.as_written:
+    if not archive.as_written:
         _disown(model)
         warnings.warn(
             f"{path} was changed after it was written (its digest does not match), so its certificate does not "
@@ -101,10 +90,12 @@ def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -
     notes = content.get("notes")
     if notes is not None and not isinstance(notes, dict):
         raise DataError(f"{path} has notes that are a {type(notes).__name__}, not a mapping")
-    estimator, name, parameters, fitted = _parts(archive.version, content, classes, path)
+    estimator, name, parameters, fitted = _parts(content, classes, path)
     try:
-        parameters_given = _own_parameters(name, parameters, set(estimator().get_params(deep=False)), archive, path)
-        values = {key: decode(value, arrays) for key, value in parameters_given.items()}
+        expected = set(estimator().get_params(deep=False)) - OUTSIDE
+        if set(parameters) != expected:
+            raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")
+        values = {key: decode(value, arrays) for key, value in parameters.items()}
         attributes = {key: decode(value, arrays) for key, value in fitted.items()}
         _refuse_kinds(values, parameters_of(estimator), f"{path}: the parameter")
         _refuse_kinds(attributes, attributes_of(estimator), f"{path}: the attribute")
@@ -123,7 +114,7 @@ def _rebuild(archive: Archive, classes: Classes, path: str | os.PathLike[str]) -
 
 
 class _EncodedModel(NamedTuple):
-    """Class, name, parameters and fitted attributes, not yet decoded, under the names of this release."""
+    """Class, name, parameters and fitted attributes, not yet decoded."""
 
     estimator: Any
     name: str
@@ -131,13 +122,8 @@ class _EncodedModel(NamedTuple):
     fitted: dict[str, Any]
 
 
-def _parts(version: int, content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]) -> _EncodedModel:
+def _parts(content: Mapping[str, Any], classes: Classes, path: str | os.PathLike[str]) -> _EncodedModel:
     """Return what a file holds of a model, refused where it names what no fit sets."""
-    if version == 1:
-        try:
-            content = content_today(content)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
     name = content.get("estimator")
     estimator = classes(name) if isinstance(name, str) else None
     if estimator is None or not isinstance(name, str):
@@ -149,25 +135,6 @@ def _parts(version: int, content: Mapping[str, Any], classes: Classes, path: str
     if refused := [key for key in fitted if key not in attributes]:
         raise DataError(f"{path} sets attributes {_short(refused)}, which no fit sets")
     return _EncodedModel(estimator=estimator, name=name, parameters=parameters, fitted=fitted)
-
-
-def _own_parameters(
-    name: str, parameters: dict[str, Any], names: set[str], archive: Archive, path: str | os.PathLike[str]
-) -> dict[str, Any]:
-    """Return the parameters of the model itself; those that act outside it occur in files of version 1, with defaults
-    only.
-    """
-    expected = names - set(OUTSIDE)
-    if archive.version > 1 and not expected - NEWER <= set(parameters) <= expected:
-        raise DataError(f"{path} has parameters {_short(sorted(parameters))} where a {name} has {sorted(expected)}")
-    outside = {key: decode(parameters[key], archive.arrays) for key in parameters if key in OUTSIDE}
-    for key, value in outside.items():
-        if not OUTSIDE[key].allows(value):
-            raise DataError(
-                f"{path} sets {key}={_short(value)}, which acts outside the model, and a file must not; if the file is "
-                f"your own, load it with the release that wrote it, set {key} back to its default, and save it again"
-            )
-    return {key: value for key, value in parameters.items() if key not in OUTSIDE}
 
 
 def _fitted_of(model: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from substrate.reduced import RULES, Basis
 from substrate.solvers import FURTHER, ORDER
 from substrate.uncertainty.spread import Spread
 
-__all__ = ["FITTED", "NEWER", "OUTSIDE", "PARAMETERS", "attributes_of", "kinds_of", "parameters_of"]
+__all__ = ["FITTED", "OUTSIDE", "PARAMETERS", "attributes_of", "kinds_of", "parameters_of"]
 
 _Kinds = dict[str, Allowed]
 #: Where the bases are that estimators share.
@@ -337,24 +337,8 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
 }
 
 
-#: Parameters that act outside the model, and the values that are accepted in files of version 1: they have no effect,
-#: and are not used.
-OUTSIDE: _Kinds = {
-    "checkpoint": nothing(),
-    "executor": either(nothing(), word("serial")),
-    "memory_budget": number(),
-    "passes": nothing(),
-    "n_jobs": Allowed("None or 1", lambda value: value is None or (type(value) is int and value == 1)),
-    "verbose": either(flag(), whole()),
-}
-
-#: Parameters that files of version 2 may lack, written before there were any; they then have their defaults.
-NEWER = frozenset(
-    (
-        *("bounds", "calibration", "class_weight", "convex", "monotone", "noise", "refit"),
-        *("missing", "reach", "standard_errors", "standardize", "widths"),
-    )
-)
+#: Parameters that act outside the model, and are in no file.
+OUTSIDE = frozenset(("passes", "n_jobs", "verbose"))
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
