@@ -11,8 +11,7 @@ largest of them; K kernel matrix of the windows (:func:`substrate.windows.window
 
 The support values are :math:`\alpha_t = \gamma v_t e_t`. The predictor is one step ahead,
 :math:`\hat y_t = \sum_s \alpha_s k(x_s, x_t) + b` with :math:`x_t` the window of time t; a free run puts its own
-predictions into the windows. It forgets where it began where the sizes of the derivatives in the lags of the output sum
-to less than one in a box that is mapped into itself (:mod:`substrate.composition.contraction`).
+predictions into the windows.
 
 Closed form: that of :mod:`problems.ls_svm_regression` on the windows; [Suykens2002b]_.
 """

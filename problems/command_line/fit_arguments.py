@@ -62,7 +62,7 @@ whole groups out: for rows of one patient, batch or site. With --split time the 
 rows are held out, in the order of the first --date column or of the table, and every
 row is left out with its neighbours.
 With --series the last quarter is held out instead, and forecast one step at a time
-and freely; intervals are adaptive, and stability is proved where it can be.
+and freely, with adaptive intervals.
 """
 
 PREDICT = """examples:

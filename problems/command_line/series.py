@@ -22,7 +22,7 @@ from problems.tables.inputs import raw_matrix
 from problems.tables.table import Table, named_columns
 from problems.tables.treatment import ColumnOptions, treat
 from substrate.arrays import Array
-from substrate.errors import DataError, SubstrateError
+from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.uncertainty.adaptive import SeriesIntervals
 from substrate.windows import read_delays
@@ -34,8 +34,6 @@ _CANDIDATES = (1, 2, 3, 4, 6, 8, 12)
 #: Widths, in deviations of the series times the root of twice the columns, from which a search of the kernel begins.
 _WIDTHS = (1.0, 2.0)
 _COVERAGE = 0.9
-#: Columns of which stability is proved.
-_MOST_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,6 @@ class SeriesFit:
     naive: Array
     free_run: Array
     intervals: SeriesIntervals | None
-    stability: str
     remarks: tuple[str, ...]
 
 
@@ -129,7 +126,6 @@ def fit_series(source: Table, choices: SeriesChoices) -> SeriesFit:
         naive=y[first - 1 : -1],
         free_run=free_run,
         intervals=intervals,
-        stability=_stability(model),
         remarks=tuple(treated.remarks),
     )
 
@@ -139,17 +135,6 @@ def _candidates(choices: SeriesChoices, rows: int) -> tuple[int, ...]:
     if choices.lags is not None:
         return (read_delays(choices.lags, "--lags", 1)[-1],)
     return tuple(lags for lags in _CANDIDATES if 8 * lags + choices.horizon <= rows) or (1,)
-
-
-def _stability(model: NARXRegressor) -> str:
-    """Return what is proved of free runs, in one line, or why nothing is."""
-    columns = len(model.lags_) + model.n_features_in_ * len(model.inputs_)
-    if columns > _MOST_COLUMNS:
-        return f"stability: not proved, since up to {_MOST_COLUMNS} columns at once are, and the model has {columns}"
-    try:
-        return str(model.prove_stability(gap=1e-2, time_limit=20.0)).partition("\n")[0]
-    except SubstrateError as error:
-        return f"stability: not proved ({str(error).partition(';')[0]})"
 
 
 def _root_mean_square(errors: Array) -> float:
@@ -179,7 +164,7 @@ def describe_series(fit: SeriesFit, out: str | None) -> list[str]:
             f"{float(fit.later.std()):.4g}",
             f"intervals: {fit.intervals}",
         ]
-    lines += [fit.stability, f"certificate: {str(fit.saved.certificate_).partition(chr(10))[0]}"]
+    lines.append(f"certificate: {str(fit.saved.certificate_).partition(chr(10))[0]}")
     return lines if out is None else [*lines, f"saved: {out}, fitted again to all rows"]
 
 

@@ -1,4 +1,4 @@
-"""Windows, forecasts one step, several steps and freely ahead, the choice of lags, intervals, files and stability."""
+"""Windows, forecasts one step, several steps and freely ahead, the choice of lags, intervals and files."""
 
 import json
 import warnings
@@ -21,8 +21,8 @@ from problems import (
     load,
     windowize,
 )
-from substrate.errors import DataError, DeclarationError, SubstrateError
-from substrate.kernels import RBF, Componentwise
+from substrate.errors import DataError, SubstrateError
+from substrate.kernels import RBF
 
 
 def simulated(n, seed=0, noise=0.02):
@@ -187,56 +187,6 @@ def test_intervals_follow_the_series(model):
     assert_array_equal(inside, intervals.covered)
 
 
-def test_a_stable_system_is_proved_stable(model):
-    proof = model.prove_stability(box=(-2.5, 2.5), input_box=[(-1.0, 1.0)], gap=1e-2)
-    assert proof.holds
-    assert 0.3 < proof.contraction < 1.0
-    assert "stable" in str(proof)
-    # the bounds hold at random points of the box, by differences and values
-    rng = np.random.default_rng(0)
-    points = np.column_stack([rng.uniform(-2.5, 2.5, size=(400, 2)), rng.uniform(-1.0, 1.0, size=400)])
-    values = model._evaluate(points)[:, 0]
-    assert proof.lower <= values.min()
-    assert values.max() <= proof.upper
-    slopes = []
-    for column in (0, 1):
-        step = np.zeros(3)
-        step[column] = 1e-5
-        slopes.append((model._evaluate(points + step) - model._evaluate(points - step))[:, 0] / 2e-5)
-    sums = np.abs(slopes).sum(axis=0)
-    assert sums.max() <= proof.contraction + 1e-6
-    assert sums.max() >= 0.7 * proof.contraction_found
-    # runs from anywhere in the box come together at that rate
-    first, second = (model.simulate([start, -start], 40, U[:40], past_inputs=U[:1]) for start in (2.4, -2.4))
-    distances = np.abs(first - second)
-    assert (distances <= 4.8 * proof.contraction ** np.ceil(np.arange(1, 41) / 2.0) + 1e-9).all()
-
-
-def test_an_additive_machine_has_any_number_of_lags():
-    additive = NARXRegressor(LSSVMRegressor(Componentwise(RBF(4.0)), 1.0), lags=4, inputs=1).fit(U, Y)
-    proof = additive.prove_stability(box=(-3.0, 3.0), input_box=[(-1.0, 1.0)], gap=0.02)
-    assert proof.contraction >= proof.contraction_found > 0.0
-    joint = NARXRegressor(LSSVMRegressor(RBF(4.0), 1.0), lags=4).fit(None, Y)
-    with pytest.raises(DeclarationError, match="4 columns at once"):
-        joint.prove_stability()
-
-
-def test_an_unstable_system_is_not_proved_stable():
-    y = np.empty(80)
-    y[0] = 0.4
-    for t in range(1, 80):
-        y[t] = 3.9 * y[t - 1] * (1.0 - y[t - 1])
-    chaotic = NARXRegressor(LSSVMRegressor(RBF(1.0), 1e4), lags=1).fit(None, y)
-    proof = chaotic.prove_stability(box=(0.0, 1.0))
-    assert not proof.holds
-    assert proof.contraction > 3.0
-    assert "not proved" in str(proof)
-    with pytest.raises(DeclarationError, match="horizon=1"):
-        NARXRegressor(FIXED, lags=1, horizon=2).fit(None, y).prove_stability()
-    with pytest.raises(DeclarationError, match="not stored as an expansion"):
-        NARXRegressor(SparseLSSVMRegressor(RBF(1.0), 10.0), lags=1).fit(None, y).prove_stability()
-
-
 def test_a_file_that_was_changed_is_refused(model, tmp_path):
     path = tmp_path / "series.npz"
     model.save(path)
@@ -284,10 +234,6 @@ def test_bad_forecasts_are_refused(model):
         model.simulate([1.0], 3, U[:3])
     with pytest.raises(DataError, match="expecting 1 features"):
         model.predict_one_step(np.hstack([U, U]), Y)
-    with pytest.raises(DataError, match="input_box"):
-        model.prove_stability(input_box=[(1.0, -1.0)])
-    with pytest.raises(DataError, match="box must be"):
-        model.prove_stability(box=(1.0, -1.0))
 
 
 def test_a_constant_series_stays():

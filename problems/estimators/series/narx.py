@@ -32,15 +32,12 @@ from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.windows import Windows, read_delays, read_series, windowize
 
 if TYPE_CHECKING:
-    from substrate.composition.contraction import StabilityProof
     from substrate.uncertainty.adaptive import SeriesIntervals
 
 __all__ = ["NARXRegressor"]
 
 #: Criteria this near each other are equal, and fewer lags win.
 _TIE = 1e-9
-#: Widths of the boxes in which stability is tried, in units of the range of the training windows.
-_WIDER = (1.0, 1.25, 1.5, 2.0, 3.0)
 
 
 class NARXRegressor(RegressorMixin, BaseEstimator):
@@ -262,76 +259,6 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         intervals: SeriesIntervals = AdaptiveIntervals(list(self.scores_), coverage, rate).follow(predictions, outputs)
         return intervals
 
-    def prove_stability(
-        self, box: Any = None, input_box: Any = None, gap: float = 1e-3, time_limit: float = math.inf
-    ) -> "StabilityProof":
-        """Prove that free runs stay in a box, and forget where they began (:mod:`substrate.composition.contraction`).
-
-        Parameters
-        ----------
-        box : pair of float, default=None
-            The range of the output; None is that of the training windows, made wider about its middle, up to three
-            times, until both conditions are proved or the second cannot be.
-        input_box : array of shape (m, 2), default=None
-            The ranges of the inputs; None are those of the training windows.
-        gap : float, default=1e-3
-            How near the bounds come to what they bound.
-        time_limit : float, default=inf
-            Seconds for each of the proofs.
-
-        Returns
-        -------
-        StabilityProof
-            It ``holds`` where both conditions are proved. A function of more than three columns at once is refused; an
-            additive kernel has any number of lags.
-        """
-        check_is_fitted(self)
-        model = _expansion_of(self.regressor_, self.horizon)
-        points, p = np.asarray(model.support_vectors_), len(self.lags_)
-        seen = np.column_stack([points.min(axis=0), points.max(axis=0)])
-        ranges = seen * self.scale_[:, None] + self.center_[:, None]
-        if input_box is not None:
-            given = real_array(input_box, "input_box", ndim=(1, 2)).reshape(-1, 2)
-            if given.shape[0] != self.n_features_in_ or (given[:, 0] > given[:, 1]).any():
-                raise DataError(f"input_box must have a lowest and a highest value for {self.n_features_in_} inputs")
-            ranges[p:] = np.repeat(given, len(self.inputs_), axis=0)
-        if box is not None:
-            ends = real_array(box, "box", ndim=1)
-            if ends.shape != (2,) or not ends[0] <= ends[1]:
-                raise DataError(f"box must be the lowest and the highest output, received {box!r}")
-            return self._prove_in_box(model, ranges, float(ends[0]), float(ends[1]), gap, time_limit)
-        low, high = float(ranges[:p, 0].min()), float(ranges[:p, 1].max())
-        for factor in _WIDER:
-            spare = 0.5 * (factor - 1.0) * (high - low)
-            proof = self._prove_in_box(model, ranges, low - spare, high + spare, gap, time_limit)
-            if proof.holds or proof.contraction >= 1.0:  # in a larger box the sum is no smaller
-                break
-        return proof
-
-    def _prove_in_box(
-        self, model: Any, ranges: Array, low: float, high: float, gap: float, time_limit: float
-    ) -> "StabilityProof":
-        """Prove both conditions for outputs between two numbers; ``ranges`` are those of all columns."""
-        from substrate.composition.contraction import prove_contraction  # brings cvxpy
-
-        box = ranges.copy()
-        box[: len(self.lags_)] = low, high
-        scaled = (box - self.center_[:, None]) / self.scale_[:, None]
-        # windows of the box are rounded when they are scaled
-        spare = relative_rounding(8.0) * (np.abs(box) + np.abs(self.center_[:, None])) / self.scale_[:, None]
-        return prove_contraction(
-            model.kernel_,
-            np.asarray(model.support_vectors_),
-            np.asarray(model.support_values_),
-            float(model.bias_),
-            self.lags_,
-            scaled + np.array([-1.0, 1.0]) * spare,
-            gap,
-            time_limit,
-            units=self.scale_,
-            outputs=(low, high),
-        )
-
     def certify(self, X: Any, y: Any, groups: Any = None) -> Certificate:
         """Check the present coefficients on the windows of the training series, given again."""
         check_is_fitted(self)
@@ -530,19 +457,3 @@ def _left_out_scores(regressor: Any, X: Array, y: Array) -> Array:
         residuals = np.asarray(y - regressor.predict(X))
     first = residuals if residuals.ndim == 1 else residuals[:, 0]
     return np.sort(np.abs(first))
-
-
-def _expansion_of(regressor: Any, horizon: int) -> Any:
-    """Return the regressor, refused where it is not one kernel expansion with a bias."""
-    refused = None
-    if horizon != 1:
-        refused = f"a recursion of horizon {horizon} is not one function of its lags; use horizon=1"
-    elif any(hasattr(regressor, name) for name in ("coef_", "basis_", "primal_weights_", "weights_of_machines_")):
-        refused = f"{type(regressor).__name__} is not stored as an expansion on its rows; use LSSVMRegressor or its CV"
-    elif not hasattr(regressor, "support_vectors_") or np.ndim(regressor.support_values_) != 1:
-        refused = f"{type(regressor).__name__} keeps no points of its kernel expansion"
-    elif regressor.kernel_.pairwise or not regressor.kernel_.trusted:
-        refused = f"nothing is known of the derivatives of {regressor.kernel_!r}"
-    if refused is not None:
-        raise DeclarationError(f"stability is proved for a kernel expansion with one output: {refused}")
-    return regressor

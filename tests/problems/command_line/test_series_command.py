@@ -35,7 +35,6 @@ def test_a_series_is_fitted_saved_and_forecast(table, tmp_path, capsys):
     assert "rows: the first 68 train, the last 22 judge" in printed
     assert "one step ahead on the last rows" in printed
     assert "of it for any series" in printed
-    assert "stable: a difference of two runs" in printed
     assert "Forecasts of the last rows" in page.read_text()
     loaded = load(model)
     assert loaded.lags_ == (1,)
