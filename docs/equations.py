@@ -31,7 +31,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Barber2021": (),
     "BellMcCaffrey2002": (),
     "Breiman1996": (),
-    "DeBrabanter2011b": (),
     "Gibbs2021": (),
     "Nouretdinov2001": (),
     "Platt2000": (),

@@ -11,8 +11,6 @@ single rows out chooses such a machine ([DeBrabanter2011b]_ section 2). Three se
   only the residual of row i counts ([Chu1991]_; [DeBrabanter2011b]_ for LS-SVMs).
 
 Every row counts once, so the criterion is a mean over all rows in each case.
-
-How many neighbours to leave out is the rule of :mod:`~substrate.least_squares.correlated_errors`.
 """
 
 from collections.abc import Iterator

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, whole_number
+from substrate.arrays import whole_number
 from substrate.errors import DataError, DeclarationError
-from substrate.least_squares.correlated_errors import choose_reach
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
-from substrate.namespaces import is_device_array, to_numpy
+from substrate.namespaces import to_numpy
 
 __all__ = ["BLOCKS", "blocks_of", "check_blocks", "check_groups", "describe_blocks"]
 
@@ -57,27 +56,20 @@ def check_groups(model: Any, groups: Any, n: int) -> Any:
     return labels
 
 
-def blocks_of(model: Any, X: Any, Y: Array, groups: Any) -> LeftOutBlocks | None:
-    """Return the rows that a search leaves out together; None for any other criterion. Sets ``reach_``."""
+def blocks_of(model: Any, n: int, groups: Any) -> LeftOutBlocks | None:
+    """Return which of n rows a search leaves out together; None for any other criterion. Sets ``reach_``."""
     if not (isinstance(model.cv, str) and model.cv in BLOCKS):
         return None
     if model.cv == "groups":
         return LeftOutBlocks.of_groups(groups)
-    reach = model.reach
-    if reach is None:
-        if is_sparse(X) or is_device_array(X) or model.__sklearn_tags__().input_tags.pairwise:
-            raise DeclarationError(
-                "reach=None estimates the correlation of errors with a pilot machine on dense points; give reach=, the "
-                "number of neighbours to leave out on each side"
-            )
-        reach = choose_reach(X, to_numpy(Y), groups)
-    model.reach_ = int(reach)
-    return LeftOutBlocks.centred(int(Y.shape[0]), int(reach), groups)
+    shortest = n if groups is None else int(np.unique(np.asarray(groups), return_counts=True)[1].min())
+    model.reach_ = round(shortest ** (1.0 / 3.0)) if model.reach is None else int(model.reach)
+    return LeftOutBlocks.centred(n, model.reach_, groups)
 
 
 def describe_blocks(model: Any, blocks: LeftOutBlocks) -> str:
     """Return what is left out, for a certificate."""
     if model.cv == "groups":
         return blocks.describe()
-    rule = "by the correlation of the errors of a pilot" if model.reach is None else "given"
+    rule = "the cube root of the rows" if model.reach is None else "given"
     return f"{blocks.describe()}: reach {model.reach_}, {rule}; only the row itself counts"

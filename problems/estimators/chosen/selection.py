@@ -139,7 +139,7 @@ class GammaChoice:
             check_weights=weighed[1],
             border=border,
             check_linear=check_linear,
-            blocks=blocks_of(model, X, Y, None if groups is None else groups[kept]),
+            blocks=blocks_of(model, int(Y.shape[0]), None if groups is None else groups[kept]),
         )
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
@@ -232,9 +232,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     verbose : int, default=0
         Whether a bar on the terminal shows the progress.
     reach : int, default=None
-        With ``cv="blocks"``: the number of neighbours on each side that are left out with a row. None: as far as the
-        errors of a pilot machine are correlated (:mod:`substrate.least_squares.correlated_errors`); zero for errors
-        that are not, which is leave-one-out.
+        With ``cv="blocks"``: the number of neighbours on each side that are left out with a row, as many as share
+        their errors with it; zero is leave-one-out. None: the cube root of the number of rows of the shortest series.
     noise : float, default=None
         With ``cv="noise"``: the standard deviation of the noise, in the units of y. A value that no gamma reaches is
         refused with those that some gamma has.
