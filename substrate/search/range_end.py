@@ -19,7 +19,7 @@ that is to be expected if the criterion goes on falling as it did in the last de
 
 .. math:: F - B \le \tfrac{1}{11} F + F_0
 
-is a row of the certificate, so that a choice which holds is within a tenth of what a wider range can give.
+is a row of the certificate, so that a choice which holds is within a tenth of what a wider range is expected to give.
 """
 
 from typing import Any

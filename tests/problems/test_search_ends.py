@@ -1,8 +1,8 @@
-"""A search that holds is as good as any wider range: one law for every search of gamma, against ball arithmetic.
+"""A search that holds is the best of its range: one law for every search of gamma, against ball arithmetic.
 
-The criterion at the chosen gamma is within a tenth of the least one of a scan of the stated range and of ten decades
-beyond either end of it, or is negligible, a millionth of a millionth of the variance of y; or else the certificate does
-not hold, and a warning states what to widen.
+The criterion at the chosen gamma is within the gap of the least one of a scan of the stated range, or is negligible, a
+millionth of a millionth of the variance of y; or else the certificate does not hold, and a warning states what to
+widen.
 """
 
 import warnings
@@ -43,11 +43,8 @@ def data(kind, seed):
 
 
 def scanned(model, X, y, criterion):
-    """The exact criterion at the choice, and the least one of a scan of the range and of ten decades beyond."""
-    low, high = np.log10(model.gamma_range_)
-    inside = np.linspace(low, high, 11)
-    gammas = 10.0 ** np.concatenate([low - np.arange(2.0, 11.0, 4.0), inside, high + np.arange(1.0, 11.0, 3.0)])
-    gammas = [float(model.gamma_), *gammas]
+    """The exact criterion at the choice, and the least one of a scan of the range."""
+    gammas = [float(model.gamma_), *np.geomspace(*model.gamma_range_, 16)]
     if isinstance(model, SparseLSSVMRegressorCV):
         with precision(500):
             Z = features_of(model, X)
@@ -69,7 +66,7 @@ def check_end(machine, criterion, kind, kernel, seed, **parameters):
         warnings.simplefilter("always")
         model = machine(kernel, cv=5 if criterion == "folds" else criterion, **parameters).fit(X, y)
     reached, least = scanned(model, X, y, criterion)
-    if reached > 1.1 * max(least, NEGLIGIBLE * np.var(y)):
+    if reached > (1.0 + 2.0 * model.gap) * max(least, NEGLIGIBLE * np.var(y)):
         assert not model.certificate_.holds, (reached, least, model.gamma_, model.gamma_range_)
         advice = dict(model.certificate_.record)["to widen"]
         assert any(advice in str(one.message) for one in caught)
@@ -81,7 +78,7 @@ def check_end(machine, criterion, kind, kernel, seed, **parameters):
 @pytest.mark.parametrize("kind", first(4, KINDS))
 @pytest.mark.parametrize("seed", first(1, range(3)))
 @pytest.mark.some_cases(16)
-def test_a_search_that_holds_is_within_a_tenth_of_any_wider_range(machine, criterion, kind, seed):
+def test_a_search_that_holds_is_the_best_of_its_range(machine, criterion, kind, seed):
     check_end(machine, criterion, kind, RBF("median"), seed)
 
 
@@ -144,26 +141,11 @@ def test_rounding_of_a_kernel_that_is_not_chosen_does_not_widen_the_gap():
     assert min(values) > both.criterion_
 
 
-@pytest.mark.parametrize(
-    ("seed", "falls"),
-    [pytest.param(5, False, marks=pytest.mark.slow), (7, False), pytest.param(12, True, marks=pytest.mark.slow)],
-)
-def test_a_range_is_no_alarm_where_doubled_precision_sees_no_better_machine(seed, falls, monkeypatch):
-    """With noise of heavy tails the criterion may fall by little and little, which a series continues too far."""
-    rng, kernel = np.random.default_rng(seed), RBF(1.5)
+def test_a_criterion_that_still_falls_at_the_end_of_its_range_is_refused():
+    """With noise of heavy tails the criterion falls by little and little up to where rounding decides."""
+    rng = np.random.default_rng(12)
     X = rng.uniform(-3.0, 3.0, (50, 1))
     y = np.sinc(X[:, 0]) + 0.1 * rng.standard_t(2.0, 50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
-        monkeypatch.setattr("substrate.search.doubled_criteria._MOST_ROWS", 40)
-        continued = LSSVMRegressorCV(kernel, cv="loo").fit(X, y)
-    assert [row.name for row in continued.certificate_.failures] == ["range of gamma"]
-    assert continued.gamma_ == model.gamma_
-    assert model.certificate_.holds == (not falls)
-    decades = model.gamma_range_[1] * 10.0 ** np.linspace(0.5, 10.0, 20)[:: 1 if falls else 4]
-    least = min(float(value) for value in exact_criterion("loo", kernel, X, y, decades))
-    assert (least < model.criterion_ / 1.1) == falls
-    expected = model.criterion_ - model.certificate_["range of gamma"].value
-    assert expected <= 1.001 * least
-    assert not falls or expected >= 0.999 * least
+    with pytest.warns(ConvergenceWarning, match="the criterion may fall beyond gamma"):
+        model = LSSVMRegressorCV(RBF(1.5), cv="loo").fit(X, y)
+    assert [row.name for row in model.certificate_.failures] == ["range of gamma"]

@@ -24,7 +24,6 @@ from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.further_gamma import look_further_on_a_basis
 from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations, nelder_mead
 from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
@@ -280,10 +279,6 @@ class BasisGammaChoice:
         with model.read(X, y, sample_weight) as data:
             folds = search.folds(data, X, y)
             judged, best = search.search(data, folds, estimator._labels)
-            if self.gamma_range is None:
-                further = look_further_on_a_basis(best.judged, best.prepared, search.criterion, folds)
-                judged = [further if candidate is best.judged else candidate for candidate in judged]
-                best = replace(best, judged=further)
             fit = search.fit_final(judged, best)
         search.keep_search(judged, best.judged, True)
         estimator._keep_classes(data.classes)

@@ -8,7 +8,6 @@ import numpy as np
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
 from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
-from problems.estimators.chosen.further_gamma import look_further
 from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.kernel_search import (
     best_of,
@@ -163,9 +162,7 @@ class DenseSearch(OverGamma):
         Where rounding hides the machine at the default end of a range, and a smaller gamma is not worse by more than a
         proof may cost (:mod:`substrate.search.range_end`), the range ends there.
         """
-        top = winner(judged)
-        best = look_further(top, task)
-        judged = [best if candidate is top else candidate for candidate in judged]
+        best = winner(judged)
         ends_by_rule = self.estimator.gamma_range is None and task.criterion != "noise"
         if ends_by_rule and best.search.gamma.size == 1:
             judged = [end_where_bounded(candidate, best, task) for candidate in judged]
