@@ -9,7 +9,7 @@ import cvxpy as cp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from substrate import Machine, Substrate, fuse_kernels
+from substrate import Machine, Substrate, fuse
 from substrate.datasets import additive_function
 from substrate.kernels import RBF, Componentwise, Kernel, Linear
 
@@ -24,26 +24,36 @@ def machine(kernel: Kernel, X: np.ndarray, y: np.ndarray) -> Machine:
     return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
 
 
-# Level 3 is the list: every kernel is fused over all rho by itself, and the least of their bounds is that of all.
+# Level 3 is the list: every kernel is fused over rho by itself, and the least of their bounds is that of all.
 kernels = {"linear": Linear(), "narrow": RBF(0.5), "wide": RBF(2.0)}
-data = {"data": (X_train, y_train), "validation": (X_val, y_val)}
-top = fuse_kernels(machine, kernels, over="rho", gap=1e-2, **data)
-print(f"level 3, the kernel: {top.name}, {top.kernel!r}")
-for name, fusion in top.fusions.items():
+fusions = {
+    name: fuse(machine(kernel, X_train, y_train), over="rho", validation=(X_val, y_val), gap=1e-2)
+    for name, kernel in kernels.items()
+}
+name = min(fusions, key=lambda name: fusions[name].validation_error)
+top, lower_bound = fusions[name], min(fusion.lower_bound for fusion in fusions.values())
+print(f"level 3, the kernel: {name}, {kernels[name]!r}")
+for kernel_name, fusion in fusions.items():
     print(
-        f"  {name:7} rho = {fusion.rho:8.4g}  error {fusion.validation_error:.4f}, none below {fusion.lower_bound:.4f}"
+        f"  {kernel_name:7} rho = {fusion.rho:8.4g}  error {fusion.validation_error:.4f}, "
+        f"none below {fusion.lower_bound:.4f} up to rho = {fusion.proved_on['rho'][1]:.4g}"
     )
-print(f"level 2, the weight: rho = {top.rho:.4g}; no rho of any kernel is below {top.lower_bound:.4f}")
+print(f"level 2, the weight: rho = {top.rho:.4g}; no rho of any kernel is below {lower_bound:.4f}")
 
 # Level 1 is optimal at that rho and kernel: its conditions for optimality are what the levels above rest on.
-again = machine(top.kernel, X_train, y_train).solve(rho=top.rho)
+again = machine(kernels[name], X_train, y_train).solve(rho=top.rho)
 difference = float(np.abs(again.predict(X_val) - top.predict(X_val)).max())
 print(f"level 1, the parameters: solved again, predictions differ by {difference:.1e}")
 print("maximal variations", again.maximal_variation.round(2), "\n")
 print(top.certificate)
 
 # %%
-# One curve for each kernel, over all rho; the dashed line is proved for all of them.
-ax = top.plot()
-ax.set_title(f"Three levels: {top.name} kernel, rho = {top.rho:.3g}, proved to {top.gap:.1%}")
+# One curve for each kernel; the dashed line is proved for all of them.
+_, ax = plt.subplots(layout="constrained")
+for kernel_name, fusion in fusions.items():
+    ax.plot(fusion.path.values[1:], fusion.validation_errors[1:], label=kernel_name)
+ax.axhline(lower_bound, color="0.5", linestyle="--", label="lower bound")
+ax.set(xscale="log", xlabel="rho", ylabel="validation error (mean square)")
+ax.set_title(f"Three levels: {name} kernel, rho = {top.rho:.3g}")
+ax.legend()
 plt.show()

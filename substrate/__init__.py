@@ -15,7 +15,6 @@ __all__ = [
     "Column",
     "Everywhere",
     "Fusion",
-    "JointFusion",
     "KernelAction",
     "LinearOperator",
     "LinearPart",
@@ -25,7 +24,6 @@ __all__ = [
     "Substrate",
     "__version__",
     "fuse",
-    "fuse_kernels",
     "fuse_problem",
     "load_result",
 ]
@@ -54,7 +52,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "JointFusion", "fuse", "fuse_kernels", "fuse_problem"):
+    if name in ("Fusion", "fuse", "fuse_problem"):
         from substrate import fusion
 
         return getattr(fusion, name)

@@ -59,8 +59,7 @@ def _name(parameter: Any) -> str:
 
 
 def check_box(box: Any, names: Sequence[str], ridge: str | None, signed: bool = False) -> Box:
-    """Return the ends of each parameter in the order of names; an infinite upper end asks for a proof beyond every
-    value.
+    """Return the ends of each parameter in the order of names; an infinite upper end is one that is chosen later.
 
     ``signed`` accepts negative ends, as of a bound in a constraint.
     """
@@ -89,7 +88,7 @@ def _ends(name: str, ends: Any, ridge: bool, signed: bool) -> tuple[float, float
         )
     if ridge and math.isinf(high):
         raise DeclarationError(
-            f"{name!r} weighs a quadratic term, and for such a weight no bound is proved beyond every value; give "
+            f"{name!r} weighs a quadratic term, and a large weight of one changes the machine for ever; give "
             f"box[{name!r}] a finite upper end, received {ends!r}"
         )
     return low, high

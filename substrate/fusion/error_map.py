@@ -83,10 +83,7 @@ def _mark(fusion: Any, ax: Any, chosen: tuple[str, ...]) -> None:
     style = {"color": _ACCENT, "markeredgecolor": "white", "markersize": 9, "zorder": 5}
     ax.plot(*([value] for value in at), "o", clip_on=False, label=label, **style)  # whole at an end of the box too
     if np.isfinite(fusion.lower_bound):
-        proved = ", ".join(
-            f"{name} >= {low:.4g}" if np.isinf(high) else f"{name} from {low:.4g} to {high:.4g}"
-            for name, (low, high) in fusion.proved_on.items()
-        )
+        proved = ", ".join(f"{name} from {low:.4g} to {high:.4g}" for name, (low, high) in fusion.proved_on.items())
         ax.plot([], [], " ", label=f"lower bound {fusion.lower_bound:.4g}, {proved}")
 
 

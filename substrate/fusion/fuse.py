@@ -68,7 +68,8 @@ def fuse(
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
-        a maximum beside squared errors), or the weight of all squares there, every value of it is covered. Elsewhere (C
+        a maximum beside squared errors), or the weight of all squares there, the range unless given ends where what it
+        weighs has vanished. Elsewhere (C
         of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or Poisson
         losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
         and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
@@ -91,10 +92,10 @@ def fuse(
         X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
         With weights of rows, ``(X, y, weights)``, the function is called with all three, and the folds are weighed.
     box
-        The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, of
-        several a weight of the linear term is considered from zero on, and the weight of squares from 1e-3 to 1e3; its
-        lower end must be above zero. A parameter in a constraint needs a range. ``proved_on`` of the result states
-        where the bound holds.
+        The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, a weight
+        of the linear term is considered from zero to where what it weighs has vanished, which an infinite end asks for
+        too, and the weight of squares from 1e-3 to 1e3; its lower end must be above zero. A parameter in a constraint
+        needs a range. ``proved_on`` of the result states where the bound holds.
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.

@@ -10,6 +10,7 @@ one in the quadratic term; the box is covered by simplices with a bound each (:m
 One parameter that is the weight of all squares is searched as one over it (:mod:`substrate.fusion.affine_terms`).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,11 +24,11 @@ from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import Box, check_box, levels, reciprocal_ends
 from substrate.fusion.determined_errors import DeterminedErrors
-from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
 from substrate.fusion.knot_store import KnotStore, ProgramFold
 from substrate.fusion.output_map import weighed_map
 from substrate.fusion.result import FusedPath, Fusion, JointPath
 from substrate.fusion.simplex_search import NOT_COVERED, Progress, Searched, cell_simplices, search_simplices
+from substrate.fusion.upper_ends import choose_upper_ends
 from substrate.fusion.validated_machine import (
     Candidate,
     certify_search,
@@ -40,7 +41,7 @@ from substrate.fusion.validated_machine import (
 from substrate.fusion.validation import ValidationSet
 from substrate.fusion.validation_loss import SQUARED
 from substrate.fusion.variations import component_variations
-from substrate.search.best_first import INTERRUPTED, Limits, SpentError, describe_met, end_by
+from substrate.search.best_first import Limits, SpentError, describe_met, end_by
 
 __all__ = ["fuse_jointly"]
 
@@ -84,7 +85,7 @@ def fuse_jointly(
         return None
     store = KnotStore(folds, n_jobs)
     try:
-        inner = outer_ends(store, ends, limits)
+        inner = choose_upper_ends(store, ends, limits)
         first = store.add(tuple(high for _, high in inner))
     except (KeyboardInterrupt, SpentError) as error:
         store.trim()
@@ -92,7 +93,7 @@ def fuse_jointly(
         result = Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop=stop, unproved=NOT_COVERED)
         tried = np.array(store.corners)
         reached = tuple((low, float(top)) for (low, _), top in zip(ends, tried.max(axis=0), strict=True))
-        return _fusion(final, machines, names, store, sets, result, -np.inf, reached, gap, limits)
+        return _fusion(final, machines, names, store, sets, result, reached, ends, gap, limits)
     if not all(fold.reach.is_determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
         return None
     weight = float(sum(validation_set.weight for validation_set in sets))
@@ -107,17 +108,7 @@ def fuse_jointly(
         earlier = result
         if result.stop == describe_met(asked):
             result = replace(result, stop=describe_met(gap))
-        beyond, covered, faces = np.inf, tuple[int, ...](), None
-        if not (result.unproved or result.stop == INTERRUPTED or limits.seconds_left <= 0.0):
-            target = min((1.0 - asked) * float(store.squares.min()), result.lower_bound)
-            faces = Faces.of(store, ends, inner)
-            beyond, covered = bound_beyond_box(faces, target, limits)
-            store.trim()
-            if faces.interrupted:
-                result = replace(result, stop=f"{result.stop}; interrupted while larger values were bounded")
-        proved = tuple((low, np.inf if k in covered else high) for k, (low, high) in enumerate(inner))
-        lower = min(result.lower_bound, beyond)
-        fusion = _fusion(final, machines, names, store, sets, result, lower, proved, gap, limits)
+        fusion = _fusion(final, machines, names, store, sets, result, inner, ends, gap, limits)
         # the machine is solved to the tolerance of its solver, and has to meet the gap as well
         asked = _gap_of_knots(fusion, float(store.squares.min()) / weight, gap)
         if fusion.stop != describe_missed(gap) or asked < _LEAST_ASKED * gap:
@@ -152,15 +143,16 @@ def _fusion(
     store: KnotStore,
     sets: Sequence[ValidationSet],
     search: Searched,
-    bound: float,
     ends: Box,
+    given: Box,
     gap: float,
     limits: Limits,
 ) -> Fusion:
+    """Return the result of a search over the box ``ends``, of which ``given`` was asked for."""
     weight = sum(validation_set.weight for validation_set in sets)
     chosen = solve_candidates(final, machines, sets, _candidates(names, store), limits)
     error = chosen.total / weight
-    lower = min(_BELOW * min(bound, float(store.squares.min())) / weight, error)
+    lower = min(_BELOW * min(search.lower_bound, float(store.squares.min())) / weight, error)
     several, inverse = len(names) > 1, store.folds[0].program.terms.inverse
     row = compare_bound(
         "gap of the search" if several else f"gap of {names[0]}",
@@ -176,7 +168,7 @@ def _fusion(
         *(
             [(f"fused over {name}", _range(range_)) for name, range_ in zip(names, ends, strict=True)]
             if several
-            else _describe_line(names[0], store, chosen.values[names[0]], ends[0])
+            else _describe_line(names[0], store, chosen.values[names[0]], ends[0], math.isinf(given[0][1]))
         ),
         ("search", f"{store.solves} solves, {len(search.simplices)} {kind}; {search.stop}"),
         ("radius of the bound", _RADIUS) if np.isfinite(lower) else ("no certificate", search.unproved),
@@ -246,8 +238,13 @@ def _searched(value: float, inverse: bool) -> float:
     return 1.0 / value if inverse else value
 
 
-def _describe_line(name: str, store: KnotStore, chosen: float, ends: tuple[float, float]) -> list[tuple[str, str]]:
-    """State what was searched over one parameter, and where the choice is at an end of it."""
+def _describe_line(
+    name: str, store: KnotStore, chosen: float, ends: tuple[float, float], vanishes: bool
+) -> list[tuple[str, str]]:
+    """State what was searched over one parameter, and where the choice is at an end of it.
+
+    ``vanishes`` is whether the upper end is where what it weighs has vanished.
+    """
     inverse = store.folds[0].program.terms.inverse
     values, value = np.array(store.corners).ravel(), _searched(chosen, inverse)
     facts = [("fused over", f"{f'1/{name}' if inverse else name} {_range(ends)}")]
@@ -256,7 +253,7 @@ def _describe_line(name: str, store: KnotStore, chosen: float, ends: tuple[float
     at, of_ends = (f"{name} = {chosen:g}", ("upper", "lower")) if inverse else (f"{value:g}", ("lower", "upper"))
     if value <= values.min():
         facts.append(("choice", f"at {at}, the {of_ends[0]} end of its range"))
-    elif np.isinf(ends[1]) and store.squares[values.argmax()] <= (1.0 + 1e-9) * store.squares.min():
+    elif vanishes and store.squares[values.argmax()] <= (1.0 + 1e-9) * store.squares.min():
         words = "smallest" if inverse else "largest"
         facts.append(("choice", f"at {at}; the {words} values of its range validate as well"))
     elif value >= values.max() * (1.0 - 1e-15):
@@ -291,4 +288,4 @@ def _optima(store: KnotStore, k: int) -> tuple[tuple[Array, Array], ...]:
 
 
 def _range(ends: tuple[float, float]) -> str:
-    return f"from {ends[0]:g} on" if np.isinf(ends[1]) else f"from {ends[0]:g} to {ends[1]:g}"
+    return f"from {ends[0]:g} to {ends[1]:g}"

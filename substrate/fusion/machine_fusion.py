@@ -172,8 +172,7 @@ def _complete(
         low, high = RANGE if ends is None else ends
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise DeclarationError(
-                f"the range of {name!r} must be two numbers with low < high, received {(low, high)!r}; a "
-                "bound beyond every value is known only for weights along a path"
+                f"the range of {name!r} must be two numbers with low < high, received {(low, high)!r}"
             )
         if k in family.base.weighing and low < 0.0:
             raise DeclarationError(f"{name!r} is a weight, its range begins at {low:g}; a weight is not negative")

@@ -1,6 +1,5 @@
 """The one result of every fusion: the best values of its parameters, the machine there, and the proof."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ from substrate.fusion.validation_loss import SQUARED
 from substrate.penalized.homotopy.knots import describe_coverage
 from substrate.search.best_first import TimeEstimate
 
-__all__ = ["FusedPath", "Fusion", "JointFusion", "JointPath", "KernelList"]
+__all__ = ["FusedPath", "Fusion", "JointPath"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,40 +100,14 @@ class JointPath:
 
 
 @dataclass(frozen=True)
-class KernelList:
-    """The list of kernels above the weights of a fusion.
-
-    Parameters
-    ----------
-    name, kernel
-        The kernel that was chosen, and its name in the list.
-    fusions
-        The fusion of every kernel, by name, in the order of the list: each has its own path or map.
-    failures
-        Why there is no fusion, for kernels without one; nothing is proved of the list then.
-    """
-
-    name: str
-    kernel: Any
-    fusions: "Mapping[str, Fusion]"
-    failures: Mapping[str, str]
-
-    @property
-    def best(self) -> "Fusion":
-        """Return the fusion of the kernel that was chosen."""
-        return self.fusions[self.name]
-
-
-@dataclass(frozen=True)
 class Fusion:
     """Training and validation fused: the values of the parameters whose optimum validates best, over ``proved_on``.
 
-    The one result of :func:`~substrate.fuse`, of :func:`~substrate.fuse_kernels`, whose list is ``kernels``, and of
-    :func:`~substrate.fuse_problem`, which leaves the optimum in the variables of the problem and has no ``result``.
+    The one result of :func:`~substrate.fuse` and of :func:`~substrate.fuse_problem`, which leaves the optimum in the
+    variables of the problem and has no ``result``.
 
     Every parameter's value is an attribute under its own name (``fusion.rho``); the quantities of the machine there
-    (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``, and with a list of kernels ``name``,
-    ``kernel``, ``fusions``, ``failures`` and ``best`` those of ``kernels``.
+    (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.
 
     Parameters
     ----------
@@ -144,14 +117,14 @@ class Fusion:
         The mean loss over the validation rows, that of squares unless another was asked for; with several outputs, the
         sum of theirs.
     lower_bound
-        No values within ``proved_on`` validate better, with any kernel of a list; minus infinity where nothing is
-        proved. Where several optima exist at some values, this is a statement about the one that validates best.
+        No values within ``proved_on`` validate better; minus infinity where nothing is proved. Where several optima
+        exist at some values, this is a statement about the one that validates best.
     proved_on
-        The box over which the bound holds: ``(low, high)`` by name. An infinite end is proved too.
+        The box over which the bound holds: ``(low, high)`` by name.
     result
         The machine at the best values, trained on all training rows; None for a problem that is no machine.
     path
-        The knots, with the intervals or simplices between them; of a list, those of the kernel that was chosen.
+        The knots, with the intervals or simplices between them.
     certificate
         The certificate of the machine and of the search: it holds where the gap that was asked for is proved.
     loss
@@ -163,8 +136,6 @@ class Fusion:
         predictions on the rows held back have ``validation_error``.
     estimate
         How long the search was expected to take, from its first solves; None where it was not searched for.
-    kernels
-        The list of kernels above the weights; None where there is none.
     """
 
     values: dict[str, float]
@@ -178,7 +149,6 @@ class Fusion:
     least: float = 0.0
     folds: tuple[Any, ...] = ()
     estimate: TimeEstimate | None = field(default=None, repr=False)
-    kernels: KernelList | None = None
 
     @property
     def parameter(self) -> str:
@@ -233,13 +203,8 @@ class Fusion:
 
         Over one parameter: the evolution diagram, maximal variations, where there are any, above the validation error
         and its bound; with ``ax`` given, the second part alone. Over several: the map of the error over two of them
-        (``over``, the first two unless given), with the others at any value. Of a list of kernels the path of every
-        kernel in one diagram, or the map of every kernel beside the others.
+        (``over``, the first two unless given), with the others at any value.
         """
-        if self.kernels is not None:
-            from substrate.fusion.kernel_plots import draw_kernels
-
-            return draw_kernels(self, ax)
         if isinstance(self.path, JointPath):
             from substrate.fusion.error_map import draw_map
 
@@ -276,16 +241,7 @@ class Fusion:
         values = self.__dict__.get("values", {})
         if name in values:
             return values[name]
-        kernels = self.__dict__.get("kernels")
-        if kernels is not None and name in _OF_LIST:
-            return getattr(kernels, name)
         result = self.__dict__.get("result")
         if result is None:
             raise AttributeError(f"'Fusion' object has no attribute {name!r}; its parameters are {sorted(values)}")
         return getattr(result, name)
-
-
-#: What a fusion over a list of kernels has of its list.
-_OF_LIST = ("name", "kernel", "fusions", "failures", "best")
-#: The name of the class for several parameters in earlier versions.
-JointFusion = Fusion

@@ -337,7 +337,7 @@ class OverRho(FusedSearch):
         super().check_rules()
 
     def ranges(self) -> Ends:
-        """Return the smallest and largest weight of every group; an infinite one asks for a proof beyond all values."""
+        """Return the smallest and largest weight of every group; an infinite one is chosen later."""
         names = [name for name, _ in GroupWeights.of(1.0, self.estimator.groups).groups]
         if len(names) not in (2, 3):
             raise DeclarationError(

@@ -108,36 +108,30 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
 
 
 def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends, gap: float, budget: int) -> Choice:
-    """Return the weights that validate best, with the bound; an infinite end asks for a proof beyond every value."""
+    """Return the weights that validate best, with the bound; an infinite end is where what it weighs has vanished."""
     from substrate.fusion.box import levels
-    from substrate.fusion.faces import Faces, bound_beyond_box, outer_ends
     from substrate.fusion.knot_store import KnotStore
     from substrate.fusion.simplex_search import cell_simplices, search_simplices
     from substrate.fusion.unproved_search import searched_without_bounds
+    from substrate.fusion.upper_ends import choose_upper_ends
 
     if not any(fold.program.q0.any() for fold in folds):
         return _nothing_to_fit(kernel, names, folds, ends)
     store, lower = KnotStore(folds), -np.inf
-    covered: tuple[int, ...] = ()
-    inner = outer_ends(store, ends)
+    inner = choose_upper_ends(store, ends)
     first = store.add(tuple(high for _, high in inner))
     if all(fold.reach.is_determined(knots[first].x) for fold, knots in zip(store.folds, store.knots, strict=True)):
         outcome = search_simplices(
             store, cell_simplices([levels(range_, len(inner)) for range_ in inner]), gap, budget, _silent
         )
-        target = min((1.0 - gap) * float(store.squares.min()), outcome.lower_bound)
-        beyond, covered = bound_beyond_box(Faces.of(store, ends, inner), target, budget)
-        lower = min(outcome.lower_bound, beyond)
+        lower = outcome.lower_bound
     else:  # the squares do not determine the predictions
         outcome = searched_without_bounds(store, inner, budget, _silent)
     if outcome.stop.startswith("interrupted"):  # a search keeps the best so far; a fit is finished or it is not
         raise KeyboardInterrupt
     rows, best = sum(fold.targets.size for fold in folds), store.best
     error, values = float(store.squares[best]) / rows, dict(zip(names, store.corners[best], strict=True))
-    proved = {
-        name: (low, np.inf if k in covered else high)
-        for k, (name, (low, high)) in enumerate(zip(names, inner, strict=True))
-    }
+    proved = dict(zip(names, inner, strict=True))
     path = {
         "parameters": tuple(names),
         "values": np.array(store.corners),
@@ -145,9 +139,7 @@ def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: E
         "coverage": tuple(proved.values()),
         "stop": outcome.stop,
     }
-    said = ", ".join(
-        f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}") for name, (low, high) in proved.items()
-    )
+    said = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in proved.items())
     search = f"{store.solves} solves, {len(outcome.simplices)} simplices; {outcome.stop}"
     bound = _BELOW * min(lower, float(store.squares[best])) / rows
     facts = (("fused over", said), ("search", search))

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from substrate import Machine, Substrate, fuse, fuse_kernels, fuse_problem
+from substrate import Machine, Substrate, fuse, fuse_problem
 from substrate.composition.machine import Machine as ComposedMachine
 from substrate.errors import DeclarationError, LongFitWarning
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.conic_family import ConicFamily
-from substrate.kernels import RBF, Componentwise, Linear
+from substrate.kernels import RBF, Componentwise
 from substrate.search import best_first
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -74,12 +74,6 @@ def lasso(**options):
     return fuse_problem(problem, {weight: BOX}, cp.sum_squares(V @ x - w), **({"gap": GAP} | options))
 
 
-def kernels(**options):
-    X, y, V, w = rows()
-    listed = {"data": (X, y), "validation": (V, w), "box": {"C": BOX}, "gap": GAP} | options
-    return fuse_kernels(lambda kernel, X, y: tube(X, y, kernel), [RBF(1.5), Linear()], "C", **listed)
-
-
 FORMS = {
     "one weight": lambda **o: fused(variation, "rho", **({"gap": 1e-4} | o)),
     "two weights": lambda **o: fused(two_weights, ("one", "two"), **o),
@@ -89,7 +83,6 @@ FORMS = {
     "folds": lambda **o: fuse(tube, over="C", data=rows()[:2], cv=2, box={"C": BOX}, **({"gap": 0.1} | o)),
     "folds of chords": lambda **o: fuse(variation, over="rho", data=rows()[:2], cv=2, **({"gap": 0.1} | o)),
     "a user's problem": lasso,
-    "kernels": kernels,
 }
 
 
@@ -236,6 +229,6 @@ def test_the_estimate_counts_the_solves_left():
 def test_a_limit_of_time_is_a_positive_number(seconds):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for form in ("one weight", "kernels", "a user's problem"):
+        for form in ("one weight", "a user's problem"):
             with pytest.raises(DeclarationError, match="time_limit"):
                 FORMS[form](time_limit=seconds)

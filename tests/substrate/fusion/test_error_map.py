@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from substrate.fusion.result import JointFusion, JointPath
+from substrate.fusion.result import Fusion, JointPath
 
 
 def cut_on_one_side():
@@ -13,7 +13,7 @@ def cut_on_one_side():
     errors = np.array([2.0, 1.0, 3.0, 4.0, 2.5])
     path = JointPath(("a", "b"), values, errors, (), simplices, np.full(3, 0.5), "made for a test")
     box = {"a": (1.0, 100.0), "b": (1.0, 100.0)}
-    return JointFusion({"a": 100.0, "b": 1.0}, 1.0, 0.5, box, None, path, None)
+    return Fusion({"a": 100.0, "b": 1.0}, 1.0, 0.5, box, None, path, None)
 
 
 def test_there_are_no_gaps_between_triangles():

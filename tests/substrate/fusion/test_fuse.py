@@ -115,7 +115,7 @@ def test_every_knot_is_trained_and_complementary(fused):
         products = knot.dual[-inequalities:] * knot.slack
         assert (products >= 0.0).all()
         assert products.sum() <= knot.gap <= 1e-9
-    assert best.path.coverage == (0.0, np.inf)
+    assert best.path.coverage == (0.0, best.path.values[-1])
     assert best.path.holes == ()
 
 
@@ -154,7 +154,7 @@ def test_the_fourth_script_of_the_design():
     pytest.importorskip("matplotlib").use("Agg")
     axes = best.plot()
     assert axes.get_xlabel() == "rho"
-    assert [line.get_label() for line in axes.get_lines()][-1] == "lower bound, rho >= 0"
+    assert [line.get_label() for line in axes.get_lines()][-1].startswith("lower bound, rho from 0 to ")
 
 
 def test_the_parameter_by_name():
@@ -444,3 +444,24 @@ def test_rows_that_the_objective_fits_cannot_choose_its_weight():
     with pytest.raises(DataError, match=r"rows \[0, 1, 2, 3, 4\] of X_val are fitted by the objective already"):
         fuse(machine, over=xi, validation=(X[12:24], y[12:24]))
     assert np.isfinite(fuse(machine, over=xi, validation=(X[24:], y[24:]), gap=1e-2).validation_error)
+
+
+def test_the_bound_of_a_list_of_kernels_is_the_smallest_of_their_bounds():
+    """Three levels of [Pelckmans2005] Fig. 1: parameters, the weight above them, and a list of kernels above both."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(30, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=30)
+
+    def build(kernel):
+        s, rho = Substrate(Componentwise(kernel), X[:15], y[:15]), cp.Parameter(nonneg=True, name="rho")
+        return Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+
+    machines = [build(kernel) for kernel in (Linear(), RBF(1.0))]
+    fusions = [fuse(machine, over="rho", validation=(X[15:], y[15:]), gap=0.05) for machine in machines]
+    assert all(one.certificate.holds for one in fusions)
+    lower_bound = min(one.lower_bound for one in fusions)
+    assert 0.0 < lower_bound <= min(one.validation_error for one in fusions)
+    for machine, one in zip(machines, fusions, strict=True):
+        for rho in np.geomspace(1e-3, one.proved_on["rho"][1], 40):
+            error = np.mean((y[15:] - machine.solve(rho=float(rho)).predict(X[15:])) ** 2)
+            assert error >= lower_bound * (1.0 - 1e-9)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from problems import FusedL1SubstrateRegressor
-from substrate import JointFusion, Machine, Substrate, fuse
+from substrate import Fusion, Machine, Substrate, fuse
 from substrate.errors import DeclarationError
 from substrate.fusion.knot_store import KnotStore
 from substrate.kernels import RBF, Linear
@@ -38,7 +38,7 @@ def fused():
 
 def test_the_result_has_values_by_name_a_bound_and_a_certificate_that_holds(fused):
     best, machine, _, V, w = fused
-    assert isinstance(best, JointFusion)
+    assert isinstance(best, Fusion)
     assert list(best.values) == ["rho1", "rho2"]
     assert (best.rho1, best.rho2) == tuple(best.values.values())
     assert best.certificate.holds, str(best.certificate)
@@ -102,13 +102,15 @@ def test_the_map_shows_the_optimum_and_the_bound(fused):
         best.plot(over=("rho1", "rho1"))
 
 
-def test_a_ridge_and_infinite_ends():
-    """The L1 norm is bounded for all weights, since its penalty vanishes exactly; the ridge on its box."""
+def test_a_ridge_and_an_end_that_is_chosen():
+    """The L1 norm is bounded up to a weight at which it has vanished; the ridge on its box."""
     X, y, V, w = rows(n=6, d=2)
     machine, parameters = sparse_ridge(X, y)
     best = fuse(machine, over=parameters, validation=(V, w), gap=0.1, box={"tau": (0.5, 5.0)})
-    assert best.proved_on == {"zeta": (0.0, np.inf), "tau": (0.5, 5.0)}
-    assert dict(best.certificate.record)["fused over zeta"] == "from 0 on"
+    low, high = best.proved_on["zeta"]
+    assert (low, best.proved_on["tau"]) == (0.0, (0.5, 5.0))
+    assert dict(best.certificate.record)["fused over zeta"] == f"from 0 to {high:g}"
+    assert np.abs(machine.solve(zeta=high, tau=1.0).alpha).max() <= 1e-6
     assert best.certificate.holds, str(best.certificate)
     tried = np.column_stack([[1e-3, 1.0, 1e4], [0.6, 3.0, 1.0]])
     assert (errors_at(machine, best.values, tried, V, w) >= best.lower_bound * (1.0 - ROUNDING)).all()
@@ -278,7 +280,7 @@ def test_boxes_that_make_no_sense_are_refused():
         ({"zeta": (-1, 1)}, "must have 0 <= low < high"),
         ({"zeta": (0, np.nan)}, "must have 0 <= low < high"),
         ({tau: (0, 1)}, "'tau' weighs a quadratic term, so its lower end must be above zero"),
-        ({tau: (1, np.inf)}, "no bound is proved beyond every value"),
+        ({tau: (1, np.inf)}, "a finite upper end"),
     ):
         with pytest.raises(DeclarationError, match=words):
             fuse(machine, over=(zeta, tau), validation=held, box=box)
