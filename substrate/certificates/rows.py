@@ -43,21 +43,21 @@ from substrate.arrays import EPS, Array
 
 __all__ = [
     "ACCURATE",
-    "IN_KEPT",
     "UNPOLISHED",
+    "WITH_CUTOFF",
     "Accuracy",
     "Distance",
     "Row",
     "accuracy_of_outputs",
     "accuracy_row",
     "gap_row",
-    "in_kept_directions",
     "power_of_two",
     "root_mean_square",
     "roundoff",
     "scale_of",
     "spread_of",
     "unpolished_tolerance",
+    "with_cutoff",
 ]
 
 
@@ -222,13 +222,13 @@ def spread_of(y: Array, weights: Array) -> tuple[float, float]:
     return unit * root_mean_square(scaled - mean, shares), y.size * EPS * unit
 
 
-#: What a bound is for where the coordinates of a machine leave something out that is not counted.
-IN_KEPT = "in the kept directions"
+#: What a bound is for where a parameter of the model, its cutoff, leaves directions of the kernel out.
+WITH_CUTOFF = "of the machine with its cutoff"
 
 
-def in_kept_directions(row: Accuracy) -> Accuracy:
-    """Return the same row, saying that the optimum is that in the kept directions."""
-    return replace(row, about=f"{row.about} {IN_KEPT}")
+def with_cutoff(row: Accuracy) -> Accuracy:
+    """Return the same row, saying that the optimum is that of the machine with its cutoff."""
+    return replace(row, about=f"{row.about} {WITH_CUTOFF}")
 
 
 def power_of_two(size: float) -> float:

@@ -10,7 +10,7 @@ in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which
 the first term as it is measured, the second as it is proved. A squared loss determines the fitted values;
 :math:`w^T w`, or another square, determines them about their mean. The optimum is that over all w, with what the
 coordinates leave out and with the rounding of the kernel (:mod:`substrate.composition.whole_space`); where that is not
-known, it is that of the machine in its coordinates, with their cut-off, and the row says "in the kept directions".
+known, there is no bound.
 """
 
 import math
@@ -25,7 +25,6 @@ from substrate.arrays import Array
 from substrate.certificates import NO_BOUND
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import (
-    IN_KEPT,
     UNPOLISHED,
     Accuracy,
     accuracy_of_outputs,
@@ -186,6 +185,10 @@ _FREE = (
     "squares in the objective determine {known}, but not {free}; add a squared loss in these, or the squares of the "
     "weights of the linear part"
 )
+_CUT_OFF = (
+    "the coordinates leave directions of w out that nothing counts; add s.squared_norm to the objective, and leave "
+    "cutoff and basis out, for a bound"
+)
 _NO_POINT = "no solver's point is near enough for a check"
 _ROOM = 1.0 + 1e-3
 #: Share of the tolerance below which no better point is searched for.
@@ -233,24 +236,22 @@ class _BoundedOutput:
         spread, rounding = self.question.scale(self.tie.weights)
         return max(UNPOLISHED * spread, rounding)
 
-    def row(self, near: Nearness, unit: float, everywhere: bool) -> Accuracy:
-        """Return the row at the present values, for the machine over all w or in its coordinates."""
+    def row(self, near: Nearness, unit: float) -> Accuracy:
+        """Return the row at the present values."""
         spread, rounding = self.question.scale(self.tie.weights)
         bound = _ROOM * (self.measured_distance(near, unit) + self.proved_distance(near, unit))
         about = f"{self.question.about} about their mean" if self.centred else self.question.about
-        about = about if everywhere else f"{about} {IN_KEPT}"
         return accuracy_row(bound, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckedPoint:
-    """The point of the check, its unit, the questions, whether the radius is proved, and whether for all w."""
+    """The point of the check, its unit, the questions, and whether the radius is proved."""
 
     near: Nearness
     unit: float
     outputs: list[_BoundedOutput]
     within: bool
-    everywhere: bool
     #: A lower bound on the optimal value, in the units of the program, and the unit and the constant of the objective.
     lower: float
     cost_unit: float
@@ -263,9 +264,8 @@ class OptimalValue:
     def __init__(self, checked: _CheckedPoint) -> None:
         self._checked = checked
         value = checked.cost_unit * checked.lower
-        #: The bound; the optimum is that over all w where ``everywhere``, else that in the kept directions.
+        #: The bound on the optimum over all w.
         self.lower = value + checked.offset - relative_rounding(4.0) * (abs(value) + abs(checked.offset))
-        self.everywhere = checked.everywhere
         self.within = checked.within
 
     def accuracy(self, excess: float, tolerance: float) -> Accuracy:
@@ -281,7 +281,6 @@ class OptimalValue:
         for output in checked.outputs:
             spread, rounding = output.question.scale(output.tie.weights)
             about = f"{output.question.about} about their mean" if output.centred else output.question.about
-            about = about if checked.everywhere else f"{about} {IN_KEPT}"
             bound = _ROOM * output.proved_distance(near, checked.unit)
             rows.append(accuracy_row(bound, spread, _BY_VALUE, tolerance=tolerance, rounding=rounding, about=about))
         return accuracy_of_outputs(rows)
@@ -316,7 +315,7 @@ class AnswerCheck:
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
-        row = accuracy_of_outputs([output.row(kept.near, kept.unit, kept.everywhere) for output in kept.outputs])
+        row = accuracy_of_outputs([output.row(kept.near, kept.unit) for output in kept.outputs])
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def optimal_value(self) -> "OptimalValue | str":
@@ -332,17 +331,14 @@ class AnswerCheck:
         self._last, self._substituted = start.program, start.substituted
         if not all(leaf.id in start.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
-        wide, everywhere = self._in_all_directions(start, witness)
-        checked = self._check(wide, everywhere, has_another=wide is not start)
-        if isinstance(checked, str) and wide is not start:  # beyond double precision: as the coordinates have it
-            checked = self._check(start, False)
-        return checked
+        wide = self._in_all_directions(start, witness)
+        return _CUT_OFF if wide is None else self._check(wide, in_features=wide is not start)
 
-    def _check(self, start: Reference, everywhere: bool, has_another: bool = False) -> _CheckedPoint | str:
+    def _check(self, start: Reference, in_features: bool) -> _CheckedPoint | str:
         """Return the best point of a reference for its questions, or why there is none.
 
-        Where there is another reference to check, a point that needs no polishing and has no inside near it is the
-        last one: the radii that are asked of the constraints leave none, and they are those of all points next to it.
+        In features, a point that needs no polishing and has no inside near it is the last one: the radii that are asked
+        of the constraints leave none, and they are those of all points next to it.
         """
         spread = max(output.spread for output in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
@@ -355,7 +351,7 @@ class AnswerCheck:
             near_point = nearness(start.program, x, z, radius, ties, start.step) if outputs else reason
             if isinstance(near_point, str):
                 reason = near_point
-                if has_another and start.step is not None and reason == NO_INSIDE:
+                if in_features and start.step is not None and reason == NO_INSIDE:
                     break
                 continue
             worst = max(output.proved_distance(near_point, start.unit) / output.tolerance() for output in outputs)
@@ -377,28 +373,27 @@ class AnswerCheck:
             unit=start.unit,
             outputs=outputs,
             within=within,
-            everywhere=everywhere,
             lower=dual_value(start.program, near.x, multipliers, radius),
             cost_unit=start.cost_unit,
             offset=start.offset,
         )
 
-    def _in_all_directions(self, start: Reference, witness: Witness) -> tuple[Reference, bool]:
-        """Return the reference with what its coordinates leave out, and whether that is known for every substrate."""
+    def _in_all_directions(self, start: Reference, witness: Witness) -> Reference | None:
+        """Return the reference with what its coordinates leave out, None where that is not known for a substrate."""
         cut = [compiled for compiled in self._compiled if not compiled.complete]
         if not cut:
-            return start, True
+            return start
         if not start.solver:
             substituted = start.substituted
             shifted = None if substituted is None else shifts_of_definitions(witness, substituted)
         else:
             shifted = self._shifted.of(start.program, start.solver, start.unit, start.cost_unit)
         if shifted is None:
-            return start, False
+            return None
         whole = whole_space(start.program, shifted, cut, start.columns, self._gap)
         if whole is None:
-            return start, False
-        return replace(start, program=start.program.with_space(whole)), True
+            return None
+        return replace(start, program=start.program.with_space(whole))
 
     def _gap(self, compiled: CompiledSubstrate) -> Gap | None:
         if id(compiled) not in self._gaps:

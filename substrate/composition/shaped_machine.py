@@ -655,9 +655,7 @@ class _Loop:
                     formula=f"violation, proved over the box; slack {report.slack:.1e}, {report.cells} cells",
                 )
             )
-        about = "" if isinstance(solved.optimal, str) or solved.optimal.everywhere else ", in the kept directions"
-        if any(s.basis is not None for s in self.base.substrates):
-            about = ", of the basis"
+        about = ", of the basis" if any(s.basis is not None for s in self.base.substrates) else ""
         rows.append(
             Row(
                 name="distance from the optimum over all functions",

@@ -294,7 +294,7 @@ def _part(
     for holder in compiled.mentioned:
         if holder.role == "squared_norm" or (holder.role == "b" and not compiled.span.balanced):
             continue  # b is a variable of its own where nothing is centred
-        if holder.role in ("norm", "alpha", "b", "component"):
+        if holder.role in ("norm", "alpha", "b"):
             return None
         place = _representers(compiled, holder)
         if place is None or id(holder.leaf) not in shifted.starts:

@@ -61,7 +61,7 @@ import numpy as np
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Row
 from substrate.certificates.rounding import at_most, relative_rounding
-from substrate.certificates.rows import Accuracy, in_kept_directions
+from substrate.certificates.rows import Accuracy, with_cutoff
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
@@ -215,7 +215,7 @@ class ConfinedSystem:
         )
 
     def radius(self, errors: Array) -> float:
-        """Bound the distance of errors from those of the optimum in the kept directions, as a length."""
+        """Bound the distance of errors from those of the optimum with the cutoff, as a length."""
         Q, W = self.directions, self.levels_of
         rows, kept = Q.shape
         size, of_start = float(np.linalg.norm(errors)), float(np.linalg.norm(self.start))
@@ -248,7 +248,7 @@ class ConfinedSystem:
         """
         radius = self.radius(errors) + evaluated
         row = tolerance.row_of_norm(radius, errors.size, "||Pr|| + ||(I - P)(r - r_0)|| + rounding")
-        return row if self.keeps_all else in_kept_directions(row)
+        return row if self.keeps_all else with_cutoff(row)
 
 
 @dataclass(frozen=True, slots=True)

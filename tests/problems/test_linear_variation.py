@@ -9,7 +9,7 @@ from exact_linear_variation import exact_linear_errors
 from sampled_cases import first
 
 from problems import FusedMaximalVariationRegressor, MaximalVariationRegressor
-from substrate.certificates.rows import IN_KEPT
+from substrate.certificates.rows import WITH_CUTOFF
 from substrate.kernels import Linear
 
 OFFSETS = (0.0, 1e8, 1e2, 1e4, 1e5, 1e6, 1e7, 1e9)
@@ -44,7 +44,7 @@ def test_fitted_values_are_as_near_to_the_optimum_as_stated(seed, offset):
     if offset <= 1e2:
         assert fused.certificate_.holds
         assert plain.certificate_.holds
-        assert IN_KEPT not in plain.certificate_.promise  # all directions of linear components are kept
+        assert WITH_CUTOFF not in plain.certificate_.promise  # all directions of linear components are kept
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -69,6 +69,6 @@ def test_directions_that_the_cutoff_drops_are_said(scale):
     y = X[:, 0] + X[:, 1] / scale + 0.1 * rng.normal(size=20)
     model = MaximalVariationRegressor(Linear(), rho=0.5, cutoff=1e-6).fit(X, y)
     left_out = scale**2 < 1e-6
-    assert (IN_KEPT in str(model.certificate_).splitlines()[0]) == left_out
+    assert (WITH_CUTOFF in str(model.certificate_).splitlines()[0]) == left_out
     if not left_out:
         assert distance(model, X, y, model.rho) <= model.certificate_.accuracy

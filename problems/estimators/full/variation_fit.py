@@ -16,7 +16,7 @@ from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
-from substrate.certificates.rows import IN_KEPT, Accuracy, in_kept_directions, unpolished_tolerance
+from substrate.certificates.rows import WITH_CUTOFF, Accuracy, unpolished_tolerance, with_cutoff
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.ingredients.component_weights import Weights, weights_of
@@ -243,7 +243,7 @@ def answer_of(
             if rows[-1].passes:
                 break
     row = min(rows, key=lambda row: row.value)
-    return row if keeps_all(kernel, X, coordinates) else in_kept_directions(row)
+    return row if keeps_all(kernel, X, coordinates) else with_cutoff(row)
 
 
 def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
@@ -330,7 +330,7 @@ class StoredVariation:
         tolerance = tolerance_in_balls(self.y, np.ones(self.y.size), self.tolerance)
         proof = prove_variation(*arguments, *stored, tolerance)
         complete = keeps_all(self.kernel, self.points, self.coordinates)
-        return proof if complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
+        return proof if complete else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")
 
 
 class VariationModel(DecoupledModel):

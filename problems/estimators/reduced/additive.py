@@ -30,7 +30,7 @@ from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import IN_KEPT, unpolished_tolerance
+from substrate.certificates.rows import WITH_CUTOFF, unpolished_tolerance
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_system import target_unit
 from substrate.penalized.variation.component_coordinates import CUTOFF
@@ -281,4 +281,4 @@ class StoredReducedVariation:
             training_rows.weights,
             tolerance_in_balls(training_rows.Y[:, 0], training_rows.weights, share),
         )
-        return proof if rows.values.complete else replace(proof, about=f"{proof.about} {IN_KEPT}")
+        return proof if rows.values.complete else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")

@@ -27,7 +27,7 @@ from scipy.linalg import block_diag
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import exact_sum
 from substrate.certificates.enclosed import Double, Doubled, at_most, sum_rounding
-from substrate.certificates.rows import Accuracy, in_kept_directions
+from substrate.certificates.rows import Accuracy, with_cutoff
 from substrate.certificates.tolerance import Tolerance
 from substrate.penalized.variation.accuracy import bound_slack_below, shrink, sum_of
 from substrate.penalized.variation.component_features import ComponentFeatures
@@ -222,7 +222,7 @@ class VariationBound:
             # a constant target needs no multiplier, and those of a solver are rounding
             row = min(row, replace(self, xi=np.zeros_like(self.xi)).of(coefficients, bias, False), key=_value)
         row = row if row.passes else min(row, self.of(coefficients, bias, True), key=_value)
-        return row if self.values.complete else in_kept_directions(row)
+        return row if self.values.complete else with_cutoff(row)
 
     def of(self, coefficients: Array, bias: float, careful: bool) -> Accuracy:
         """Return the row from one pass over the rows."""

@@ -82,7 +82,6 @@ def test_the_fit_and_what_is_left_out_against_50_digits(blocks):
     s = Substrate(RBF(1.0), places, targets, observed=KINDS)
     result = Machine(s, minimize=ridge(s)).solve()
     assert result.certificate.holds, str(result.certificate)
-    assert "in the kept directions" not in str(result.certificate)
     values, residuals = exact_fit(places, targets, 1.0, 10.0, places[0][:, 0])
     accuracy = result.certificate["accuracy"].value
     assert np.sqrt(np.mean((result.predict(places[0]) - values) ** 2)) <= accuracy < 1e-6
