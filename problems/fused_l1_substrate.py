@@ -23,8 +23,9 @@ Symbols: :math:`\Omega` kernel matrix; :math:`\Omega^v` (n x N) kernel values of
 their targets; :math:`\alpha` support values; :math:`\zeta` weight; :math:`\omega` penalty weight. In classification the
 coefficients are :math:`y \circ \alpha`.
 
-The second problem is convex for a fixed :math:`\zeta` (``declare``) and bilinear otherwise; ``global_optimum`` solves
-both over all :math:`\zeta` by SCIP, for a handful of points; :func:`substrate.fuse` solves the first at any size.
+The second problem is convex for a fixed :math:`\zeta` (``declare``) and bilinear otherwise;
+:class:`problems.FusedL1SubstrateRegressor` solves the first by the exact path in :math:`\zeta`, and
+:func:`substrate.fuse` for any machine.
 
 [Pelckmans2005]_ section 4.2 leaves this case to the reader, as following (24)-(29); the objections to (29) apply to it
 as well.
@@ -39,12 +40,11 @@ from substrate.arrays import Array, positive
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
-from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.penalized.penalized_fit import PenalizedFit, sparse_fit
 
-__all__ = ["DEMONSTRATION", "declare", "global_optimum"]
+__all__ = ["DEMONSTRATION", "declare"]
 
 _TASK, _WEIGHTS = {"task": "classification"}, {"zeta": 0.5, "weight": 1.0}
 DEMONSTRATION = Demonstration(
@@ -66,29 +66,14 @@ DEMONSTRATION = Demonstration(
 def declare(
     K: Any, y: Any, K_val: Any, y_val: Any, zeta: float, weight: float = 1.0, task: str = "regression"
 ) -> Declared:
-    """Declare the penalised fusion at one zeta, where it is convex; ``weight`` is its parameter."""
+    """Declare the penalised fusion at one zeta, where it is convex; ``weight`` is its parameter.
+
+    :place [Pelckmans2005]_ section 4.2, "along the same lines": fusion of the sparse substrate with validation
+    """
     gram = given_gram(K)
     fit, below, target_val = _numbers(gram, y, K_val, y_val, task)
     level = fused_conditions(fit, positive(zeta, "zeta"), below, target_val, positive(weight, "weight"))
     return level.declare(f"Fused L1 substrate at one zeta, {task}", task, gram.record())
-
-
-def global_optimum(
-    K: Any,
-    y: Any,
-    K_val: Any,
-    y_val: Any,
-    weight: float | None = None,
-    task: str = "regression",
-    time_limit: float = 60.0,
-) -> GlobalOptimum:
-    """Return the fused problem over all zeta by SCIP (``point.rho`` is zeta); with a ``weight``, the bilinear one.
-
-    :place [Pelckmans2005]_ section 4.2, "along the same lines": fusion of the sparse substrate with validation
-    """
-    fit, below, target_val = _numbers(given_gram(K), y, K_val, y_val, task)
-    which = "(28)" if weight is None else f"(29), weight {weight:g}"
-    return solve_complementarity_program(fit, below, target_val, f"Fused L1 substrate {which}", weight, time_limit)
 
 
 def _numbers(gram: Gram, y: Any, K_val: Any, y_val: Any, task: str) -> tuple[PenalizedFit, Array, Array]:

@@ -20,9 +20,9 @@ y = (1, -1), :math:`\Omega^v = (2, 0)`, :math:`y^v = 4`, (28) has the value 4 at
 weight 1 the value 3.5 at :math:`\alpha = (1.25, -1.25)`, :math:`\rho = 0.5` with products that add up to 1.25; from
 weight 2 on they agree.
 
-For a fixed :math:`\rho` (29) is convex: ``declare`` states that, with the penalty weight as its parameter. With
-:math:`\rho` free, ``global_optimum`` solves (28), or (29) at a weight, by SCIP, for a handful of points.
-:func:`substrate.fuse` solves (28) at any size by following the path in :math:`\rho`.
+For a fixed :math:`\rho` (29) is convex: ``declare`` states that, with the penalty weight as its parameter, and a grid
+of :math:`\rho` finds the values above. :class:`problems.FusedMaximalVariationRegressor` solves (28) by the exact path
+in :math:`\rho`, and :func:`substrate.fuse` for any machine.
 
 [Pelckmans2005]_ eq. (28)-(29). Errata: the two claims above; (28) has a half on the validation term and (29) none (none
 here); the index ranges of :math:`\Omega^v` in (28) are exchanged.
@@ -40,13 +40,12 @@ from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
 from substrate.declarations.variation_expansion import component_grams
 from substrate.errors import DataError
-from substrate.fusion.complementarity_program import GlobalOptimum, solve_complementarity_program
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
 from substrate.penalized.penalized_fit import PenalizedFit, variation_fit
 from substrate.penalized.variation.component_coordinates import CUTOFF, shared_coordinates
 
-__all__ = ["DEMONSTRATION", "declare", "global_optimum"]
+__all__ = ["DEMONSTRATION", "declare"]
 
 _TASK, _KERNEL = {"task": "classification"}, Componentwise(RBF(sigma=0.5))
 DEMONSTRATION = Demonstration(
@@ -88,26 +87,6 @@ def declare(
     level = fused_conditions(fit, positive(rho, "rho"), M, target_val, positive(weight, "weight"))
     record = (*grams[0].record(), ("components", str(len(grams))))
     return level.declare(f"Fused maximal variation (29) at one rho, {task}", task, record)
-
-
-def global_optimum(
-    K: Any,
-    y: Any,
-    K_val: Any,
-    y_val: Any,
-    weight: float | None = None,
-    task: str = "regression",
-    bias: bool = True,
-    cutoff: float = CUTOFF,
-    time_limit: float = 60.0,
-) -> GlobalOptimum:
-    """Solve (28) over all rho by SCIP; with a ``weight``, the bilinear (29). Time grows exponentially.
-
-    :equation [Pelckmans2005]_ (28)-(29): both over all rho, by branch and bound
-    """
-    fit, M, target_val = _numbers(component_grams(K), y, K_val, y_val, task, bias, cutoff)
-    which = "(28)" if weight is None else f"(29), weight {weight:g}"
-    return solve_complementarity_program(fit, M, target_val, f"Fused maximal variation {which}", weight, time_limit)
 
 
 def _numbers(

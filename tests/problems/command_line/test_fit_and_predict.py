@@ -590,7 +590,7 @@ def test_a_shape_that_holds_everywhere(tmp_path, capsys):
     assert "proof: no gamma" not in words
     estimator = problems.load(model)
     assert estimator.certificate_.holds
-    assert np.diff(estimator.predict(np.linspace(price.min(), price.max(), 500)[:, None])).max() <= 0.0
+    assert np.diff(estimator.predict(np.linspace(*estimator.shape_box_[0], 500)[:, None])).max() <= 0.0
     assert main([*shape, "--model", "l1"]) != 0
     assert "--model lssvm" in capsys.readouterr().err
     assert main([*shape[:4], "--monotone", "size:1", *given]) != 0

@@ -18,19 +18,14 @@ linearly on the residual Py - z exist, so that :math:`\rho` is at most a constan
 bounds require.
 """
 
-import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
-from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
-from substrate.errors import DeclarationError, SolverError
 from substrate.ingredients import ComplementarySlackness
-from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint
-
-__all__ = ["GlobalOptimum", "solve_complementarity_program"]
+from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint, sparse_fit, variation_fit
+from substrate.penalized.variation.component_coordinates import CUTOFF, shared_coordinates
 
 #: SCIP's tolerance on constraints, in units in which the targets have length one, and ours on the point.
 _FEASIBLE, _TOLERANCE = 1e-8, 1e-6
@@ -38,93 +33,50 @@ _FEASIBLE, _TOLERANCE = 1e-8, 1e-6
 _DETERMINED = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptimum:
-    """The solution by SCIP: the point, its parts of the objective, and the lower bound.
-
-    Parameters
-    ----------
-    point
-        rho, v, b, t and the multipliers.
-    support_values
-        The coefficients that v represents.
-    validation_squares
-        The sum of squared validation errors.
-    slackness
-        The products (27e,f) at the point.
-    value, lower_bound
-        The objective, and SCIP's lower bound.
-    certificate
-        The conditions as rows, and the gap between value and bound.
-    """
+class GlobalOptimum(NamedTuple):
+    """The point, the coefficients that v represents, the products (27e,f), the objective, and SCIP's lower bound."""
 
     point: TrainedPoint
-    support_values: Array
-    validation_squares: float
+    support_values: np.ndarray
     slackness: ComplementarySlackness
     value: float
     lower_bound: float
-    certificate: Certificate
 
 
-def solve_complementarity_program(
-    fit: PenalizedFit, M: Array, y_val: Array, title: str, weight: float | None = None, time_limit: float = 60.0
-) -> GlobalOptimum:
+def optimum_of_variations(K, y, K_val, y_val, weight=None, bias=True):
+    """Solve (28) of maximal variation on lists of component matrices; with a weight, (29)."""
+    fit = variation_fit(shared_coordinates([np.asarray(part) for part in K], bias, CUTOFF), np.asarray(y))
+    rows = np.sum(K_val, axis=0) if np.ndim(K_val) == 3 else np.asarray(K_val)
+    return _solve(fit, rows @ fit.coefficients, np.asarray(y_val), weight)
+
+
+def optimum_of_sparsity(K, y, K_val, y_val, weight=None):
+    """Solve (28) of the L1 substrate, with zeta as ``point.rho``; with a weight, (29)."""
+    return _solve(sparse_fit(np.asarray(K), np.asarray(y)), np.asarray(K_val), np.asarray(y_val), weight)
+
+
+def _solve(fit, M, y_val, weight):
     """Solve (28), or (29) with a penalty weight; M takes v to validation values without bias."""
-    omega = None if weight is None else positive(weight, "weight")
-    limit = positive(time_limit, "time_limit")
-    scip = _scip()
+    pyscipopt = pytest.importorskip("pyscipopt")
     unit = float(np.linalg.norm(fit.centred_target)) or float(np.linalg.norm(fit.target)) or 1.0
-    program = _ComplementarityModel(scip, fit.scale(unit), M, y_val / unit, omega)
-    start = time.perf_counter()
-    status = program.run(limit)
-    seconds = time.perf_counter() - start
+    program = _ComplementarityModel(pyscipopt, fit.scale(unit), M, y_val / unit, weight)
+    program.model.setParam("limits/time", 60.0)
+    program.model.optimize()
+    assert program.model.getStatus() in ("optimal", "gaplimit")
     point = program.point(unit)
     errors = y_val - M @ point.v - point.b
-    squares = float(errors @ errors)
-    report = fit.slackness(point, _TOLERANCE)
-    value = squares + (omega or 0.0) * report.sum
-    lower = min(unit**2 * float(program.model.getDualbound()), value)
-    scale = value + unit**2  # SCIP's tolerances are absolute in its units
-    rows = (
-        *fit.rows(point, _TOLERANCE, slackness=omega is None),
-        Row(
-            name="gap to SCIP's bound",
-            value=value - lower,
-            scale=scale,
-            tolerance=_TOLERANCE,
-            formula="value - bound over the whole program",
-        ),
-    )
-    facts = (
-        ("solver", f"SCIP {program.model.version()} reports {status}, {seconds:.1f} s"),
-        ("products", report.verdict),
-        ("optimal rho", f"{point.rho:.10g}"),
-    )
-    alpha = fit.coefficients @ point.v
-    return GlobalOptimum(
-        point=point,
-        support_values=alpha,
-        validation_squares=squares,
-        slackness=report,
-        value=value,
-        lower_bound=lower,
-        certificate=Certificate(title, rows, facts),
-    )
-
-
-def _scip() -> Any:
-    try:
-        import pyscipopt
-    except ImportError as error:
-        raise SolverError("SCIP solves this program; run `pip install pyscipopt`") from error
-    return pyscipopt
+    slackness = fit.slackness(point, _TOLERANCE)
+    value = float(errors @ errors) + (weight or 0.0) * slackness.sum
+    lower_bound = min(unit**2 * float(program.model.getDualbound()), value)
+    assert value - lower_bound <= _TOLERANCE * (value + unit**2)  # SCIP's tolerances are absolute in its units
+    assert all(row.passes for row in fit.rows(point, _TOLERANCE, slackness=weight is None))
+    return GlobalOptimum(point, fit.coefficients @ point.v, slackness, value, lower_bound)
 
 
 class _ComplementarityModel:
     """The model in the units of the targets, and its variables."""
 
-    def __init__(self, scip: Any, fit: PenalizedFit, M: Array, y_val: Array, weight: float | None) -> None:
+    def __init__(self, scip: Any, fit: PenalizedFit, M: np.ndarray, y_val: np.ndarray, weight: float | None) -> None:
         self.fit, self.weight = fit, weight
         self.sum = scip.quicksum
         model = self.model = scip.Model()
@@ -143,7 +95,7 @@ class _ComplementarityModel:
         self._objective(M, y_val)
         model.setParam("numerics/feastol", _FEASIBLE)
 
-    def _bound(self, y_val: Array) -> None:
+    def _bound(self, y_val: np.ndarray) -> None:
         """Set the bounds of the module's last paragraph."""
         fit = self.fit
         d, m, r = fit.parts.shape
@@ -157,16 +109,12 @@ class _ComplementarityModel:
         self.rho_bound = float(np.sqrt(m) * max(blocks) * residual)
         inverse = self._inverse()
         if inverse is None:
-            if self.weight is not None:
-                raise DeclarationError(
-                    "the bilinear program needs coefficients that the fitted values determine, or SCIP has nothing "
-                    "to branch on; the kernel matrix is singular: use another kernel, or a larger cutoff"
-                )
+            assert self.weight is None, "the bilinear program needs coefficients that the fitted values determine"
             return
         self.v_bound = list(np.linalg.norm(inverse, axis=1) * residual)
         self.t_bound = list(np.linalg.norm(fit.parts @ inverse, axis=2).max(axis=1) * residual)
 
-    def _inverse(self) -> Array | None:
+    def _inverse(self) -> np.ndarray | None:
         """Return the matrix that takes z = PFv back to v, or None where z does not determine v."""
         F = self.fit.centred_features
         if self.fit.balanced:
@@ -206,7 +154,7 @@ class _ComplementarityModel:
             # b is inserted from 1'e = 0
             self.model.addCons(self._linear(H[k]) - float(c[k]) + self.nu == net)
 
-    def _objective(self, M: Array, y_val: Array) -> None:
+    def _objective(self, M: np.ndarray, y_val: np.ndarray) -> None:
         fit, model = self.fit, self.model
         mean, level = (fit.features.mean(axis=0), float(fit.target.mean())) if fit.bias else (0.0, 0.0)
         errors = []
@@ -231,19 +179,8 @@ class _ComplementarityModel:
             total = self.weight * (remainder + penalty)
         model.setObjective(squares + total)
 
-    def _linear(self, row: Array) -> Any:
+    def _linear(self, row: np.ndarray) -> Any:
         return self.sum(float(coefficient) * v for coefficient, v in zip(row, self.v, strict=True) if coefficient)
-
-    def run(self, limit: float) -> str:
-        """Optimise; raises where nothing is found or proved."""
-        self.model.setParam("limits/time", limit)
-        self.model.optimize()
-        status = str(self.model.getStatus())
-        if status == "userinterrupt":  # SCIP handles Ctrl-C itself
-            raise KeyboardInterrupt
-        if not self.model.getNSols() or status not in ("optimal", "gaplimit", "timelimit"):
-            raise SolverError(f"SCIP ended with {status} and {self.model.getNSols()} points; try fewer rows")
-        return status
 
     def point(self, unit: float) -> TrainedPoint:
         """Return the best point, in the units of the data."""
