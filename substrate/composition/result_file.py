@@ -53,6 +53,11 @@ class SavedSubstrate(Substrate):
             raise DataError("the targets of a substrate must be an array of numbers")
         if y is not None and y.shape[0] != X.shape[0]:
             raise DataError(f"a substrate has {X.shape[0]} rows and targets of shape {y.shape}")
+        targets = fields["targets"]
+        if targets is not None and (
+            not isinstance(targets, np.ndarray) or targets.dtype.kind != "f" or targets.ndim not in (1, 2)
+        ):
+            raise DataError("the observations of a substrate must be an array of numbers")
         if y is None and fields["task"] == "classification":
             raise DataError("a substrate of labels has none")
         basis = fields["basis"]
@@ -75,6 +80,13 @@ class SavedSubstrate(Substrate):
         self._holders = []
         self._latest = None
         self.observed, self._errors = None, None
+        #: The targets of all observations, where these are not the values at X.
+        self.targets = y if targets is None else targets
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The number of columns of the targets as a shape."""
+        return () if self.targets is None else tuple(self.targets.shape[1:])
 
     @property
     def gram(self) -> Gram:  # type: ignore[override]
@@ -234,12 +246,20 @@ def _attempt(solver: Any, status: Any, unit: Any, worst: Any, accepted: Any, sec
     )
 
 
+def _targets_of(substrate: Substrate) -> Array | None:
+    """Return the targets of all observations; None where these are the values at X."""
+    if isinstance(substrate, SavedSubstrate):
+        return None if substrate.targets is substrate.y else substrate.targets
+    return None if substrate.observed is None else substrate.observed.targets
+
+
 def _write_expansion(expansion: KernelExpansion, name: str, arrays: Arrays) -> dict[str, Any]:
     s = expansion.substrate
     values = {
         "kernel": s.kernel,
         "X": s.X,
         "y": s.y,
+        "targets": _targets_of(s),
         "basis": s.basis,
         "task": s.task,
         "bias": s.bias,
@@ -336,7 +356,8 @@ def _read_expansion(written: Any, arrays: Arrays) -> KernelExpansion:
     check_kernels((values["kernel"],), values["X"].shape[1])
     substrate = SavedSubstrate(values)
     n, columns = substrate.n, substrate.columns
-    shapes = {"alpha": (substrate.size, *columns), "e": (n, *columns), "f": (n, *columns), "b": columns}
+    errors = (n, *columns) if substrate.targets is None else substrate.targets.shape
+    shapes = {"alpha": (substrate.size, *columns), "e": errors, "f": (n, *columns), "b": columns}
     for key, shape in shapes.items():
         if values[key].shape != shape or values[key].dtype.kind != "f":
             raise DataError(f"{key} of a substrate has shape {values[key].shape}, expected {shape}")

@@ -51,6 +51,18 @@ def partly_linear():
     return Machine(s, minimize=cost, predict=s + part)
 
 
+def observed():
+    places, slopes = [X, NEW], [Y, 2.0 * np.cos(2.0 * NEW[:, 0])]
+    s = Substrate(RBF(1.0), places, slopes, observed=["value", {0: 1}])
+    return Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
+
+
+def observed_slopes():
+    slopes = np.column_stack([np.cos(NEW[:, 0]), np.sin(NEW[:, 0])])
+    s = Substrate(RBF(1.0), NEW, slopes, observed={0: 1}, bias=False)
+    return Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
+
+
 def sparse_basis():
     s = Substrate(RBF(1.0), sp.csr_matrix(X), Y, basis=[0, 3, 5, 9])
     return Machine(s, minimize=s.squared_norm + cp.sum_squares(s.e))
@@ -61,7 +73,17 @@ def classes():
     return Machine(s, minimize=0.5 * s.squared_norm + cp.sum(cp.pos(s.e)))
 
 
-MACHINES = [by_rows, constrained, several, columns, partly_linear, sparse_basis, classes]
+MACHINES = [
+    by_rows,
+    constrained,
+    several,
+    columns,
+    partly_linear,
+    observed,
+    observed_slopes,
+    sparse_basis,
+    classes,
+]
 over_machines = pytest.mark.parametrize("build", MACHINES, ids=lambda build: build.__name__)
 
 
