@@ -92,6 +92,11 @@ class CompiledSubstrate:
         return float(np.abs(self.substrate.y).max()) or 1.0
 
     @property
+    def has_zero_targets(self) -> bool:
+        """Whether there are targets, and all of them are zero."""
+        return self.substrate.y is not None and not np.any(self.substrate.y)
+
+    @property
     def mean(self) -> Any:
         """The mean of the targets, one per column: the machine without a kernel; zero without targets."""
         return self.substrate.y.mean(axis=0) if self.substrate.bias and self.substrate.y is not None else 0.0
@@ -226,7 +231,7 @@ class CompiledSubstrate:
         a, b = self.coefficients(), self.bias()
         expansion = self.span.product(a) + b
         in_coordinates = np.asarray(self.frame.training @ self._a.value) + np.asarray(self.shift.value)
-        targets = 0.0 if self.substrate.y is None else float(np.linalg.norm(self.substrate.y))
+        targets = 0.0 if self.substrate.y is None else float(np.linalg.norm(self.substrate.y)) or self.unit
         scale = targets + float(np.linalg.norm(expansion))
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [

@@ -249,7 +249,7 @@ class Witness:
             Row(
                 name="cones: feasible",
                 value=max(outside, 0.0),
-                scale=reach,
+                scale=max(reach, 1e-6 * natural / self.unit),
                 tolerance=tolerance,
                 formula="excess of A x + b over K",
             ),

@@ -136,6 +136,8 @@ def _divide(constraint: Any, unit: float) -> Any:
 
 
 _TOLERANCE = 1e-6
+#: Share of its unit by which a number is measured where the targets are zero, and everything vanishes at the optimum.
+_FAINT = 1e-6
 #: What a machine is compiled to, where it is asked for.
 _COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_all_rows", "_own", "_equalities"})
 
@@ -684,7 +686,10 @@ class Machine:
         return self._kept.at(self.problem, self._trials.witness, tolerance, self._rows_now)
 
     def _rows_now(self, tolerance: float) -> tuple[Row, ...]:
-        cost = self._trivial_cost() + abs(float((objective := self.problem.objective).value)) or 1.0
+        cost = self._trivial_cost() + abs(float((objective := self.problem.objective).value))
+        if all(compiled.has_zero_targets for compiled in self._compiled):
+            cost = max(cost, _FAINT * self._unit_cost())
+        cost = cost or 1.0
         unit = max(compiled.unit for compiled in self._compiled)
         names = [constraint.label or f"constraint {k}" for k, constraint in enumerate(self._given, start=1)]
         rows = [row for compiled in self._compiled for row in compiled.rows(tolerance)]
@@ -702,6 +707,13 @@ class Machine:
         zero = [np.zeros(variable.shape) for variable in variables]
         # a constant target costs nothing; the size is then a millionth of its level
         return cost_at(objective, variables, constant) + 1e-6 * cost_at(objective, variables, zero)
+
+    def _unit_cost(self) -> float:
+        """Return the objective of a machine of the size of the targets, zero where it is not defined there."""
+        unit = max(compiled.spread for compiled in self._compiled)
+        variables = self.problem.variables()
+        sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
+        return cost_at(self.problem.objective, variables, sized)
 
     def _worst(self, tolerance: float) -> float:
         with np.errstate(all="ignore"):  # a divergent point is judged like any other
@@ -733,10 +745,8 @@ class Machine:
     def _twin(self) -> tuple[Any, float]:
         """Return the same problem, measured in units of its targets."""
         unit = max(compiled.spread for compiled in self._compiled)
-        variables = self.problem.variables()
         # a penalty alone costs nothing at w = 0
-        sized = [np.full(variable.shape, unit / max(variable.size, 1) ** 0.5) for variable in variables]
-        cost_unit = self._trivial_cost() or cost_at(self.problem.objective, variables, sized) or 1.0
+        cost_unit = self._trivial_cost() or self._unit_cost() or 1.0
         return EquilibratedProblem(*in_units(self.problem, unit, cost_unit), self._trials.keep, unit, cost_unit), unit
 
 

@@ -148,3 +148,16 @@ def test_what_cannot_be_fitted_is_refused_with_the_next_step(tmp_path):
     LSSVMRegressor().fit(X, Y).save(path)
     with pytest.raises(DataError, match=r"problems\.load"):
         MachineRegressor.load(path)
+
+
+@pytest.mark.parametrize("of_machine", [True, False])
+def test_a_regressor_refuses_a_machine_of_classes(of_machine):
+    def build(X, y):
+        labels = np.where(y > 0.0, 1.0, -1.0)
+        s = Substrate(RBF(1.0), X, labels, task="regression" if of_machine else "classification")
+        objective = 0.5 * s.squared_norm + cp.sum_squares(s.e)
+        return Machine(s, minimize=objective, task="classification" if of_machine else None)
+
+    with pytest.raises(DeclarationError, match="use MachineClassifier"):
+        MachineRegressor(build).fit(X, Y)
+    assert MachineClassifier(build).fit(X, Y > 0.0).score(X, Y > 0.0) > 0.7

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -100,6 +100,12 @@ class _MachineEstimator(BaseEstimator):
         machine = self.build(X, y, **own)
         if not isinstance(machine, Machine):
             raise DeclarationError(f"build must return a Machine, received {type(machine).__name__}")
+        tasks = {machine.task, *(s.task for s in machine.substrates)}
+        if is_regressor(self) and "classification" in tasks:
+            raise DeclarationError(
+                "the machine that was built has classes, and a regressor would score its labels as numbers; use "
+                "MachineClassifier"
+            )
         others = {name: value for name, value in given.items() if name not in own}
         result = machine.solve(self.solver, time_limit=self.time_limit, **others)
         values = result.predict(X[:1])

@@ -336,3 +336,26 @@ def test_a_point_is_checked_again_where_a_value_has_changed():
     (dual,) = machine.problem.constraints[0].dual_variables
     dual.save_value(dual.value + 1.0)
     assert not machine.certificate().holds
+
+
+VANISHING = {
+    "squares": lambda s: 0.5 * s.squared_norm + cp.sum_squares(s.e),
+    "variation": lambda s: 0.5 * s.squared_norm + cp.sum_squares(s.e) + cp.sum(s.maximal_variation),
+    "absolute errors": lambda s: 0.5 * s.squared_norm + cp.sum(cp.abs(s.e)),
+    "norm and squares": lambda s: s.norm + 1e-3 * cp.sum_squares(s.e),
+    "norm and absolute errors": lambda s: s.norm + 1e-3 * cp.sum(cp.abs(s.e)),
+    "coefficients": lambda s: 100.0 * cp.norm1(s.alpha) + cp.sum_squares(s.e),
+    "largest error": lambda s: 0.5 * s.squared_norm + cp.max(cp.abs(s.e)),
+}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("level", [0.0, 7.0])
+@pytest.mark.parametrize("kind", VANISHING)
+def test_a_machine_whose_optimum_is_zero_holds(kind, level, bias):
+    X, _ = data(12)
+    s = Substrate(Componentwise(RBF(1.5)), X, np.full(12, level), bias=bias)
+    result = Machine(s, minimize=VANISHING[kind](s)).solve()
+    assert result.certificate.holds, str(result.certificate)
+    if bias or level == 0.0:
+        assert_allclose(result.predict(X), level, atol=1e-6)
