@@ -50,7 +50,6 @@ VERSION = 2
 LEAST_LIMIT = 2**30
 
 _HEADER = "header.json"
-_LARGEST_HEADER = 16 * 1024 * 1024
 _LARGEST_ARRAY_HEADER = 64 * 1024
 #: The deepest nesting of JSON, and its largest integer, whose negative is nearly the smallest.
 _LARGEST_DEPTH, _LARGEST_INTEGER = 256, 2**63 - 1
@@ -235,8 +234,6 @@ def _header(
     if _HEADER not in members:
         _refuse(source, f"it has no {_HEADER}, so this package did not write it")
     size = members[_HEADER].file_size
-    if size > _LARGEST_HEADER:
-        _refuse(source, f"its header has {size} bytes, and {_LARGEST_HEADER} are the most")
     needed = _JSON_GROWS * size
     if listed + needed > limit:
         _too_large(source, listed + needed, limit)

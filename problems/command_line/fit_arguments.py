@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from problems.tables.sizes import BASIS, EVALUATIONS, FEWEST_STACKED, MOST_CATEGORIES, MOST_DENSE, MOST_STACKED
+from problems.tables.sizes import BASIS, EVALUATIONS, MOST_CATEGORIES, MOST_DENSE
 
 __all__ = ["FIT", "PREDICT", "add_fit", "add_predict"]
 
@@ -39,9 +39,7 @@ how tables are read:
   --impute says what to do.
 
 models:
-  auto       stack, from {FEWEST_STACKED} training rows up to {MOST_STACKED} rows; otherwise, and where
-             --kernel, --sigma, --gamma, --seconds, --categorical kernel, --group or
-             --split time is given, lssvm; from more than {MOST_DENSE} training rows on, sparse
+  auto       lssvm; from more than {MOST_DENSE} training rows on, sparse
   stack      the weighted mean of all machines that the search for lssvm fits,
              weights by leave-one-out, with a proof of the weights
   lssvm      one least-squares support vector machine; gamma and kernel by

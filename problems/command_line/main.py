@@ -114,7 +114,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.choices import choices_of, read_options
     from problems.command_line.importances import importance
     from problems.command_line.report.report import report
-    from problems.command_line.summary import said, summary
+    from problems.command_line.summary import describe_file, said, summary
     from problems.tables.embedded_sets import question_of
     from problems.tables.fit import fit_prepared, prepare
     from problems.tables.table import named_columns
@@ -152,16 +152,18 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     finally:
         progress.close()
     interruption.check()
-    if options.out is not None:
-        fit.saved.save(options.out)
     if page is not None:
         write(options.report, page)
     for warning in fit.warnings:
         print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
-        print(said(summary(fit, options.out, options.verbose, importances)))
+        print(said(summary(fit, options.verbose, importances)), flush=True)
         if options.report is not None:
-            print(f"report: {options.report}")
+            print(f"report: {options.report}", flush=True)
+    if options.out is not None:  # last: a file that cannot be written takes nothing else with it
+        fit.saved.save(options.out)
+    if not options.quiet:
+        print(said(describe_file(fit, options.out)))
     certificates = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
     return max(
         _verdict(certificate)
@@ -211,14 +213,16 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
         fit = fit_series(table, choices)
         page = None if options.report is None else series_report(fit, source)
     interruption.check()
-    if options.out is not None:
-        fit.saved.save(options.out, target=choices.target)
     if page is not None:
         write(options.report, page)
     if not options.quiet:
-        print(said(describe_series(fit, options.out)))
+        print(said(describe_series(fit)), flush=True)
         if options.verbose:
-            print(fit.model.certificate_)
+            print(fit.model.certificate_, flush=True)
+    if options.out is not None:
+        fit.saved.save(options.out, target=choices.target)
+        if not options.quiet:
+            print(f"saved: {options.out}, fitted again to all rows")
     return _verdict(fit.saved.certificate_)
 
 

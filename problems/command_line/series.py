@@ -141,7 +141,7 @@ def _root_mean_square(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
-def describe_series(fit: SeriesFit, out: str | None) -> list[str]:
+def describe_series(fit: SeriesFit) -> list[str]:
     """Return what is printed of a fit."""
     model, choices = fit.model, fit.choices
     lines = [
@@ -164,8 +164,7 @@ def describe_series(fit: SeriesFit, out: str | None) -> list[str]:
             f"{float(fit.later.std()):.4g}",
             f"intervals: {fit.intervals}",
         ]
-    lines.append(f"certificate: {str(fit.saved.certificate_).partition(chr(10))[0]}")
-    return lines if out is None else [*lines, f"saved: {out}, fitted again to all rows"]
+    return [*lines, f"certificate: {str(fit.saved.certificate_).partition(chr(10))[0]}"]
 
 
 def series_report(fit: SeriesFit, source: str) -> str:
@@ -185,7 +184,7 @@ def series_report(fit: SeriesFit, source: str) -> str:
     )
     drawn = draw_plans(_plans(fit)) if fit.later.size else [Picture("No pictures", "No rows were kept to judge.", "")]
     body = [
-        section("How good is it?", *(paragraph(line) for line in describe_series(fit, None))),
+        section("How good is it?", *(paragraph(line) for line in describe_series(fit))),
         section("The last rows", *figures(drawn)),
         section("Lags", lags),
         section("Certificate", code(str(fit.model.certificate_))),

@@ -19,7 +19,7 @@ from problems.tables.fit import Fit, bound_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
 
-__all__ = ["said", "summary"]
+__all__ = ["describe_file", "said", "summary"]
 
 #: Classes up to which the table of confusion is shown without ``--verbose``.
 _MOST_CLASSES = 6
@@ -47,7 +47,7 @@ def said(lines: Iterable[str]) -> str:
     return "\n".join(wrapped)
 
 
-def summary(fit: Fit, out: str | None, verbose: bool, importances: LeftOutImportance | None = None) -> list[str]:
+def summary(fit: Fit, verbose: bool, importances: LeftOutImportance | None = None) -> list[str]:
     """Return the lines; ``verbose`` adds what was tried and the rows of the certificate.
 
     ``importances`` are those of the report, where there is one; they are measured here otherwise.
@@ -58,7 +58,6 @@ def summary(fit: Fit, out: str | None, verbose: bool, importances: LeftOutImport
         *_choice(fit),
         *_list_candidates(fit, verbose),
         *_certificate(fit, verbose),
-        *_describe_file(fit, out),
     ]
 
 
@@ -207,7 +206,8 @@ def _verdict(name: str, certificate: object) -> str:
     return f"{name}: {'holds' if holds else 'DOES NOT HOLD'}; {promise}"
 
 
-def _describe_file(fit: Fit, out: str | None) -> list[str]:
+def describe_file(fit: Fit, out: str | None) -> list[str]:
+    """Return the line about the file of the model, once it is written."""
     if out is None:
         return ["not saved: give --out model.npz to keep the model, --report report.html for a page about it"]
     n, total = fit.y.size, fit.y.size + fit.y_val.size

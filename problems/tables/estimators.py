@@ -283,9 +283,8 @@ class TabularRegressor(RegressorMixin, _Tabular):
     Parameters
     ----------
     model : {"auto", "stack", "lssvm", "robust", "sparse"}, default="auto"
-        ``"auto"`` is, from 20 to 1000 rows, the stack of all machines that the search fits; for other rows, and where
-        ``kernel``, ``sigma``, ``gamma``, ``categorical="kernel"``, ``groups`` or ``split`` is given, one LS-SVM on all
-        rows; above 2000 rows the one on ``n_basis`` vectors.
+        ``"auto"`` is one LS-SVM on all rows, above 2000 rows the one on ``n_basis`` vectors; ``"stack"`` is the
+        weighted mean of all machines that the search fits.
     kernel : str, default="families"
         The best of all families, refined where the rows are few; or the name of one kernel, at a few widths.
     sigma, gamma : float, default=None

@@ -24,12 +24,11 @@ from problems.tables.models import (
     estimator_class,
     fit_model,
     kernel_of,
-    one_machine_reason,
     refit_model,
 )
 from problems.tables.preparation import Preparation, Split, refuse_overflow, split_rows, standardise
 from problems.tables.quality import Quality, quality_of
-from problems.tables.sizes import FEWEST_STACKED, MOST_DENSE, MOST_STACKED
+from problems.tables.sizes import MOST_DENSE
 from problems.tables.table import Table, named_columns
 from problems.tables.tabular_model import TabularModel
 from problems.tables.treatment import ColumnOptions, Treated, treat
@@ -218,12 +217,7 @@ def _model(choices: Choices, n_train: int, n_rows: int) -> tuple[Choices, tuple[
     if choices.model != "auto":
         return choices, ()
     if n_train <= MOST_DENSE:
-        reason = one_machine_reason(choices)
-        if reason is None and n_train >= FEWEST_STACKED and n_rows <= MOST_STACKED:
-            said = "model: a stack of all machines that the search fits (--model lssvm: one of them, with a proof)"
-            return replace(choices, model="stack"), (said,)
-        said_once = (f"model: lssvm, one machine, {reason}",) if reason else ()
-        return replace(choices, model="lssvm"), said_once
+        return replace(choices, model="lssvm"), ()
     full = replace(choices, model="lssvm")
     dense = effort_of(full, n_train, 1, full.n_kernels(n_train))
     return replace(choices, model="sparse"), (

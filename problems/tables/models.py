@@ -12,11 +12,11 @@ structure  ``FusedMaximalVariation...``    rho, by the held-out rows            
 fused      ``LSSVM...CV``                  gamma, kernel, by the held-out rows              yes
 =========  ==============================  ===============================================  =========
 
-``auto`` is stack where the rows are few and nothing of the machine is given, otherwise lssvm, or sparse where a kernel
-matrix of all rows is too large to decompose often. With ``--gamma``, ``--zeta`` or ``--rho`` the plain machine at that
-weight is fitted instead; ``stack`` and ``fused`` have none. Kernels are those of ``kernels="families"``, where the rows
-are few also along slopes from the best of them; a kernel that is named is tried at a few widths. l1, structure, and
-machines at a given weight or width have the RBF kernel unless another is named.
+``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With ``--gamma``,
+``--zeta`` or ``--rho`` the plain machine at that weight is fitted instead; ``stack`` and ``fused`` have none. Kernels
+are those of ``kernels="families"``, where the rows are few also along slopes from the best of them; a kernel that is
+named is tried at a few widths. l1, structure, and machines at a given weight or width have the RBF kernel unless
+another is named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,6 @@ __all__ = [
     "Weights",
     "fit_model",
     "kernel_of",
-    "one_machine_reason",
     "refit_model",
 ]
 
@@ -241,19 +240,6 @@ def estimator_class(model: str, task: str, weight: float | None) -> Any:
     if name not in problems.ESTIMATORS:
         raise DeclarationError(f"--model {model} needs {name}, which this release does not have; take lssvm or l1")
     return getattr(problems, name)
-
-
-def one_machine_reason(choices: Choices) -> str | None:
-    """Return why ``auto`` is one machine and no stack, empty where something of it is given; None where it is one."""
-    if choices.shapes:
-        return "since a shape is asked for"
-    if not replace(choices, model="lssvm").tries_families:
-        return ""
-    if choices.group is not None or choices.split == "time":
-        return "since rows that belong together are left out together"
-    if choices.categorical == "kernel":
-        return "since categories have a kernel of their own"
-    return None if choices.seconds is None else "whose search can be limited by --seconds"
 
 
 def check_dependence(choices: Choices) -> None:

@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 _DIGITS = re.compile("[0-9]{1,9}")
-#: Largest number of letters of a sentence.
-_LONGEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +89,7 @@ def word(*words: str, any_case: bool = False) -> Allowed:
 
 def sentence() -> Allowed:
     """Allow text that is only printed; without control characters, which a terminal would execute."""
-    return Allowed(
-        "printable text", lambda value: isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
-    )
+    return Allowed("printable text", lambda value: isinstance(value, str) and value.isprintable())
 
 
 def array(kinds: str = "f", dimensions: Sequence[int] = (1,), unbounded: bool = False) -> Allowed:

@@ -40,7 +40,7 @@ def test_importances_that_were_measured_are_not_measured_again(monkeypatch):
     weights = models.Weights(gamma=10.0)
     fit = fit_prepared(prepare(table, Choices("y", kernel="rbf", sigma=1.0, weights=weights, refit=False)))
     importances = importance(fit)
-    lines = summary(fit, None, False)
+    lines = summary(fit, False)
     monkeypatch.setattr(type(fit.model.estimator), "left_out_importance", None)
-    assert summary(fit, None, False, importances) == lines
+    assert summary(fit, False, importances) == lines
     assert any(line.startswith("inputs that matter: a") for line in lines)

@@ -1,4 +1,4 @@
-"""A stack as the default of a table: when it is taken, what is refused, and every command with its model."""
+"""A stack of machines for a table: what is refused, and every command with its model."""
 
 import re
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import StackedLSSVMClassifier, StackedLSSVMRegressor
+from problems import NARXRegressor, StackedLSSVMClassifier, StackedLSSVMRegressor, load
 from problems.command_line.importances import importance
 from problems.command_line.main import main
 from problems.command_line.report.pictures import COVERAGES, measure_coverage
@@ -19,14 +19,15 @@ from problems.tables.models import Weights
 from problems.tables.quality import quality_of
 from problems.tables.table import Table
 from problems.tables.tabular_model import TabularModel
-from substrate.errors import DeclarationError
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Laplacian
 
 RNG = np.random.default_rng(12)
 N = 44
 X = RNG.normal(size=(N, 2))
 Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * RNG.normal(size=N)
 COLUMNS = {"u": X[:, 0], "v": X[:, 1], "site": np.arange(N) % 6, "y": Y, "label": np.where(Y > 0.0, "high", "low")}
-AUTO = {"model": "auto", "kernel": "families", "evaluations": 4}
+STACK = {"model": "stack", "kernel": "families", "evaluations": 4}
 
 
 def table_of(*names, n=N):
@@ -39,12 +40,12 @@ def numbers_of(text):
 
 @pytest.fixture(scope="module")
 def fit():
-    return fit_prepared(prepare(table_of("u", "v", "y"), Choices("y", **AUTO)))
+    return fit_prepared(prepare(table_of("u", "v", "y"), Choices("y", **STACK)))
 
 
 @pytest.fixture(scope="module")
 def classes():
-    return fit_prepared(prepare(table_of("u", "v", "label"), Choices("label", **AUTO)))
+    return fit_prepared(prepare(table_of("u", "v", "label"), Choices("label", **STACK)))
 
 
 @pytest.fixture
@@ -55,28 +56,12 @@ def files(tmp_path):
     return path, tmp_path / "model.npz"
 
 
-def test_few_rows_and_nothing_given_make_a_stack(monkeypatch):
+def test_a_stack_is_fitted_where_it_is_asked_for():
     table = table_of("u", "v", "site", "y")
-    ready = prepare(table, Choices("y", **AUTO))
-    assert ready.choices.model == "stack"
-    assert any(line.startswith("model: a stack of all machines") for line in ready.description)
-    for given, said in (
-        ({"kernel": "rbf"}, None),
-        ({"sigma": 1.0}, None),
-        ({"weights": Weights(gamma=2.0)}, None),
-        ({"group": "site"}, "model: lssvm, one machine, since rows that belong together are left out together"),
-        ({"split": "time"}, "model: lssvm, one machine, since rows that belong together are left out together"),
-        ({"categorical": "kernel"}, "model: lssvm, one machine, since categories have a kernel of their own"),
-        ({"seconds": 1e6}, "model: lssvm, one machine, whose search can be limited by --seconds"),
-    ):
-        ready = prepare(table, Choices("y", **AUTO | given))
+    for given in ({}, {"kernel": "rbf"}, {"group": "site"}, {"split": "time"}, {"seconds": 1e6}):
+        ready = prepare(table, Choices("y", **STACK | {"model": "auto"} | given))
         assert ready.choices.model == "lssvm", given
-        lines = [line for line in ready.description if line.startswith("model:")]
-        assert lines == ([] if said is None else [said])
-    few = prepare(table_of("u", "v", "y", n=20), Choices("y", **AUTO))
-    assert few.choices.model == "lssvm", "the weights of so many machines on 15 rows would be chance"
-    monkeypatch.setattr(fitting, "MOST_STACKED", N - 1)
-    assert prepare(table, Choices("y", **AUTO)).choices.model == "lssvm", "rows held out count: the refit has them"
+        assert not [line for line in ready.description if line.startswith("model:")]
 
 
 def test_what_a_stack_cannot_do_is_refused_before_the_fit(monkeypatch):
@@ -89,12 +74,12 @@ def test_what_a_stack_cannot_do_is_refused_before_the_fit(monkeypatch):
         ({"shapes": {"convex": ["u"]}}, "are for a regression by --model lssvm"),
     ):
         with pytest.raises(DeclarationError, match=message):
-            prepare(table, Choices("y", **AUTO | {"model": "stack"} | given))
+            prepare(table, Choices("y", **STACK | given))
     with pytest.raises(DeclarationError, match="at least three of them, and 2 train; take --model lssvm"):
         prepare(table_of("u", "v", "y", n=3), Choices("y", model="stack"))
     monkeypatch.setattr(fitting, "MOST_LEFT_OUT", N - 1)
     with pytest.raises(DeclarationError, match="at most 43 rows, and the table has 44; take --model lssvm, or sparse"):
-        prepare(table, Choices("y", **AUTO | {"model": "stack"}))
+        prepare(table, Choices("y", **STACK))
 
 
 def test_the_fit_is_that_of_python_and_its_refit_holds_the_machines(fit):
@@ -112,7 +97,7 @@ def test_the_fit_is_that_of_python_and_its_refit_holds_the_machines(fit):
 def test_what_is_said_of_a_stack(fit, classes):
     for each, what in ((fit, "RMSE"), (classes, "root mean square error of the outputs")):
         stack = each.model.estimator
-        lines = summary(each, None, True)
+        lines = summary(each, True)
         (choice,) = [line for line in lines if line.startswith("choice:")]
         (proof,) = [line for line in lines if line.startswith("proof:")]
         u = np.reshape(stack.stack_weights_, (len(stack.kernels_), -1))[:, 0]
@@ -129,7 +114,7 @@ def test_what_is_said_of_a_stack(fit, classes):
 
 def test_rows_are_left_out_where_none_are_held_out():
     for name, kind in (("y", StackedLSSVMRegressor), ("label", StackedLSSVMClassifier)):
-        whole = fit_prepared(prepare(table_of("u", "v", name), Choices(name, **AUTO | {"validation": 0.0})))
+        whole = fit_prepared(prepare(table_of("u", "v", name), Choices(name, **STACK | {"validation": 0.0})))
         stack = whole.model.estimator
         assert isinstance(stack, kind)
         assert whole.quality.rows == "rows, each left out in turn"
@@ -154,7 +139,7 @@ def test_intervals_of_a_report_are_not_by_the_rows_that_they_are_judged_by(fit):
 
 def test_importance_and_effort_count_the_machines(fit):
     assert importance(fit).importances_mean.shape == (2,)
-    one, stack = (effort_of(Choices("y", **AUTO | {"model": model}), 500, 3, 30.0) for model in ("lssvm", "stack"))
+    one, stack = (effort_of(Choices("y", **STACK | {"model": model}), 500, 3, 30.0) for model in ("lssvm", "stack"))
     assert stack.bytes >= one.bytes
     assert 1.0 < stack.seconds / one.seconds < 4.0
     judged = quality_of(fit.model.estimator, fit.choices, "regression", fit.X, fit.y, fit.X_val, fit.y_val)
@@ -165,6 +150,7 @@ def test_importance_and_effort_count_the_machines(fit):
 def test_every_command_takes_the_model(files, tmp_path, target, capsys):
     table, model = files
     fitted = ["fit", str(table), "--target", target, "--drop", "label" if target == "y" else "y", "--evaluations", "2"]
+    fitted += ["--model", "stack"]
     page, graph = tmp_path / "report.html", tmp_path / "model.onnx"
     assert main([*fitted, "--out", str(model), "--report", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
@@ -188,7 +174,7 @@ def test_every_command_takes_the_model(files, tmp_path, target, capsys):
 
 def test_the_estimator_of_tables_is_the_same():
     frame = {"u": X[:, 0], "v": X[:, 1]}
-    model = TabularRegressor(max_evaluations=4).fit(frame, Y)
+    model = TabularRegressor("stack", max_evaluations=4).fit(frame, Y)
     assert isinstance(model.estimator_, StackedLSSVMRegressor)
     ends = model.predict_interval(frame, 0.8)
     assert (ends[:, 0] < ends[:, 1]).all()
@@ -197,3 +183,31 @@ def test_the_estimator_of_tables_is_the_same():
     assert any("kernels were chosen" in reason for reason in guarantee.broken)
     with pytest.raises(DeclarationError, match="model='stack' chooses by single rows left out"):
         TabularRegressor(model="stack", split="time").fit(frame, Y)
+
+
+def test_a_stack_with_a_width_for_each_of_many_columns_is_saved(tmp_path):
+    points = RNG.normal(size=(12, 1500))
+    widths = tuple(np.linspace(1000.0, 3000.0, 1500).tolist())
+    kernels = [Laplacian(widths), RBF(widths)]
+    model = StackedLSSVMRegressor(kernels=kernels, gammas=[1.0, 10.0]).fit(points, points[:, 0])
+    assert max(len(text) for fact in model.certificate_.record for text in fact) > 10_000
+    model.save(tmp_path / "model.npz")
+    assert_array_equal(load(tmp_path / "model.npz").predict(points), model.predict(points))
+
+
+@pytest.mark.parametrize("more", [[], ["--series"]], ids=["table", "series"])
+def test_a_model_that_cannot_be_saved_takes_no_report_with_it(files, tmp_path, more, capsys, monkeypatch):
+    def refuse(*given, **named):
+        raise DataError("the disk is full")
+
+    monkeypatch.setattr(TabularModel, "save", refuse)
+    monkeypatch.setattr(NARXRegressor, "save", refuse)
+    table, model = files
+    page = tmp_path / "report.html"
+    fitted = ["fit", str(table), "--target", "y", "--drop", "label", *(more or ["--kernel", "rbf"])]
+    assert main([*fitted, "--out", str(model), "--report", str(page)]) == 2
+    out, err = capsys.readouterr()
+    assert "certificate: " in out
+    assert "saved" not in out
+    assert "the disk is full" in err
+    assert "</html>" in page.read_text(encoding="utf-8")
