@@ -54,7 +54,6 @@ NUMERICAL = (
 
 #: Cases of half a second and more that repeat, at another size or on other data, what quicker ones show.
 REPEATED = (
-    "problems/command_line/test_reproduce.py::test_a_quick_run_writes_a_figure_and_a_record_and_tells_both[cawley2004-rec",
     "problems/test_fused_machines.py::test_other_kernels[Polynomial(degree=2, offset=1.0)-gamma]",
     "problems/test_fused_maximal_variation.py::test_a_heavy_weight_makes_29_exact_and_a_light_one_does_not",
     "problems/test_ls_svm_regression.py::test_every_solver_agrees_with_the_bordered_solve[boston-primal-OSQP]",

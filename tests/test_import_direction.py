@@ -73,7 +73,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.export",),
     ("problems.tables",),
     ("problems.displays",),
-    ("problems.reproductions",),
     ("problems.command_line",),
 )
 #: The roots stand for themselves only: a new file below one of them must be given a floor.

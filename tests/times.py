@@ -41,7 +41,6 @@ FOLDERS = {
     "tests/problems/command_line": "the command `substrate`: tables, reports, interrupts, terminals",
     "tests/problems/displays": "the numbers in the pictures",
     "tests/problems/export": "ONNX of every estimator against the estimator",
-    "tests/problems/reproductions": "the published studies, in small",
     "tests/problems/spectral": "components, clusters and two views: against their eigenproblems and their peers",
     "tests/substrate": "the ground: arrays, archives, conventions, data sets, the Gram matrix, solvers, threads",
     "tests/substrate/certificates": "certificates, exact sums, doubled precision, numbers with a radius",

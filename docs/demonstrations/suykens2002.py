@@ -3,9 +3,9 @@ r"""Errata of [Suykens2002]: weights that vanish, whose median, which errors, ho
 Figures that do not reproduce, with the command that shows it:
 
 :benchmark [Suykens2002]_ section 5, sinc data: about 20 support vectors suffice; 100 rows of 300 do on every set, 50 on
-    14 of 20 sets and 20 on 2 of 20: `substrate reproduce suykens2002-pruning`
+    14 of 20 sets and 20 on 2 of 20: `python examples/reproductions/run.py suykens2002-pruning`
 :benchmark [Suykens2002]_ section 5, Boston housing: 0.1880 without and 0.1638 with weights; weights helped on 7 of 20
-    random splits: `substrate reproduce suykens2002-boston`
+    random splits: `python examples/reproductions/run.py suykens2002-boston`
 """
 
 import numpy as np

@@ -35,17 +35,6 @@ _DATASETS = """examples:
   substrate datasets
   substrate datasets motorcycle --out motorcycle.csv"""
 
-_REPRODUCE = f"""examples:
-  substrate reproduce --list
-  substrate reproduce --quick --out quick
-  substrate reproduce suykens2002 cawley2002-motorcycle --seeds 5
-  substrate reproduce --page reproductions.md --from reproductions
-
-Each study prints the published figures, ours with their spread over seeds, and a verdict made from the numbers; its
-figure (PNG) and its record (JSON) are in the folder before the next study begins. A verdict never makes the command
-fail.
-{_CODES}"""
-
 _VERIFY = f"""examples:
   substrate verify
   substrate verify ls_svm_regression ls_svm_classification
@@ -80,7 +69,6 @@ def parser() -> argparse.ArgumentParser:
     add_export(_command(commands, "export", "write a model file as an ONNX graph", EXPORT + _CODES))
     _map(commands)
     _datasets(commands)
-    _reproduce(commands)
     _verify(commands)
     return whole_parser
 
@@ -119,19 +107,6 @@ def _datasets(commands: _Commands) -> None:
     datasets = _command(commands, "datasets", "list the embedded data sets, or write one as CSV", _DATASETS)
     datasets.add_argument("name", nargs="?", help="which one")
     datasets.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
-
-
-def _reproduce(commands: _Commands) -> None:
-    reproduce = _command(commands, "reproduce", "measure the published tables and figures again", _REPRODUCE)
-    reproduce.add_argument("studies", nargs="*", metavar="STUDY", help="a study, or a paper for all of its studies")
-    reproduce.add_argument("--list", action="store_true", help="name the studies and stop")
-    reproduce.add_argument("--quick", action="store_true", help="few seeds and small sizes; figures are rough")
-    reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds; each study has its own number")
-    reproduce.add_argument("--out", default="reproductions", metavar="FOLDER", help="where files go (reproductions)")
-    reproduce.add_argument("--page", metavar="PAGE.md", help="run nothing: write the page of the records in --from")
-    reproduce.add_argument(
-        "--from", dest="source", default="reproductions", metavar="FOLDER", help="where the records are (reproductions)"
-    )
 
 
 def _verify(commands: _Commands) -> None:

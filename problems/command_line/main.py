@@ -73,7 +73,6 @@ def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
         "export": partial(_export, interruption=interruption),
         "map": _map,
         "datasets": _datasets,
-        "reproduce": _reproduce,
         "verify": _verify,
     }
     interruption.watch(*_outputs(options))
@@ -94,20 +93,9 @@ def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
     """Return the files that a command may write, and what an interrupted command reports where it writes none."""
     if options.command == "verify":
         return [], "nothing is written by this command"
-    if options.command == "reproduce" and options.page is None:
-        return [], f"the studies printed above are in {options.out}"
-    files = (
-        [options.page]
-        if options.command == "reproduce"
-        else [
-            options.out,
-            getattr(options, "report", None),
-            getattr(options, "scores", None),
-        ]
-    )
     if options.command in ("predict", "datasets") and options.out is None:
         return [], "the table on standard output may be incomplete"
-    return files, ""
+    return [options.out, getattr(options, "report", None), getattr(options, "scores", None)], ""
 
 
 def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -335,20 +323,6 @@ def _verify(options: argparse.Namespace) -> int:
             print(announce(line, len(lines)), file=sys.stderr, flush=True)
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1
-
-
-def _reproduce(options: argparse.Namespace) -> int:
-    from problems.command_line.reproduce import chosen_studies, files_of, listing, page_from, reproduce
-
-    studies = chosen_studies(options.studies)
-    if options.list:
-        print(listing())
-        return 0
-    if options.page is not None:
-        refuse_unwritable(options.page, *files_of(options.source))
-        write(options.page, page_from(options.source, options.page))
-        return 0
-    return reproduce(studies, options.quick, options.seeds, options.out)
 
 
 if __name__ == "__main__":

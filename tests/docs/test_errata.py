@@ -46,7 +46,7 @@ def test_the_page_is_what_the_docstrings_say():
     assert len(linked) == len(ENTRIES)
     assert all(f'<a id="{anchor}"></a>' in errata.demonstrations_page() for anchor in linked)
     assert len(remarks("typography")) >= 6
-    assert all("`python " in field.text or "`substrate reproduce " in field.text for field in remarks("benchmark"))
+    assert all("`python " in field.text for field in remarks("benchmark"))
 
 
 def test_a_slip_needs_both_sides():

@@ -17,7 +17,6 @@ from problems import (
     LSSVMClassifier,
     column_reduced_ls_svm,
 )
-from problems.reproductions.column_classifiers import PUBLISHED
 from substrate.datasets import pima, tic_tac_toe
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
@@ -219,20 +218,8 @@ def test_bad_parameters_are_refused_by_name(estimator, name, value):
 # ---- the paper's tables --------------------------------------------------------------------------
 
 
-def test_ada_pinv_is_three_to_eighteen_times_slower_by_the_printed_times():
-    """The erratum of section 4, where the text says 4 to 40."""
-    slower = [methods["Ada-Pinv"][0][0] / methods["SVM"][0][0] for methods in PUBLISHED.values()]
-    assert 2.9 < min(slower) < 3.0
-    assert 18.0 < max(slower) < 18.5
-
-
-def test_the_printed_training_accuracy_of_the_svm_on_tic_tac_toe_is_the_larger_class():
-    _, labels = tic_tac_toe()
-    share = np.mean(labels == "positive")
-    assert round(share, 2) == PUBLISHED["tic_tac_toe"]["SVM"][1][0] == 0.65
-
-
-SETTINGS = {"pima": (pima, 8.0, 1.0), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0)}
+#: Data, sigma, gamma, and the printed test accuracy of Ada-Pinv.
+SETTINGS = {"pima": (pima, 8.0, 1.0, 0.74), "tic_tac_toe": (tic_tac_toe, 2.0, 100.0, 0.98)}
 
 
 @pytest.mark.parametrize("name", first(1, SETTINGS))
@@ -241,7 +228,7 @@ def test_random_columns_do_as_well(name):
 
     :place [Carvalho2006]_ Tables 1-3: the control that the tables lack.
     """
-    load, sigma, gamma = SETTINGS[name]
+    load, sigma, gamma, printed = SETTINGS[name]
     X, labels = load()
     ours, control = [], []
     for seed in range(3):
@@ -257,4 +244,4 @@ def test_random_columns_do_as_well(name):
         f = kernel(X_test, X_train) @ (y_train * machine["support_values"]) + machine["bias"]
         control.append(np.mean(np.sign(f) == y_test))
     assert np.mean(control) > np.mean(ours, axis=0).max() - 0.01
-    assert np.mean(ours) > PUBLISHED[name]["Ada-Pinv"][2][0] - 0.01
+    assert np.mean(ours) > printed - 0.01

@@ -13,8 +13,10 @@ ALSSVMClassifier          an Adaline that eliminates patterns             the LS
 ========================  ==============================================  ===========================================
 
 The row and the column of the bias are always kept. On the paper's data a random S of the same size with the same least
-squares tests as well as any of the first three rules (``substrate reproduce carvalho2006``): what matters is that
-every row enters the fit, not which columns are kept.
+squares tests as well as any of the first three rules (``python examples/reproductions/run.py carvalho2006``): what
+matters is that every row enters the fit, not which columns are kept.
+
+:place [Carvalho2006]_ Tables 1-3: the comparison, with controls
 
 The problem itself is :mod:`problems.column_reduced_ls_svm`.
 """

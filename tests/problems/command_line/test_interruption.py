@@ -184,16 +184,6 @@ def test_a_fit_on_a_basis_can_be_interrupted(tmp_path, number):
     assert (tmp_path / "m.npz").read_bytes() == b"before"
 
 
-@pytest.mark.slow
-def test_an_interrupted_study_says_where_the_others_are(tmp_path):
-    pytest.importorskip("matplotlib")
-    line = [*COMMAND, "reproduce", "--quick", "--out", "here"]
-    code, _, said = terminal_of(line, "[", tmp_path, signal.SIGINT)
-    assert code == 130, said
-    assert last_line(said) == "substrate: interrupted; the studies printed above are in here\n"
-    assert not [path for path in (tmp_path / "here").iterdir() if path.suffix == ".part"]
-
-
 @pytest.mark.parametrize("module", ["numpy", pytest.param("sklearn.base", marks=pytest.mark.slow)])
 def test_an_import_can_be_interrupted(tmp_path, module):
     line = ["-X", "importtime", *COMMAND, "fit", "@motorcycle", "--out", "m.npz"]

@@ -12,8 +12,6 @@ from rewritten_files import rewrite
 
 import problems
 from problems.command_line.main import main
-from problems.command_line.reproduce import reproduce
-from problems.reproductions import STUDIES
 from problems.tables import fit as fitting
 from problems.tables.tabular_model import TabularModel
 from substrate.errors import DataError
@@ -57,7 +55,6 @@ COMMANDS = {
     "fit --report": ("fit", "TABLE", "--target", "y", "--report", "OUT"),
     "predict --out": ("predict", "MODEL", "TABLE", "--out", "OUT"),
     "datasets --out": ("datasets", "motorcycle", "--out", "OUT"),
-    "reproduce --page": ("reproduce", "--page", "OUT", "--from", "FOLDER"),
 }
 
 
@@ -72,14 +69,12 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     kind(special)
     before = special.lstat()
     monkeypatch.setattr("problems.command_line.choices.read_table", never)
-    monkeypatch.setattr("problems.command_line.reproduce.page_from", never)
     monkeypatch.setattr(TabularModel, "load", never)
     names = {
         "TABLE": table,
         "OUT": special,
         "NEW": tmp_path / "new.npz",
         "MODEL": tmp_path / "m.npz",
-        "FOLDER": tmp_path,
         "P": tmp_path / "rows.parquet",
     }
     assert run(*(names.get(word, word) for word in COMMANDS[command])) == 2
@@ -101,30 +96,6 @@ def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
         assert (tmp_path / name).is_symlink()
         assert (tmp_path / name).read_bytes() != b"old"
         assert stat.S_IMODE((tmp_path / f"{name} target").stat().st_mode) == 0o640
-
-
-@pytest.mark.parametrize("suffix", [".png", ".json"])
-def test_studies_do_not_replace_what_is_no_regular_file(tmp_path, suffix):
-    study = next(iter(STUDIES.values()))
-    os.mkfifo(tmp_path / f"{study.name}{suffix}")
-    with pytest.raises(DataError, match="is a named pipe"):
-        reproduce([study], True, 1, str(tmp_path))
-    assert [stat.S_ISFIFO(path.lstat().st_mode) for path in tmp_path.iterdir()] == [True]
-
-
-def test_a_folder_is_probed_without_touching_what_is_there(tmp_path):
-    (tmp_path / ".probe").write_text("mine", encoding="utf-8")
-    assert reproduce([], True, 1, str(tmp_path)) == 0
-    assert (tmp_path / ".probe").read_text(encoding="utf-8") == "mine"
-    assert os.listdir(tmp_path) == [".probe"]
-
-
-def test_a_page_does_not_replace_a_record(tmp_path, capsys):
-    record = tmp_path / f"{next(iter(STUDIES))}.json"
-    record.write_text("{}", encoding="utf-8")
-    assert run("reproduce", "--page", record, "--from", tmp_path) == 2
-    assert "is named twice" in capsys.readouterr().err
-    assert record.read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
