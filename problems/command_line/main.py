@@ -104,7 +104,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.report.report import report
     from problems.command_line.summary import describe_file, said, summary
     from problems.tables.embedded_sets import question_of
-    from problems.tables.fit import fit_prepared, prepare
+    from problems.tables.fit import fit_prepared, prepare, reliance_of
     from problems.tables.table import named_columns
 
     if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
@@ -142,8 +142,14 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     interruption.check()
     if page is not None:
         write(options.report, page)
+    models = (fit.saved, fit.model) if fit.saved is not fit.model else (fit.saved,)
+    # of a model that can be relied on the summary says what is not proved
+    are_good = all(reliance_of(model.estimator.certificate_, fit.quality).is_good for model in models)
     for warning in fit.warnings:
-        print(f"substrate: {warning}", file=sys.stderr)
+        if (
+            options.verbose or not are_good or "the certificate does not hold" not in warning
+        ):  # the summary says what is not proved
+            print(f"substrate: {warning}", file=sys.stderr)
     if not options.quiet:
         print(said(summary(fit, options.verbose, importances)), flush=True)
         if options.report is not None:
@@ -152,11 +158,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         fit.saved.save(options.out)
     if not options.quiet:
         print(said(describe_file(fit, options.out)))
-    certificates = (fit.saved.estimator.certificate_, fit.model.estimator.certificate_)
-    return max(
-        _verdict(certificate)
-        for certificate in (certificates if certificates[0] is not certificates[1] else certificates[:1])
-    )
+    return max(_exit_status(model.estimator.certificate_, fit.quality) for model in models)
 
 
 def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -211,14 +213,18 @@ def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
         fit.saved.save(options.out, target=choices.target)
         if not options.quiet:
             print(f"saved: {options.out}, fitted again to all rows")
-    return _verdict(fit.saved.certificate_)
+    return _exit_status(fit.saved.certificate_)
 
 
-def _verdict(certificate: Any) -> int:
-    if not certificate.holds:
-        failed = ", ".join(row.name for row in certificate.failures)
-        print(f"substrate: the certificate does not hold: {failed}", file=sys.stderr)
-    return 0 if certificate.holds else 1
+def _exit_status(certificate: Any, quality: Any = None) -> int:
+    """Return 0 for a model that can be relied on, otherwise 1 and what failed."""
+    from problems.tables.fit import reliance_of
+
+    if reliance_of(certificate, quality).is_good:
+        return 0
+    failed = ", ".join(row.name for row in certificate.failures)
+    print(f"substrate: the certificate does not hold: {failed}", file=sys.stderr)
+    return 1
 
 
 def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
@@ -294,7 +300,7 @@ def _map(options: argparse.Namespace) -> int:
         write(options.scores, drawn.csv())
     if not options.quiet:
         print("\n".join([*drawn.remarks, drawn.certificate.promise, f"written: {options.out}"]))
-    return _verdict(drawn.certificate)
+    return _exit_status(drawn.certificate)
 
 
 def _datasets(options: argparse.Namespace) -> int:

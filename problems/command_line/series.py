@@ -23,7 +23,7 @@ from problems.tables.table import Table, named_columns
 from problems.tables.treatment import ColumnOptions, treat
 from substrate.arrays import Array
 from substrate.errors import DataError
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Linear
 from substrate.uncertainty.adaptive import SeriesIntervals
 from substrate.windows import read_delays
 
@@ -34,6 +34,8 @@ _CANDIDATES = (1, 2, 3, 4, 6, 8, 12)
 #: Widths, in deviations of the series times the root of twice the columns, from which a search of the kernel begins.
 _WIDTHS = (1.0, 2.0)
 _COVERAGE = 0.9
+#: Folds in which earlier windows predict later ones, and the windows from which there are folds.
+_FOLDS, _FEWEST_WINDOWS = 5, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,7 @@ def fit_series(source: Table, choices: SeriesChoices) -> SeriesFit:
     n_later = int(choices.validation * y.size)
     first = y.size - n_later
     candidates = _candidates(choices, first)
-    chooser = LSSVMRegressorCV(
-        kernels=[RBF(width * math.sqrt(2.0 * max(candidates))) for width in _WIDTHS],
-        search="gradient",
-        cv="blocks",
-        reach=choices.horizon - 1,
-    )
+    chooser = _search(first - max(candidates), choices.horizon, max(candidates))
     model = NARXRegressor(chooser, inputs=choices.input_lags, horizon=choices.horizon, candidates=list(candidates)).fit(
         None if X is None else X[:first], y[:first]
     )
@@ -130,6 +127,21 @@ def fit_series(source: Table, choices: SeriesChoices) -> SeriesFit:
     )
 
 
+def _search(windows: int, horizon: int, lags: int) -> LSSVMRegressorCV:
+    """Return the search of kernel and gamma, by earlier windows that predict later ones where there are enough.
+
+    A series leaves the range of its past, where a kernel of a width returns to the mean: each is also tried beside a
+    line, and the line alone.
+    """
+    kernels = [RBF(width * math.sqrt(2.0 * lags)) for width in _WIDTHS]
+    tried = [Linear(), *kernels, *(Linear() + kernel for kernel in kernels)]
+    if windows < _FEWEST_WINDOWS:
+        return LSSVMRegressorCV(kernels=tried, search="gradient", cv="blocks", reach=horizon - 1)
+    from sklearn.model_selection import TimeSeriesSplit
+
+    return LSSVMRegressorCV(kernels=tried, search="gradient", cv=TimeSeriesSplit(_FOLDS, gap=horizon - 1))
+
+
 def _candidates(choices: SeriesChoices, rows: int) -> tuple[int, ...]:
     """Return the numbers of lags to compare: the one that is given, or those that leave enough windows."""
     if choices.lags is not None:
@@ -141,10 +153,24 @@ def _root_mean_square(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
+def _worse_than(fit: SeriesFit) -> list[str]:
+    """Return the line that says that the later rows are predicted better without this model, by their value before."""
+    if not fit.later.size:
+        return []
+    error, naive = (_root_mean_square(values - fit.later) for values in (fit.one_step, fit.naive))
+    if error <= naive:
+        return []
+    return [
+        f"NOT GOOD: one step ahead this model is worse than the last value, with an error of {error:.4g} against "
+        f"{naive:.4g}; do not predict with it"
+    ]
+
+
 def describe_series(fit: SeriesFit) -> list[str]:
     """Return what is printed of a fit."""
     model, choices = fit.model, fit.choices
     lines = [
+        *_worse_than(fit),
         *fit.remarks,
         f"rows: the first {fit.first_rows} train, the last {fit.later.size} judge; in the order of the table",
         *(
@@ -152,7 +178,7 @@ def describe_series(fit: SeriesFit) -> list[str]:
             for result in model.lag_results_
         ),
         f"model: {len(model.lags_)} lags of {choices.target}, {choices.input_lags} of each input, "
-        f"{model.regressor_.kernel_!r}, chosen by leaving rows out",
+        f"{model.regressor_.kernel_!r}, chosen by later rows",
     ]
     if fit.later.size:
         error, naive, run = (

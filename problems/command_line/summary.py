@@ -15,7 +15,7 @@ from problems.command_line.importances import importance, important
 from problems.estimators.chosen.families import family_name
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS
-from problems.tables.fit import Fit, bound_of, stack_errors
+from problems.tables.fit import Fit, bound_of, reliance_of, stack_errors
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
 
@@ -73,6 +73,8 @@ def _quality(quality: Quality, verbose: bool) -> list[str]:
     ]
     widths = [max(len(row[k]) for row in cells) for k in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
+    if quality.worse_than:
+        lines.insert(0, f"NOT GOOD: this model is {quality.worse_than}; do not predict with it")
     if quality.caveat:
         lines.append(f"  ({quality.caveat})")
     if quality.confusion is not None:
@@ -114,7 +116,7 @@ def _matter(fit: Fit, importances: LeftOutImportance | None) -> list[str]:
 def _short(text: str) -> str:
     """Return a kernel as it is printed, its numbers with four digits, and many widths by their ends."""
     short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda match: f"{float(match.group()):.4g}", text)
-    return re.sub(r"\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda match: _ends(match.group(1)), short)
+    return re.sub(r"(?<!\.on)\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda match: _ends(match.group(1)), short)
 
 
 def _ends(listed: str) -> str:
@@ -191,19 +193,13 @@ def _list_candidates(fit: Fit, verbose: bool) -> list[str]:
 def _certificate(fit: Fit, verbose: bool) -> list[str]:
     certificate, lines = fit.saved.estimator.certificate_, []
     if fit.saved is not fit.model and not fit.model.estimator.certificate_.holds:
-        lines = [_verdict("certificate of the choice", fit.model.estimator.certificate_)]
-    lines.append(_verdict("certificate", certificate))
+        lines = [f"certificate of the choice: {reliance_of(fit.model.estimator.certificate_, fit.quality).words}"]
+    lines.append(f"certificate: {reliance_of(certificate, fit.quality).words}")
     if verbose:
         lines += ["", *str(certificate).splitlines()]
         if fit.saved is not fit.model:
             lines += ["", "of the choice, on the training rows:", *str(fit.model.estimator.certificate_).splitlines()]
     return lines
-
-
-def _verdict(name: str, certificate: object) -> str:
-    holds = certificate.holds  # type: ignore[attr-defined]
-    promise = certificate.promise  # type: ignore[attr-defined]
-    return f"{name}: {'holds' if holds else 'DOES NOT HOLD'}; {promise}"
 
 
 def describe_file(fit: Fit, out: str | None) -> list[str]:

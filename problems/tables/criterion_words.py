@@ -13,6 +13,6 @@ LEFT_OUT_WORDS = {
     "loo": "every training row left out in turn",
     "groups": "every group of training rows left out in turn",
     "blocks": "every training row left out with its neighbours in time",
-    "folds": "folds of training rows that belong together",
+    "folds": "folds of training rows that belong together, or of later ones",
     "validation": "the held-out rows",
 }

@@ -2,8 +2,9 @@
 
 Rows of one patient, batch or site are alike, and so are neighbours in time. Where some of them train and others judge,
 a model that knows the group again looks better than it is to new groups. Groups are therefore held out whole, and in
-time the last rows are; the search leaves out whole groups, or every row with its neighbours, both in closed form
-(:mod:`substrate.least_squares.left_out_blocks`), and a model on a basis whole folds of them.
+time the last rows are. The search leaves out whole groups; in time a regression predicts later rows from earlier ones,
+since a kernel that follows a trend between its rows may know nothing beyond the last one, and a classification leaves
+out every row with its neighbours (:mod:`substrate.least_squares.left_out_blocks`).
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ __all__ = ["INDEPENDENT", "SPLITS", "DependentRows", "check_split", "hold_out_la
 SPLITS = ("random", "time")
 #: Folds of a model that is not judged by a closed form.
 _FOLDS = 5
+#: Rows from which earlier ones can predict later ones in two folds, the first of them from two rows.
+_FEWEST_IN_TIME = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +49,16 @@ class DependentRows:
         """Return some of the rows."""
         return DependentRows(None if self.groups is None else self.groups[rows], self.in_time)
 
-    def folds(self, n: int, seed: int = 0) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return folds of the rows: of whole groups, in time of neighbours, elsewhere drawn at random."""
-        from sklearn.model_selection import GroupKFold, KFold
+    def folds(self, n: int, task: str, seed: int = 0) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return folds of the rows: of whole groups, in time of rows that follow those that train, or drawn at random.
+
+        Earlier rows need not have all classes: those of a classification are neighbours in time.
+        """
+        from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
         rows = np.empty((n, 0))
+        if self.in_time and task == "regression" and n >= _FEWEST_IN_TIME:
+            return list(TimeSeriesSplit(min(_FOLDS, max(n // _FEWEST_IN_TIME, 2))).split(rows))
         if self.in_time:
             return list(KFold(min(_FOLDS, n)).split(rows))
         if self.groups is None:

@@ -127,6 +127,8 @@ class _Tabular(BaseEstimator):
             warnings.warn(message, stacklevel=2)
         self.remarks_ = ready.description
         self.quality_ = fit.quality
+        if fit.quality.worse_than:
+            warnings.warn(f"this model is {fit.quality.worse_than}; do not predict with it", UserWarning, stacklevel=2)
         no_inputs = (target, group) if is_added else (target,)
         self.feature_names_in_ = np.array([name for name in frame.table.names if name not in no_inputs], dtype=object)
         self.n_features_in_ = self.feature_names_in_.size

@@ -33,6 +33,7 @@ from problems.tables.table import Table, named_columns
 from problems.tables.tabular_model import TabularModel
 from problems.tables.treatment import ColumnOptions, Treated, treat
 from substrate.arrays import Array, positive
+from substrate.certificates import Certificate
 from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.simplex_weights import StackGap
 
@@ -40,15 +41,19 @@ __all__ = [
     "Choices",
     "Fit",
     "PreparedFit",
+    "Reliance",
     "WeightBound",
     "bound_of",
     "fit_prepared",
     "prepare",
+    "reliance_of",
     "stack_errors",
 ]
 
 #: Seconds from which the estimate of a fit is a line of its own.
 _LONG = 5.0
+#: How many times the distance from the exact optimum must fit into the error on other rows to be of no account.
+_WELL_KNOWN = 10.0
 #: The least that the smallest class may be of the largest one without a word.
 _BALANCED = 0.25
 
@@ -137,7 +142,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
     )
     said = (
         remarks[0],
-        _split_description(train.size, validation_rows.size, choices),
+        _split_description(train.size, validation_rows.size, choices, treatment.task),
         _scaling_description(inputs, choices),
         *remarks[1:],
         *_classes_description(treatment, by_class),
@@ -156,7 +161,7 @@ def prepare(table: Table, choices: Choices) -> PreparedFit:
         target_written=treatment.target_written,
     )
     X = preparation.scale(raw)
-    choices = choices.with_shapes_of(preparation.features, treatment.task).with_categories_of(inputs)
+    choices = choices.with_shapes_of(preparation.features, treatment.task).with_columns_of(inputs)
     choices, limited = _limit_kernels(choices, treatment.task, X[train], y[train])
     said = (*said, *limited)
     if choices.is_screened(train.size):
@@ -330,12 +335,14 @@ def fit_prepared(ready: PreparedFit) -> Fit:
     )
 
 
-def _split_description(n_train: int, n_held: int, choices: Choices) -> str:
-    together = {"groups": "whole groups", "blocks": "neighbours in time"}
+def _split_description(n_train: int, n_held: int, choices: Choices, task: str) -> str:
+    together = {"groups": "whole groups are left out together", "blocks": "neighbours in time are left out together"}
+    if task == "regression":
+        together["blocks"] = "earlier rows predict later ones to choose"
     rule = rule_of(choices.group is not None, choices.split == "time")
     kind, is_given = MODELS[choices.model], choices.weights.of(choices.model) is not None
     leaves_out = rule in together and kind.least_squares and (not n_held or not (kind.validated or is_given))
-    left_out = f"; {together[rule]} are left out together" if leaves_out else ""
+    left_out = f"; {together[rule]}" if leaves_out else ""
     if not n_held:
         return f"rows: all {n_train} train, none are held out{left_out}"
     chosen = kind.validated and not is_given
@@ -425,5 +432,31 @@ def _criterion(fit: Fit) -> str:
     if MODELS[choices.model].validated:
         return "validation"
     rule = rule_of(choices.group is not None, choices.split == "time")
-    by_folds = (choices.model == "sparse" and rule != "loo") or choices.shapes
+    in_time = rule == "blocks" and fit.preparation.task == "regression"
+    by_folds = (choices.model == "sparse" and rule != "loo") or in_time or choices.shapes
     return "folds" if by_folds else rule
+
+
+class Reliance(NamedTuple):
+    """Whether a model can be relied on, and what is to be said of its certificate."""
+
+    is_good: bool
+    words: str
+
+
+def reliance_of(certificate: Certificate, quality: Quality | None = None) -> Reliance:
+    """Return what a certificate means to someone who predicts with the model.
+
+    Where only the choice of a weight is not proved, the machine of this weight is; and a solution that is known to a
+    tenth of the errors on other rows is known well enough, as that of a table without noise.
+    """
+    if certificate.holds:
+        return Reliance(True, f"holds; {certificate.promise}")
+    failed = {row.name for row in certificate.failures}
+    if all(name.startswith(("gap of", "range of")) for name in failed):
+        return Reliance(True, f"holds for the chosen weight, which is not proved to be the best; {certificate.promise}")
+    if quality is not None and failed <= {"accuracy"} and quality.measures[0].in_units:
+        error = quality.measures[0].value
+        if _WELL_KNOWN * certificate.accuracy <= error:
+            return Reliance(True, f"known well enough for errors of {error:.2g}, not to tol; {certificate.promise}")
+    return Reliance(False, f"DOES NOT HOLD; {certificate.promise}")

@@ -33,7 +33,7 @@ from problems.tables.preparation import split_rows
 from problems.tables.sizes import BASIS, EVALUATIONS, MOST_DENSE
 from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
-from substrate.kernels import Categorical, Kernel, as_kernel
+from substrate.kernels import RBF, Categorical, Kernel, Linear, Matern, as_kernel
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 
@@ -55,6 +55,8 @@ __all__ = [
 WIDTHS = (0.25, 0.5, 1.0, 2.0)
 #: Kernels of all families, at their widths.
 N_FAMILIES = 1 + (len(FAMILIES) - 1) * len(MULTIPLES)
+#: Families that are added to a plane where rows are in the order of time.
+_BESIDE_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
 #: Training rows up to which slopes are followed from the best of them, of the models that can.
 MOST_SEARCHED = {"stack": 1000, "lssvm": 1000, "fused": 1000, "sparse": MOST_DENSE}
 #: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
@@ -145,6 +147,8 @@ class Choices:
     #: How categories enter: "one-hot", as 0 and 1, or "kernel", by one of their own; then their columns, once known.
     categorical: str = "one-hot"
     category_columns: tuple[int, ...] = ()
+    #: The column of the date that orders the rows, once known; None where there is none.
+    time_column: int | None = None
     standardise: bool = True
     validation: float = 0.25
     seed: int = 0
@@ -189,15 +193,17 @@ class Choices:
         chosen = self.sigma is None and self.weights.of(self.model) is None and not self.shapes
         return chosen and self.kernel == "families" and MODELS[self.model].tries_widths
 
-    def with_categories_of(self, inputs: Sequence[Input]) -> "Choices":
-        """Return the choices with the columns of the categories that have a kernel of their own."""
+    def with_columns_of(self, inputs: Sequence[Input]) -> "Choices":
+        """Return the choices with the columns of the date and of the categories that have a kernel of their own."""
         features = [input_ for input_ in inputs for _ in input_.features]
         columns = tuple(number for number, input_ in enumerate(features) if input_.by_kernel)
         if columns and self.model not in ("lssvm", "sparse"):
             raise DeclarationError(
                 f"--categorical kernel is for --model lssvm and sparse, received {self.model}; take one-hot"
             )
-        return replace(self, category_columns=columns)
+        dates = self.dates[:1] if self.split == "time" else ()
+        time_column = next((number for number, input_ in enumerate(features) if input_.name in dates), None)
+        return replace(self, category_columns=columns, time_column=time_column)
 
     def budget(self, n_rows: int) -> int:
         """Return how many kernels along slopes from the best of the families are tried, on so many training rows."""
@@ -273,11 +279,14 @@ def fit_model(
     if weight is not None:
         return _quiet(estimator(kernel=kernel, **{kind.weight: weight}, **options).fit(X, y))
     if choices.shapes:
-        return _quiet(estimator(kernel=kernel, cv=dependence.folds(X.shape[0], choices.seed), **options).fit(X, y))
+        folds = dependence.folds(X.shape[0], task, choices.seed)
+        return _quiet(estimator(kernel=kernel, cv=folds, **options).fit(X, y))
     kernels: Any = _widths(kernel, X) if kind.tries_widths else None
     if choices.tries_families:
         kernels = "families"
-        if choices.category_columns:
+        if dependence.in_time and task == "regression" and not choices.category_columns:
+            kernels = _kernels_in_time(X, choices.time_column)
+        elif choices.category_columns:
             kernels = [_with_categories(family, choices, X.shape[1]) for family in FAMILIES]
         if choices.is_screened(X.shape[0]):
             kernels = _screen_kernels(choices, task, class_weight, kernels, X, y, dependence)
@@ -294,8 +303,8 @@ def fit_model(
         return _quiet(estimator(kernel=kernel, **tried, **options).fit(X, y))
     if budget:
         tried |= {"widths": "shared"}  # whether inputs have widths of their own is decided by single rows
-    if model == "sparse":
-        return _quiet(estimator(kernel=kernel, cv=dependence.folds(X.shape[0]), **tried, **options).fit(X, y))
+    if model == "sparse" or (dependence.in_time and task == "regression"):
+        return _quiet(estimator(kernel=kernel, cv=dependence.folds(X.shape[0], task), **tried, **options).fit(X, y))
     return _quiet(estimator(kernel=kernel, cv=dependence.rule, **tried, **options).fit(X, y, groups=dependence.groups))
 
 
@@ -377,6 +386,20 @@ def _with_categories(kernel: Kernel, choices: Choices, n_inputs: int) -> Kernel:
     categories = Categorical("each").on(*choices.category_columns)
     numeric = [column for column in range(n_inputs) if column not in choices.category_columns]
     return kernel.on(*numeric) * categories if numeric else categories
+
+
+def _kernels_in_time(X: Array, time_column: int | None) -> list[Kernel]:
+    """Return the families at a few widths, alone and added to a plane; the date, if there is one, is in the plane only.
+
+    A stationary kernel returns to the mean beyond the last row, a plane goes on; and what the other inputs do is known
+    at later dates only if it does not depend on them.
+    """
+    others = [column for column in range(X.shape[1]) if column != time_column]
+    alone = [kernel for family in FAMILIES[1:] for kernel in _widths(family, X) or [family]]
+    if not others:
+        return [Linear(), *alone]
+    restricted = [kernel for family in _BESIDE_A_PLANE for kernel in _widths(family, X[:, others]) or [family]]
+    return [Linear(), *alone, *(Linear() + kernel.on(*others) for kernel in restricted)]
 
 
 def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:

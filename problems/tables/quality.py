@@ -12,7 +12,7 @@ characteristic, for more than two classes the mean over one class against the ot
 where none were, every training row is left out in turn, in closed form.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +31,10 @@ __all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of"]
 HELD_OUT = "held-out rows"
 LEFT_OUT = "rows, each left out in turn"
 IN_FOLDS = "rows, left out in folds of whole groups"
-IN_TIME = "rows, left out in folds of neighbours in time"
+IN_TIME = "rows, predicted in folds from other times"
 TRAINING = "training rows"
+#: How many times the error of a simple prediction a model's error is to be called worse.
+_CLEARLY = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The measures, the rows they are of, what the baseline predicts, and a caveat where the rows also chose."""
+    """The measures, the rows they are of, what the baseline predicts, and a caveat where the rows also chose.
+
+    ``worse_than`` says which simple prediction is better on rows held out: the mean, the last value, a straight line,
+    or the most frequent class; it is empty where there is none.
+    """
 
     rows: str
     n_rows: int
@@ -64,6 +70,7 @@ class Quality:
     measures: tuple[QualityMeasure, ...]
     confusion: Confusion | None = None
     caveat: str = ""
+    worse_than: str = ""
 
 
 def quality_of(
@@ -82,7 +89,11 @@ def quality_of(
     if y_val.size:
         predicted, scores = estimator.predict(X_val), _scores(estimator, task, X_val)
         caveat = f"these rows also chose {kind.weight}" if kind.validated and chose else ""
-        return _measure_quality(HELD_OUT, task, y_val, predicted, scores, y, caveat)
+        quality = _measure_quality(HELD_OUT, task, y_val, predicted, scores, y, caveat)
+        if task == "classification":
+            return replace(quality, worse_than=_compare_classes(quality))
+        rivals = _simple_predictions(X, y, X_val, dependence.in_time)
+        return replace(quality, worse_than=_compare(quality, y_val, rivals))
     if not dependence.is_independent and kind.least_squares:
         return _leave_folds_out(estimator, choices, task, X, y, dependence)
     left_out = _leave_rows_out(estimator, X, y)
@@ -102,7 +113,8 @@ def _leave_folds_out(
     """Judge by machines of the same kernel and gamma, fitted again without each fold of rows that belong together."""
     predicted, scores = np.empty(y.shape, dtype=y.dtype), None
     class_weight = estimator.get_params(deep=False).get("class_weight")
-    for train, test in dependence.folds(y.size):
+    folds = dependence.folds(y.size, task)
+    for train, test in folds:
         if task == "classification" and np.unique(y[train]).size < np.unique(y).size:
             caveat = "a class is in one fold of rows alone, so that none could be left out: new rows are worse"
             return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
@@ -115,7 +127,39 @@ def _leave_folds_out(
     rows = IN_TIME if dependence.in_time else IN_FOLDS
     chose = choices.weights.of(choices.model) is None
     caveat = f"these rows also chose {MODELS[choices.model].weight}" if chose else ""
-    return _measure_quality(rows, task, y, predicted, np.empty(0) if scores is None else scores, y, caveat)
+    judged = np.sort(np.concatenate([test for _, test in folds]))  # of a series the first rows only train
+    outputs = np.empty(0) if scores is None else scores[judged]
+    return _measure_quality(rows, task, y[judged], predicted[judged], outputs, y, caveat)
+
+
+def _simple_predictions(X: Array, y: Array, X_val: Array, in_time: bool) -> dict[str, Array]:
+    """Return what the training rows predict without a machine: a straight line in all inputs, the last value."""
+    rivals: dict[str, Array] = {}
+    if X.shape[1] + 1 < X.shape[0]:
+        line = np.linalg.lstsq(np.column_stack([np.ones(X.shape[0]), X]), y, rcond=None)[0]
+        rivals["a straight line"] = line[0] + X_val @ line[1:]
+    if in_time:
+        rivals["the last value"] = np.full(X_val.shape[0], y[-1])
+    return rivals
+
+
+def _compare(quality: Quality, y: Array, rivals: dict[str, Array]) -> str:
+    """Return which of the baseline and its rivals predicts the rows best, if clearly better than the model."""
+    error = quality.measures[0]
+    errors = {name: _rmse(y - predicted, y) for name, predicted in rivals.items()}
+    errors[quality.baseline.removeprefix("always ")] = error.baseline
+    best = min(errors, key=errors.__getitem__)
+    if not error.value > _CLEARLY * errors[best]:
+        return ""
+    return f"worse than {best}, with an RMSE of {error.value:.4g} against {errors[best]:.4g}"
+
+
+def _compare_classes(quality: Quality) -> str:
+    """Return whether the most frequent class is right more often than the model."""
+    right = quality.measures[0]
+    if right.value >= right.baseline:
+        return ""
+    return f"worse than {quality.baseline}, right in {right.value:.1%} of the rows against {right.baseline:.1%}"
 
 
 class _LeftOutRows(NamedTuple):
@@ -176,9 +220,7 @@ def _measure_quality(
         QualityMeasure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
         for name, measure in (("RMSE", _rmse), ("MAE", _mae), ("R squared", _r_squared))
     )
-    return Quality(
-        rows=rows, n_rows=y.size, baseline="always the mean", measures=measures, confusion=None, caveat=caveat
-    )
+    return Quality(rows=rows, n_rows=y.size, baseline="always the mean", measures=measures, caveat=caveat)
 
 
 def _average_recall(table: Array) -> float:

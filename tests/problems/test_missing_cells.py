@@ -327,27 +327,37 @@ def test_what_cannot_be_filled_in_is_refused():
 
 
 def make_streams(folder, X, y):
-    """Return the same rows as mapped arrays and as blocks, each with its targets."""
+    """Return the same rows as mapped arrays, two files, blocks, and a Parquet file, each with its targets."""
     np.save(folder / "X.npy", X)
     np.save(folder / "y.npy", y)
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(folder / "rows.parquet")
     mapped = tuple(np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
-    return mapped, ([(X[:7], y[:7]), (X[7:], y[7:])], None)
+    blocks = [(X[:7], y[:7]), (X[7:], y[7:])]
+    return mapped, (folder / "X.npy", folder / "y.npy"), (blocks, None), (folder / "rows.parquet", "y")
 
 
 def test_rows_in_passes_are_filled_in_as_they_are_read(tmp_path):
     """By the numbers of rows in memory; new rows too, wherever they are."""
+    pytest.importorskip("pyarrow", reason='pyarrow is not installed: pip install ".[parquet]"')
     X, y = make_rows(SparseLSSVMRegressor, n=40)
     parameters = {"basis": Basis(12, random_state=0), "missing": "median", "standardize": True}
     in_memory = SparseLSSVMRegressor(RBF(2.0), 10.0, **parameters).fit(X, y)
+    np.save(tmp_path / "new.npy", make_new(X))
     for rows in make_streams(tmp_path, X, y):
         model = SparseLSSVMRegressor(RBF(2.0), 10.0, **parameters).fit(*rows)
         np.testing.assert_array_equal(model.input_fill_, in_memory.input_fill_)
         np.testing.assert_allclose(model.input_scale_, in_memory.input_scale_, rtol=1e-12)
-        new = make_new(X)
-        np.testing.assert_allclose(model.predict(new), in_memory.predict(new), rtol=1e-6, atol=1e-8)
+        new = make_new(X) if not isinstance(rows[1], str) else pd.DataFrame(make_new(X), columns=["a", "b", "c"])
+        np.testing.assert_allclose(model.predict(new), in_memory.predict(make_new(X)), rtol=1e-6, atol=1e-8)
         assert model.certify(*rows).holds
         assert model.certify(X, y).holds
-        np.testing.assert_allclose(model.predict([new[:1], new[1:]]), model.predict(new), rtol=1e-12)
+        model.predict_to(tmp_path / "new.npy", tmp_path / "out.csv")
+        written = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, ndmin=2)[:, -1]
+        np.testing.assert_allclose(written, model.predict(new), rtol=1e-12)
+    pd.DataFrame(make_new(X)[:, ::-1], columns=["c", "b", "a"]).to_parquet(tmp_path / "new.parquet")
+    model.predict_to(tmp_path / "new.parquet", tmp_path / "out.csv")  # its columns by name
+    written = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, ndmin=2)[:, -1]
+    np.testing.assert_allclose(written, model.predict(new), rtol=1e-12)
 
 
 def test_rows_in_passes_without_a_rule_or_a_value_are_refused(tmp_path):
@@ -358,7 +368,7 @@ def test_rows_in_passes_without_a_rule_or_a_value_are_refused(tmp_path):
         SparseLSSVMRegressor(RBF(1.5), **parameters).fit(blocks)
     plain = SparseLSSVMRegressor(RBF(1.5), **parameters).fit(np.nan_to_num(X), y).set_params(missing="median")
     with pytest.raises(DataError, match="NaN or infinity, first in row 0"):
-        plain.predict(lambda: [X])
+        plain.predict_to(lambda: [X], tmp_path / "out.npy")
     with pytest.raises(DataError, match="NaN or infinity, first in row 0"):
         plain.certify(blocks)
     empty, infinite = X.copy(), X.copy()

@@ -7,7 +7,7 @@ import numpy as np
 from problems.command_line.importances import important
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
-from problems.tables.fit import Fit, bound_of
+from problems.tables.fit import Fit, bound_of, reliance_of
 from problems.tables.intervals import interval_columns
 from problems.tables.quality import TRAINING, quality_of
 from substrate.errors import SubstrateError
@@ -51,16 +51,19 @@ def first_screen(fit: Fit, importances: LeftOutImportance | None) -> list[Answer
 def _good(fit: Fit) -> Answer:
     question, quality = "How good is it?", fit.quality
     where = f"On {quality.n_rows} {quality.rows}"
+    state = "fails" if quality.worse_than else ""
     caveat = f" {_capitalise(quality.caveat)}." if quality.caveat else ""
     by_name = {measure.name: measure for measure in quality.measures}
     if fit.preparation.task == "classification":
         right = by_name["accuracy"]
         more = f"{where}; {quality.baseline} (baseline) is right in {_percent(right.baseline)}.{caveat}"
-        return question, f"{_percent(right.value)} right", more, ""
+        short = f"Not good: {quality.worse_than}" if quality.worse_than else f"{_percent(right.value)} right"
+        return question, short, more, state
     root, explained = by_name["RMSE"], by_name["R squared"]
     against = f"RMSE {root.value:.4g}, against {root.baseline:.4g} for {quality.baseline} (baseline)"
     short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {root.value:.4g}"
-    return question, short, f"{where}: {against}.{caveat}", ""
+    short = f"Not good: {quality.worse_than}" if quality.worse_than else short
+    return question, short, f"{where}: {against}.{caveat}", state
 
 
 def _capitalise(text: str) -> str:
@@ -138,6 +141,9 @@ def _describe_solver(fit: Fit) -> Answer:
     if certificate.holds:
         more = f"{_capitalise(certificate.promise)}. All {len(certificate.rows)} checks of the solution pass."
         return question, "Yes, the certificate holds", more, "holds"
+    reliance = reliance_of(certificate, fit.quality)
     failed = ", ".join(row.name for row in certificate.failures)
+    if reliance.is_good:
+        return question, "Yes", f"{_capitalise(reliance.words)}. Not proved: {failed}.", "holds"
     more = f"Failed: {failed}. Do not rely on this model. Known is: {certificate.promise}."
     return question, "No, the certificate does not hold", more, "fails"

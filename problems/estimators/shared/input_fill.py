@@ -28,8 +28,8 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 if TYPE_CHECKING:
     from substrate.streaming.array_source import FilledSource
+    from substrate.streaming.executors import LeafSum
     from substrate.streaming.source import Block, Source
-    from substrate.streaming.summation import LeafSum
     from substrate.streaming.survey import CellSurvey
 
 __all__ = ["MISSING_RULES", "InputFill", "find_missing", "median_cell", "most_frequent_cell"]

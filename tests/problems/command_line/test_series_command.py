@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -103,3 +104,23 @@ def test_forecasts_of_other_tables_are_refused(table, tmp_path, capsys):
     assert "needs the targets" in capsys.readouterr().err
     assert main(["predict", str(model), str(later), "--proba"]) == 2
     assert "no --proba" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_walk_with_a_drift_is_not_predicted_worse_than_by_its_last_value(tmp_path, capsys, seed):
+    y = 100.0 + np.cumsum(3.0 + 5.0 * np.random.default_rng(seed).normal(size=60))
+    path = tmp_path / "walk.csv"
+    path.write_text("y\n" + "\n".join(map(str, y)) + "\n")
+    assert main(["fit", str(path), "--series", "--target", "y"]) == 0
+    out = capsys.readouterr().out
+    ours, last = map(float, re.search(r"error ([\d.]+); the value before has ([\d.]+)", out).groups())
+    assert ours <= last
+    assert "NOT GOOD" not in out
+
+
+def test_a_series_that_is_worse_than_its_last_value_says_so_first(tmp_path, capsys):
+    y = np.concatenate([np.zeros(60) + 0.1 * np.sin(np.arange(60.0)), 100.0 + np.arange(20.0)])
+    path = tmp_path / "jump.csv"
+    path.write_text("y\n" + "\n".join(map(str, y)) + "\n")
+    main(["fit", str(path), "--series", "--target", "y"])
+    assert capsys.readouterr().out.startswith("NOT GOOD: one step ahead this model is worse than the last value")

@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 import problems
 from problems.command_line.main import main
-from problems.command_line.summary import _short, said, summary
+from problems.command_line.summary import _short, describe_file, said, summary
 from problems.tables import fit as fitting
 from problems.tables.effort import Effort, effort_of
 from problems.tables.fit import Choices, fit_prepared, prepare
@@ -109,17 +109,17 @@ def test_what_cannot_be_measured_is_a_dash_and_no_warning():
 
 
 def test_the_lines_come_in_order_and_the_long_table_by_verbose():
-    fit = fit_prepared(prepare(table_of(Y), Choices("y")))
-    lines = summary(fit, "m.npz", verbose=False)
+    fit = fit_prepared(prepare(table_of(X[:, 0] ** 2 + Y), Choices("y")))
+    lines = summary(fit, verbose=False)
     begin = [line.partition(":")[0] for line in lines if ":" in line]
-    assert begin == ["inputs that matter", "choice", "tried", "proof", "certificate", "saved"]
+    assert begin == ["inputs that matter", "choice", "tried", "proof", "certificate"]
     assert lines[1].split() == ["on", "20", "held-out", "rows", "this", "model", "always", "the", "mean"]
     assert [line.split()[0] for line in lines[2:5]] == ["RMSE", "MAE", "R"]
     bound = fitting.bound_of(fit)
     assert f"below {np.sqrt(bound.lower_bound):.5g}; this one has {np.sqrt(bound.error):.5g}" in "\n".join(lines)
     assert "tried: 4 kernels (RBF)" in lines
     assert not any("fit equalities" in line for line in lines)
-    long = "\n".join(summary(fit, "m.npz", verbose=True))
+    long = "\n".join(summary(fit, verbose=True))
     assert long.count("fit equalities") == 2, "of the model that is saved, and of the one that chose"
     assert long.count("gamma ") > 4
     assert max(map(len, lines[:5])) <= 80
@@ -133,7 +133,7 @@ def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
     found = fit.model.estimator
     assert (found.kernel_, found.gamma_) == (by_hand.kernel_, by_hand.gamma_)
     assert fit.saved.estimator.kernel_ == found.kernel_
-    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("tried")]
+    (line,) = [line for line in summary(fit, verbose=False) if line.startswith("tried")]
     judged = len(found.cv_results_["params"])
     assert judged > 5, "every family and what the search ended with"
     families = "Linear, RBF, Laplacian, Matern 1.5, Matern 2.5"
@@ -172,7 +172,7 @@ def test_where_only_the_second_certificate_fails_the_first_model_is_kept(monkeyp
     fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
     assert fit.saved is fit.model
     assert not fit.saved.preparation.refitted
-    (line,) = [line for line in summary(fit, "m.npz", verbose=False) if line.startswith("saved")]
+    (line,) = [line for line in describe_file(fit, "m.npz") if line.startswith("saved")]
     assert line.endswith("60 training rows, since the certificate of the one fitted again to all rows does not hold")
 
 
@@ -192,10 +192,10 @@ def test_a_bar_counts_the_kernels_of_a_basis_and_fits_the_terminal(monkeypatch):
 
 def test_inputs_that_matter_are_those_that_do():
     fit = fit_prepared(prepare(table_of(Y), Choices("y", weights=GIVEN)))
-    (line,) = [line for line in summary(fit, None, verbose=False) if line.startswith("inputs")]
+    (line,) = [line for line in summary(fit, verbose=False) if line.startswith("inputs")]
     assert re.match(r"inputs that matter: x1 \(\d+%\), x0 \(\d+%\)", line)
     idle = fit_prepared(prepare(table_of(RNG.normal(size=80)), Choices("y", weights=Weights(gamma=1e-6))))
-    assert "none is seen to" in "\n".join(summary(idle, None, verbose=False))
+    assert "none is seen to" in "\n".join(summary(idle, verbose=False))
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_kernels_are_printed_short(kernel, text):
 
 def test_a_table_of_confusion_has_a_row_for_every_class():
     fit = fit_prepared(prepare(table_of(SPLIT), Choices("y", task="classification", weights=GIVEN)))
-    text = "\n".join(summary(fit, None, verbose=False))
+    text = "\n".join(summary(fit, verbose=False))
     assert "rows of class  predicted 0  predicted 1  predicted 2" in text
-    assert "not saved: give --out model.npz" in text
+    assert describe_file(fit, None)[0].startswith("not saved: give --out model.npz")
     assert "choice: gamma 3, as given; kernel RBF(sigma=" in text
 
 
@@ -295,3 +295,15 @@ def test_a_category_with_an_effect_is_one_line(tmp_path, capsys):
     pd.DataFrame({"level": levels, "x": x, "y": y}).to_csv(tmp_path / "t.csv", index=False)
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--evaluations", "0"]) == 0
     assert re.search(r"inputs that matter: level \(\d+%\), x \(\d+%\) \(share", capsys.readouterr().out)
+
+
+def test_a_table_without_noise_is_good_and_the_command_says_so(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 120))
+    pd.DataFrame({"a": a, "b": b, "y": np.sin(a) + b**2}).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--report", str(tmp_path / "r.html")]) == 0
+    out, err = capsys.readouterr()
+    assert "DOES NOT HOLD" not in out
+    assert "does not hold" not in err
+    assert re.search(r"R squared +1\.000", out)
+    assert "not proved to be the best" in out

@@ -1,6 +1,7 @@
 """Rows that belong together are held out, and left out, together."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import LeaveOneGroupOut
 
@@ -57,11 +58,11 @@ def test_the_last_rows_in_time_are_held_out():
     assert (days[ready.train] == np.sort(days)[:45]).all()
     assert (days[ready.validation_rows] == np.sort(days)[45:]).all()
     fit = fit_prepared(ready)
-    assert fit.model.estimator.cv == "blocks"
-    assert bound_of(fit).by == "blocks"
+    assert all(train.max() < test.min() for train, test in fit.model.estimator.cv)
+    assert bound_of(fit).by == "folds"
     assert fit.preparation.split.kind == "time"
     assert any(
-        "the last in time, by day); neighbours in time are left out together" in line for line in ready.description
+        "the last in time, by day); earlier rows predict later ones to choose" in line for line in ready.description
     )
     ordered = prepare(table_of(columns, "site", "day"), Choices("y", split="time", weights=Weights(gamma=1.0)))
     np.testing.assert_array_equal(ordered.train, np.arange(45))
@@ -80,11 +81,17 @@ def test_equal_times_are_on_one_side(fraction):
 @pytest.mark.parametrize("in_time", [False, True])
 def test_folds_do_not_divide_what_belongs_together(in_time):
     groups = np.array(list("aabbbcccddeef"))
-    for train, test in DependentRows(groups, in_time).folds(groups.size):
+    for train, test in DependentRows(groups, in_time).folds(groups.size, "regression"):
         if in_time:
+            assert train.max() < test.min()
             assert (np.diff(test) == 1).all()
         else:
             assert not set(groups[train]) & set(groups[test])
+
+
+def test_classes_in_time_are_judged_by_folds_of_neighbours_that_hold_every_row_once():
+    folds = DependentRows(None, True).folds(13, "classification")
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(13))
 
 
 @pytest.mark.parametrize("model", ["lssvm", "sparse"])
@@ -155,3 +162,43 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     assert "rows depend on those before them in time" in capsys.readouterr().err
     assert main(["fit", "@sunspots", "--series", "--split", "time"]) == 2
     assert "leave --split out" in capsys.readouterr().err
+
+
+def _trend_and_weekday(seed, n=240):
+    """Return days, weekdays as numbers, and a target with a trend and an effect of the weekday."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    y = 100.0 + 0.5 * t + np.array([0.0, 2.0, 4.0, 5.0, 8.0, -20.0, -25.0])[t % 7] + 4.0 * rng.normal(size=n)
+    days = pd.date_range("2024-01-01", periods=n).strftime("%Y-%m-%d")
+    return pd.DataFrame({"day": days, "weekday": t % 7}), y
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_trend_goes_on_beyond_the_last_row(seed):
+    X, y = _trend_and_weekday(seed)
+    model = TabularRegressor(dates=["day"], split="time", max_evaluations=0).fit(X[:180], y[:180])
+    errors = y[180:] - model.predict(X[180:])
+    design = np.column_stack([np.ones(y.size), np.arange(y.size), X["weekday"]])
+    line = y[180:] - design[180:] @ np.linalg.lstsq(design[:180], y[:180], rcond=None)[0]
+    assert np.sqrt(np.mean(errors**2)) < 0.7 * np.sqrt(np.mean(line**2))
+
+
+def test_what_is_worse_than_a_line_or_the_last_value_says_so_first(tmp_path, capsys):
+    X, y = _trend_and_weekday(0)
+    X.assign(y=y).to_csv(tmp_path / "trend.csv", index=False)
+    given = ["--date", "day", "--split", "time", "--sigma", "0.3", "--gamma", "10"]
+    assert main(["fit", str(tmp_path / "trend.csv"), "--target", "y", *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = [line for line in lines if line.startswith("NOT GOOD: this model is worse than a straight line")]
+    assert lines.index(first) < min(k for k, line in enumerate(lines) if line.startswith("on 60 held-out rows"))
+    narrow = TabularRegressor(dates=["day"], split="time", sigma=0.3, gamma=10.0, validation_fraction=0.25)
+    with pytest.warns(UserWarning, match="worse than a straight line"):
+        narrow.fit(X, y)
+
+
+def test_a_good_model_is_not_called_worse(tmp_path, capsys):
+    X, y = _trend_and_weekday(0)
+    X.assign(y=y).to_csv(tmp_path / "trend.csv", index=False)
+    options = ["--date", "day", "--split", "time", "--evaluations", "0"]
+    assert main(["fit", str(tmp_path / "trend.csv"), "--target", "y", *options]) == 0
+    assert "NOT GOOD" not in capsys.readouterr().out

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from substrate.streaming.array_source import ArraySource
+from substrate.streaming.executors import Serial
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF
 from substrate.streaming.survey import (
@@ -27,12 +28,14 @@ def all_columns(block):
     return block.X
 
 
-def counted(values, ranks, most, threads=1):
+def counted(values, ranks, most, level=2):
+    executor = Serial()
+    object.__setattr__(executor, "level", level)
     source, made = ArraySource(values[:, None], None), []
 
     def sums(function):
         made.append(function)
-        return OpenPasses(threads=threads).sums(source, function, "numbers")
+        return OpenPasses(executor).sums(source, function, "numbers")
 
     found, largest = order_statistics(sums, first_column, values.size, ranks, most)
     assert all(isinstance(function, CountsOfLeaf) for function in made)
@@ -74,7 +77,7 @@ def test_columns_are_counted_together_and_missing_cells_are_not(most):
 
     def sums(function):
         made.append(function)
-        return OpenPasses().sums(source, function, "numbers")
+        return OpenPasses(Serial()).sums(source, function, "numbers")
 
     counts = (~np.isnan(X)).sum(axis=0).tolist()
     ranks = [(0, counts[0] // 2), (), (counts[2] - 1, counts[2] // 3)]
@@ -83,7 +86,7 @@ def test_columns_are_counted_together_and_missing_cells_are_not(most):
     assert found == [{rank: expected[rank, column] for rank in of_column} for column, of_column in enumerate(ranks)]
     assert largest == np.nanmax(np.abs(X))
     assert len(made) <= (1 if most == 10**9 else 5)
-    survey = OpenPasses().sums(source, CellsOfLeaf((1,)), "cells")
+    survey = OpenPasses(Serial()).sums(source, CellsOfLeaf((1,)), "cells")
     assert survey.present.tolist() == counts
     np.testing.assert_array_equal(survey.largest, np.nanmax(np.abs(X), axis=0))
     np.testing.assert_array_equal(survey.categories[0].classes, np.unique(X[~np.isnan(X[:, 1]), 1]))
@@ -91,7 +94,7 @@ def test_columns_are_counted_together_and_missing_cells_are_not(most):
 
 def test_spans_change_nothing():
     values = KINDS["close together"]
-    assert counted(values, [100, N // 3], 50, threads=2) == counted(values, [100, N // 3], 50)
+    assert counted(values, [100, N // 3], 50, level=0) == counted(values, [100, N // 3], 50, level=4)
 
 
 def test_keys_sort_as_numbers_do_and_give_them_back():
