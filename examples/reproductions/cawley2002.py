@@ -33,11 +33,20 @@ def fit_to_basis(full, X, y, rows):
 
 
 def prune_basis(full, X, y, rows, size):
-    """Return the vectors that are left, where those of the smallest coefficients leave in steps of five per cent."""
+    """Return the vectors that are left, where those of the smallest coefficients leave in steps of five per cent.
+
+    Of equal vectors, and of others that depend on each other, the coefficients are those of the smallest norm.
+    """
     while rows.size > size:
-        model = SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=rows).fit(X, y)
+        values, vectors = np.linalg.eigh(full.kernel_(X[rows]))
+        used = values > rows.size * np.finfo(float).eps * values[-1]
+        transform = vectors[:, used] / np.sqrt(values[used])
+        features = full.kernel_(X, X[rows]) @ transform
+        features -= features.mean(axis=0)
+        inner = features.T @ features + np.eye(features.shape[1]) / float(full.gamma_)
+        beta = transform @ np.linalg.solve(inner, features.T @ (y - y.mean()))
         leaving = min(max(1, int(0.05 * rows.size)), rows.size - size)
-        rows = np.delete(rows, np.argsort(np.abs(model.support_values_), kind="stable")[:leaving])
+        rows = np.delete(rows, np.argsort(np.abs(beta), kind="stable")[:leaving])
     return rows
 
 
