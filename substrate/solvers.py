@@ -210,6 +210,7 @@ def solve_problem(
     solver: str | None = None,
     *,
     rescaled: Callable[[], tuple[Any, float]] | None = None,
+    rescaled_first: bool = False,
     first: tuple[str, Callable[[bool, float | None], str]] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
@@ -233,6 +234,8 @@ def solve_problem(
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
         Tried with a solver that failed on the problem as given, but not with one that ran out of time.
+    rescaled_first
+        Whether each solver is given the problem in other units before the problem as given.
     first
         A method of the problem's own, tried before the solvers, or alone where ``solver`` is its name: called with
         ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
@@ -290,7 +293,8 @@ def solve_problem(
             break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
-        for twin in (None, rescaled) if rescaled is not None else (None,):
+        forms = (None,) if rescaled is None else (rescaled, None) if rescaled_first else (None, rescaled)
+        for twin in forms:
             start = time.perf_counter()
             limited = clock
             if limit is None and attempts:

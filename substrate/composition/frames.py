@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import rank_cutoff, relative_rounding
+from substrate.certificates.rounding import lost_beside, rank_cutoff, relative_rounding
 from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import SubstrateSpan
@@ -102,8 +102,10 @@ def _eigen(gram: Gram, bias: bool, relative: float) -> tuple[Array, Array, Array
     K = np.array(gram.matrix)
     with blas_threads(gram.n):
         values, vectors = np.linalg.eigh(_center(K, bias))
-    refuse_negative(values)
-    keep = values > relative * max(float(values[-1]), 0.0)
+    # centring leaves small differences of entries, with the rounding of these
+    rounding = lost_beside(float(np.abs(K).max()))
+    refuse_negative(values, rounding)
+    keep = values > max(relative * max(float(values[-1]), 0.0), gram.n * rounding if bias else 0.0)
     chosen = vectors[:, keep][:, ::-1]
     if not keep.any():  # a zero kernel has the feature zero
         return np.zeros((gram.n, 1)), np.ones(1), np.zeros(gram.n)

@@ -136,6 +136,8 @@ def _divide(constraint: Any, unit: float) -> Any:
 
 
 _TOLERANCE = 1e-6
+#: Size of targets, and one over it, from which solvers are given a problem in units of these first.
+_NEAR_ONE = 30.0
 #: Share of its unit by which a number is measured where the targets are zero, and everything vanishes at the optimum.
 _FAINT = 1e-6
 #: What a machine is compiled to, where it is asked for.
@@ -381,6 +383,7 @@ class Machine:
                 self._worst,
                 solver,
                 rescaled=rescaled,
+                rescaled_first=not self._is_near_one(),
                 first=(STRUCTURED, self._solve_by_structure),
                 verbose=verbose,
                 time_limit=time_limit,
@@ -600,7 +603,7 @@ class Machine:
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
         self._equalities = IndependentEqualities.of(self._own)
-        problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._trials.keep)
+        problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._keep_as_given)
         refuse_incomplete(problem, self._compiled)
         self.problem = problem
         self.outputs.refuse_foreign(self.problem.variables())
@@ -741,6 +744,15 @@ class Machine:
         if status:
             self._trials.keep(STRUCTURED, status, witness)
         return status
+
+    def _is_near_one(self) -> bool:
+        """Return whether the targets are of a size that solvers' absolute tolerances are made for."""
+        return 1.0 / _NEAR_ONE <= max(compiled.spread for compiled in self._compiled) <= _NEAR_ONE
+
+    def _keep_as_given(self, solver: str, word: str, witness: Witness | None) -> None:
+        """Record a solver's point; in units far from one it does not decide whether there is a solution."""
+        decides = self._is_near_one() or not knows_units(self.problem)
+        self._trials.keep(solver, word if decides else "not decided in these units", witness)
 
     def _twin(self) -> tuple[Any, float]:
         """Return the same problem, measured in units of its targets."""

@@ -113,3 +113,17 @@ def test_small_and_degenerate_sets(case):
         for term in (cp.sum_squares(s.e), cp.norm1(s.e) + s.squared_norm, cp.sum_squares(s.e) + cp.norm1(s.alpha)):
             result = Machine(s, minimize=term).solve()
             assert result.certificate.holds, str(result.certificate)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 1.0), RBF(1.0)], ids=repr)
+@pytest.mark.parametrize("value", [1.0, 0.3, 1e3])
+def test_equal_rows_are_positive_semi_definite(kernel, value):
+    """What centring leaves of equal entries is rounding, of either sign, beside nothing."""
+    rng = np.random.default_rng(0)
+    for n in (*range(3, 24), 40):
+        X, y = np.full((n, 2), value * rng.uniform(1.0, 2.0)), rng.normal(size=n)
+        s = Substrate(kernel, X if value != 1.0 else np.ones((n, 1)), y)
+        point = s.X[:1]
+        machine = Machine(s, minimize=0.5 * s.squared_norm + cp.sum_squares(s.e), subject_to=[s.f(point) >= -1e3])
+        if n in (3, 40):
+            assert np.allclose(machine.solve().predict(s.X), y.mean())
