@@ -710,7 +710,7 @@ def expansion_of(s: Any, function: ExpandedFunction, count: int = 1) -> KernelEx
     for part in range(len(s.components)):
         of_part = sum(inner_products(s, Reading(part=part), reading) @ c for reading, c in parts)
         variation.append(float(np.abs(of_part).max()))
-    e = s.y - values if s.task == "regression" else 1.0 - s.y * values
+    e = s.errors_of(values)
     return KernelExpansion(
         substrate=s,
         alpha=s.signs * a,

@@ -344,3 +344,37 @@ def test_a_machine_with_a_shape_is_picklable_and_has_parameters():
     first, second = machine.solve(C=3.0), copy.solve(C=3.0)
     assert abs(first.objective - second.objective) <= 1e-6 * first.objective
     assert machine.certificate() is first.certificate
+
+
+COUNTS = np.random.default_rng(4).poisson(2.0, 15)
+LABELS = np.where(np.arange(15) < 7, -1.0, 1.0)
+WITHOUT_TARGETS = {
+    "squares": lambda f: cp.sum_squares(LABELS - f),
+    "hinge": lambda f: cp.sum(cp.pos(1.0 - cp.multiply(LABELS, f))),
+    "logistic": lambda f: cp.sum(cp.logistic(-cp.multiply(LABELS, f))),
+    "Poisson": lambda f: cp.sum(cp.exp(f) - cp.multiply(COUNTS, f)),
+    "density": lambda f: -cp.sum(cp.log(f)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", WITHOUT_TARGETS)
+def test_shapes_of_substrates_without_targets(loss):
+    """Against the machine with the shape at many points, whose optimum is lower, by little."""
+    X = np.sort(np.random.default_rng(0).normal(size=(15, 1)), axis=0)
+    grid, results = np.linspace(X.min(), X.max(), 81)[:, None], []
+    for place in (Everywhere(), grid):
+        s = Substrate(RBF(1.0), X)
+        shape = s.f(place) >= 0.0 if loss == "density" else s.gradient(place, 0) >= 0.0
+        rules = [shape, s.integral([[-3.0, 3.0]]) == 1.0] if loss == "density" else [shape]
+        objective = 0.5 * s.squared_norm + WITHOUT_TARGETS[loss](s.f())
+        results.append(Machine(s, minimize=objective, subject_to=rules).solve())
+    shaped, at_points = results
+    fine = np.linspace(X.min(), X.max(), 1001)[:, None]
+    assert (shaped.predict(fine) if loss == "density" else shaped.gradient(fine, 0)).min() >= 0.0
+    assert shaped.lower_bound <= shaped.objective
+    assert at_points.objective <= shaped.objective + 1e-6 * abs(shaped.objective)
+    difference = shaped.predict(X) - at_points.predict(X)
+    difference -= difference.mean() * ("about their mean" in shaped.certificate.promise)
+    assert np.sqrt(np.mean(difference**2)) <= shaped.certificate.accuracy + 1e-3
+    assert shaped.certificate.holds or loss == "Poisson", str(shaped.certificate)
