@@ -239,7 +239,10 @@ class Product(_Pair):
         if super().no_integral:
             return super().no_integral
         if not all(columns) or columns[0] & columns[1]:
-            return "a product has them where its sides are on different columns, as k.on(0) * m.on(1)"
+            return (
+                "a product has them where its sides are on different columns, as k.on(0) * m.on(1); sum values in the "
+                "place of this one, as s.integral(Measure.of_points(points, weights)) of a quadrature rule"
+            )
         return ""
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:

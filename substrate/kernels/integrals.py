@@ -253,7 +253,7 @@ class Integrals:
     def refuse_integrals(self) -> None:
         """Raise with the reason where there are none."""
         if self.no_integral:
-            raise DeclarationError(f"{self!r} has no integrals over boxes: {self.no_integral}")
+            raise DeclarationError(f"{self!r} has no integrals over boxes in closed form: {self.no_integral}")
 
     def integral(self, X: Any, boxes: Any, orders: Mapping[Any, int] | None = None) -> Array:
         """Return the integrals of k(x_i, z) over z in each box; ``orders`` are those of a derivative in x, by column.

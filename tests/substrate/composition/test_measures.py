@@ -127,7 +127,7 @@ def test_a_precomputed_matrix_has_no_points_to_read_at(plane):
 def test_what_is_no_measure_is_refused(plane):
     X, y = plane
     s = Substrate(RBF(1.0) * Linear(), X, y)
-    with pytest.raises(DeclarationError, match="has no integrals over boxes"):
+    with pytest.raises(DeclarationError, match="has no integrals over boxes in closed form"):
         s.integral(LINES)
     assert s.integral(Measure.of_points(X)).shape == (1,)  # values need no closed form
     with pytest.raises(DataError, match="on 1 columns, the training points have 2"):
@@ -146,3 +146,30 @@ def test_what_is_no_measure_is_refused(plane):
         LINES + Measure.of_box([[0.0, 1.0]])
     with pytest.raises(DeclarationError, match="needs 501"):
         Substrate(Polynomial(1000, 1.0), 0.1 * X, y).integral(LINES)
+
+
+def test_a_product_on_the_same_columns_is_integrated_by_a_rule_as_its_refusal_says():
+    """The integral of the solution in 30 digits, against the constraint that a rule of Gauss states."""
+    mpmath = pytest.importorskip("mpmath")
+    X = np.linspace(-1.0, 2.0, 9)[:, None]
+    s = Substrate(RBF(1.25) * Polynomial(3, 1.0), X, np.sin(2.0 * X[:, 0]))
+    with pytest.raises(DeclarationError, match=r"s\.integral\(Measure\.of_points\(points, weights\)\)"):
+        s.integral([[0.0, 1.0]])
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    rule = Measure.of_points(0.5 + 0.5 * nodes[:, None], 0.5 * weights)
+    objective = 0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e)
+    result = Machine(s, minimize=objective, subject_to=[s.integral(rule) == 1.0]).solve()
+    assert result.certificate.holds
+    places = [*X[:, 0], *(0.5 + 0.5 * nodes)]
+    (further,) = result.further
+    coefficients = [*result.alpha, *(float(further.coefficients[0]) * 0.5 * weights)]
+    with mpmath.workdps(30):
+
+        def f(x):
+            terms = [
+                mpmath.mpf(c) * mpmath.exp(-(((x - p) / mpmath.mpf(1.25)) ** 2)) * (x * p + 1) ** 3
+                for p, c in zip(map(mpmath.mpf, places), coefficients, strict=True)
+            ]
+            return mpmath.fsum(terms) + mpmath.mpf(float(result.b))
+
+        assert abs(mpmath.quad(f, [0, 1]) - 1) < 1e-10
