@@ -16,7 +16,6 @@ from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 from substrate.formulas import DOUBLE, Node, Output, Program, RoundingBound, bound_rounding, inputs
-from substrate.formulas.nodes import fill_missing
 from substrate.formulas.rounding_bound import Arithmetic
 from substrate.namespaces import is_device_array
 
@@ -171,11 +170,8 @@ def _describe_machine(
 
 
 def _scaled_inputs(model: Any, scales: InputScales | None = None) -> list[Node]:
-    """Return the coordinates of a row as the machine takes it: missing cells filled in, and in its units."""
-    x = _in_units(inputs(model.n_features_in_), scales)
-    if (fill := model._fill) is not None:
-        x = [fill_missing(value, number) for value, number in zip(x, fill.values, strict=True)]
-    return _in_units(x, model._scales)
+    """Return the coordinates of a row in the units of the machine."""
+    return _in_units(_in_units(inputs(model.n_features_in_), scales), model._scales)
 
 
 def _in_units(x: list[Node], scales: InputScales | None) -> list[Node]:
@@ -230,8 +226,6 @@ def _compare(model: Any, machine: Sequence[Node], scales: InputScales | None) ->
     given = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
     X = given if scales is None else scales.undo(given)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    if model._fill is not None:  # each cell of a row missing in turn
-        X = np.concatenate([X, np.where(np.eye(X.shape[1], dtype=bool), np.nan, X[:1])])
     program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
     seen = X if scales is None else scales.apply(X)

@@ -6,6 +6,7 @@ rank. A missing cell is refused unless the input has a value to fill it in; of a
 rows too, a category of its own. A category that training did not see is refused, or ignored, as none of the known ones.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.shared.input_fill import median_cell, most_frequent_cell
 from problems.tables.number_format import PLAIN, NumberFormat, is_mixed, number, readings, two_readings
 from problems.tables.table import Table, is_missing, named_columns
 from substrate.arrays import Array
@@ -247,6 +247,12 @@ def _fill_advice(name: str) -> str:
     )
 
 
+def _most_frequent(cells: Sequence[str]) -> str:
+    """Return the most frequent cell, the first in order of several; the order of the rows does not matter."""
+    counts = Counter(cells)
+    return min(counts, key=lambda cell: (-counts[cell], cell))
+
+
 def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> tuple[Input, ...]:
     """Return the inputs with what fills missing cells: the median of these rows; of categories one of its own where
     these rows have missing cells, and otherwise the most frequent one.
@@ -261,12 +267,12 @@ def fill_inputs(inputs: Sequence[Input], table: Table, rows: Sequence[int]) -> t
             )
         if input_.categories is None:
             column_table = replace(table, columns={input_.name: tuple(cells)}, rows=None)
-            filled_inputs.append(replace(input_, fill=median_cell(np.array(_values(input_, column_table)))))
+            filled_inputs.append(replace(input_, fill=float(np.median(_values(input_, column_table)))))
         elif len(cells) < len(rows):
             levels = tuple(sorted({*input_.categories, MISSING}))
             filled_inputs.append(replace(input_, categories=levels, fill=MISSING))
         else:
-            filled_inputs.append(replace(input_, fill=most_frequent_cell(cells)))
+            filled_inputs.append(replace(input_, fill=_most_frequent(cells)))
     return tuple(filled_inputs)
 
 

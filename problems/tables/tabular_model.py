@@ -5,7 +5,6 @@ Predictions of a table are a table too.
 
 import csv
 import io
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,32 +77,20 @@ class TabularModel:
                 f"the model takes {self.estimator.n_features_in_} inputs and does not know their names, "
                 f"{table.source} has the columns {named_columns(names)}; leave the others out by --drop"
             )
-        # a missing cell stays missing where the estimator has a rule of its own
-        fill = None if self.estimator._fill is None else math.nan
-        return raw_matrix([Input(name, fill=fill) for name in names], table)
+        return raw_matrix([Input(name) for name in names], table)
 
     def remarks(self, table: Table) -> tuple[str, ...]:
         """Return what was done to a table beyond what is asked of it: how it was read, and cells that were filled
         in.
         """
         if self.preparation is None:
-            return (*table.remarks, *self._describe_fill(table))
+            return table.remarks
         inputs = self.preparation.inputs
         return (*table.remarks, *describe_imputation(inputs, table), *describe_unknown(inputs, table))
 
     def _plain_names(self, table: Table) -> list[str]:
         """Return the names of the columns of X, of a model without a preparation."""
         return [str(name) for name in getattr(self.estimator, "feature_names_in_", table.names)]
-
-    def _describe_fill(self, table: Table) -> list[str]:
-        """Return one line for every column in which the estimator itself fills cells in."""
-        fill = self.estimator._fill
-        named = [] if fill is None else zip(self._plain_names(table), fill.values.tolist(), strict=False)
-        return [
-            f"imputed: {name}, {len(rows)} of {table.n_rows} cells, by {value:.6g}, as the model does"
-            for name, value in named
-            if name in table.columns and (rows := table.missing(name))
-        ]
 
     def predict(self, table: Table | str | os.PathLike[str]) -> NDArray[Any]:
         """Return predictions for the rows of a table, or of a file named like one."""

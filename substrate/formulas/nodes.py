@@ -24,7 +24,6 @@ __all__ = [
     "Table",
     "chain",
     "constant",
-    "fill_missing",
     "greater",
     "inputs",
     "interpolate",
@@ -166,11 +165,6 @@ def greater(left: Node, right: Any) -> Node:
 def select(condition: Node, left: Any, right: Any) -> Node:
     """Return ``left`` where the condition holds, and ``right`` elsewhere."""
     return Node("select", (condition, constant(left), constant(right)))
-
-
-def fill_missing(value: Node, fill: Any) -> Node:
-    """Return a number, or ``fill`` where it is missing: not a number of floating point."""
-    return Node("fill", (value, constant(fill)))
 
 
 def largest(left: Node, right: Any) -> Node:

@@ -144,8 +144,6 @@ class _Writer:
             return self._add("Gemm", [terms, self._tensor(value[:, None].astype(form.type))])
         if operation == "differs":
             return self._cast(self._add("Not", [self._add("Equal", operands)]), form)
-        if operation == "fill":
-            return self._add("Where", [self._add("IsNaN", operands[:1]), operands[1], operands[0]])
         if operation == "interpolate":
             return self._interpolate(value, operands[0])
         return self._add(_NAMES[operation], operands)

@@ -99,7 +99,6 @@ _OPERATIONS: Mapping[str, Any] = {
     "greater": np.greater,
     "differs": lambda left, right: np.not_equal(left, right).astype(np.float64),
     "select": np.where,
-    "fill": lambda value, fill: np.where(np.isnan(value), fill, value),
 }
 
 

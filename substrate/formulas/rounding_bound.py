@@ -349,13 +349,6 @@ def _maximum(operands: list[_Known]) -> _Known:
     return _Known(low, high, 0.0, np.maximum(left.error, right.error))
 
 
-def _either(operands: list[_Known]) -> _Known:
-    """Return what is known of one of two numbers, which one is decided without rounding."""
-    left, right = operands
-    low, high = np.minimum(left.low, right.low), np.maximum(left.high, right.high)
-    return _Known(low, high, np.maximum(left.share, right.share), np.maximum(left.rest, right.rest))
-
-
 def _total(body: _Known, coefficients: Array, form: Format) -> _Known:
     """Add up the terms: their errors, and those of the products and of the sum in any order."""
     sizes = np.abs(coefficients)
@@ -378,5 +371,4 @@ _RULES: Mapping[str, Callable[[list[_Known], bool, Format], _Known]] = {
     "root": lambda operands, same, form: _root(operands, form),
     "power": lambda operands, same, form: _power(operands, form),
     "maximum": lambda operands, same, form: _maximum(operands),
-    "fill": lambda operands, same, form: _either(operands),
 }

@@ -78,10 +78,6 @@ class _Pair(Kernel):
         """Return the groups of both sides."""
         return tuple(dict.fromkeys(self.left.compared_columns(n_features) + self.right.compared_columns(n_features)))
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return those of both sides."""
-        return tuple(sorted({*self.left.code_columns(n_features), *self.right.code_columns(n_features)}))
-
     @property
     def trusted(self) -> bool:
         """Whether both sides are trusted."""

@@ -183,10 +183,6 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         """Return groups of columns that are measured by one width, so that their scales should agree."""
         return ()
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return the columns of codes, which are compared as names: neither their size nor their order matters."""
-        return ()
-
     @property
     def trusted(self) -> bool:
         """Whether positive semi-definiteness is known from the formula, not merely claimed by the user."""

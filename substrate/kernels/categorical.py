@@ -43,10 +43,6 @@ class Categorical(KernelOfDistance):
         """Return none: codes have no scale."""
         return ()
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return all columns."""
-        return tuple(range(n_features))
-
     @property
     def has_steady_decay(self) -> bool:
         """False: it does not fall with the distance."""

@@ -123,10 +123,6 @@ class Componentwise(Kernel):
             return () if own_width else self.kernel.compared_columns(n_features)
         return tuple(group for component in self.kernel for group in component.compared_columns(n_features))
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return those of all components."""
-        return tuple(sorted({c for component in self._kernels(n_features) for c in component.code_columns(n_features)}))
-
     @property
     def trusted(self) -> bool:
         """Whether every component is trusted."""

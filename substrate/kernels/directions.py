@@ -105,10 +105,6 @@ class OnDirections(Nested):
         """Return those of the inner kernel."""
         return self.kernel.compared_columns(self.split(n_features))
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return those of the inner kernel."""
-        return self.kernel.code_columns(self.split(n_features))
-
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Return those of the inner kernel, each inside this one."""
         return super().terms(self.split(n_features))

@@ -46,10 +46,6 @@ class Nested(Kernel):
         """Return those of the inner kernel."""
         return self.kernel.compared_columns(n_features)
 
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return those of the inner kernel."""
-        return self.kernel.code_columns(n_features)
-
     @property
     def trusted(self) -> bool:
         """As the inner kernel."""
@@ -246,10 +242,6 @@ class Restricted(Nested, node="restricted"):
         """Return the inner kernel's groups, as columns of the whole input."""
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
-
-    def code_columns(self, n_features: int) -> tuple[int, ...]:
-        """Return those of the inner kernel, as columns of the whole input."""
-        return tuple(sorted({self.columns[column] for column in self.kernel.code_columns(len(self.columns))}))
 
     def _resolve(self, X: Any) -> Self:
         return replace(self, kernel=self.kernel.resolved(self._take(X)))

@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from substrate.streaming.source import Block, Source
 __all__ = [
     "ArraySource",
     "CodedSource",
-    "FilledSource",
     "LabelCodes",
     "ScaledSource",
     "draw_rows",
@@ -179,10 +178,6 @@ class DerivedSource(Source):
         """Return those of the inner source."""
         return self.inner.row_weights()
 
-    def with_missing(self) -> Self:
-        """Return the same of an inner source whose cells may be missing."""
-        return replace(self, inner=self.inner.with_missing())
-
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
         """Return the blocks of the inner source, each modified."""
         return map(self.change, self.inner.blocks(start, stop, step))
@@ -197,22 +192,6 @@ class DerivedSource(Source):
         return (
             self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
         )
-
-
-@dataclass(frozen=True)
-class FilledSource(DerivedSource):
-    """Inputs with a number in the place of every missing one, one for each column."""
-
-    values: Array
-
-    def change(self, block: Block) -> Block:
-        """Fill the block in."""
-        return block._replace(X=np.where(np.isnan(block.X), self.values, block.X))
-
-    def take_rows(self, rows: Any) -> Any:
-        """Return the rows filled in."""
-        cells = self.inner.take_rows(rows)
-        return np.where(np.isnan(cells), self.values, cells)
 
 
 @dataclass(frozen=True)

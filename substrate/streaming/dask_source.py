@@ -5,7 +5,7 @@ The graph of the collection is unchanged but for slices.
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,11 +24,6 @@ class DaskSource(Source):
     X: Any
     y: Any
     columns: tuple[str, ...] | None = None
-    takes_missing: bool = False
-
-    def with_missing(self) -> Self:
-        """Return the same collection, whose cells may be missing."""
-        return replace(self, takes_missing=True)
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Self:
@@ -82,17 +77,17 @@ class DaskSource(Source):
         for begin in range(start, stop, step):
             rows = slice(begin, min(begin + step, stop))
             y = None if self.y is None else self.y[rows].compute()
-            yield checked_block(self.X[rows].compute(), y, self.name, begin, self.n_features, self.takes_missing)
+            yield checked_block(self.X[rows].compute(), y, self.name, begin, self.n_features)
 
     def send(self, client: Any, start: int, stop: int) -> Any:
         """Return slices that the workers compute and keep."""
         X = client.compute(self.X[start:stop])
         y = None if self.y is None else client.compute(self.y[start:stop])
-        return client.submit(_piece, X, y, self.name, start, self.n_features, self.takes_missing, pure=False)
+        return client.submit(_piece, X, y, self.name, start, self.n_features, pure=False)
 
 
-def _piece(X: Any, y: Any, name: str, start: int, n_features: int, takes_missing: bool) -> ArraySource:
-    return ArraySource(*checked_block(X, y, name, start, n_features, takes_missing))
+def _piece(X: Any, y: Any, name: str, start: int, n_features: int) -> ArraySource:
+    return ArraySource(*checked_block(X, y, name, start, n_features))
 
 
 def _compute_sizes(collection: Any) -> Any:

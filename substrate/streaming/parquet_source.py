@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -62,11 +62,6 @@ class ParquetSource(Source):
     columns: tuple[str, ...]
     target: str | None
     groups: tuple[RowGroup, ...]
-    takes_missing: bool = False
-
-    def with_missing(self) -> Self:
-        """Return the same files, whose cells may be missing."""
-        return replace(self, takes_missing=True)
 
     @classmethod
     def of(
@@ -162,7 +157,7 @@ class ParquetSource(Source):
         for place, column in enumerate(self.columns):
             X[:, place] = batch.column(column).to_numpy(zero_copy_only=False)
         y = None if self.target is None else batch.column(self.target).to_numpy(zero_copy_only=False)
-        return checked_block(X, y, group.path, start, self.n_features, self.takes_missing)
+        return checked_block(X, y, group.path, start, self.n_features)
 
 
 def _files(name: str) -> list[str]:

@@ -125,10 +125,6 @@ class Source(ABC):
             blocks.append(block.X[inside])
         return np.concatenate(blocks)
 
-    def with_missing(self) -> "Source":
-        """Return the same rows, whose cells may be missing (NaN) where the source checks that: others have none."""
-        return self
-
     def send(self, client: Any, start: int, stop: int) -> Any:
         """Return what a worker of a Dask client needs to read a span: this source, or the future of another one."""
         return self
@@ -146,11 +142,8 @@ def _where(name: str, start: int, n: int) -> str:
     return f"{name}, rows {start} to {start + max(n, 1) - 1}"
 
 
-def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None, takes_missing: bool = False) -> Block:
-    """Return a block as finite float64 rows and one target per row, or None; ``n_features`` None: any width.
-
-    With ``takes_missing`` cells of the rows may be NaN.
-    """
+def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None) -> Block:
+    """Return a block as finite float64 rows and one target per row, or None; ``n_features`` None: any width."""
     for array, word in ((X, "rows"), (y, "targets")):
         if is_device_array(array):
             raise DataError(
@@ -176,16 +169,10 @@ def checked_block(X: Any, y: Any, name: str, start: int, n_features: int | None,
     if rows.dtype.kind not in "fiub":
         raise DataError(f"{place}: the rows have dtype {rows.dtype}; real numbers are needed")
     rows = np.ascontiguousarray(rows, dtype=np.float64)
-    refused = np.isinf(rows) if takes_missing else ~np.isfinite(rows)
+    refused = ~np.isfinite(rows)
     if refused.any():
         row, column = (int(i) for i in np.argwhere(refused)[0])
-        what, advice = (
-            "NaN or infinity",
-            "drop or impute it, or fill NaN in by missing='median' where an estimator has it",
-        )
-        if takes_missing:
-            what, advice = "infinity", "drop or impute it"
-        raise DataError(f"{place}: {what}, first in row {start + row}, column {column}; {advice}")
+        raise DataError(f"{place}: NaN or infinity, first in row {start + row}, column {column}; drop or impute it")
     return Block(rows, None if targets is None else _targets(targets, place, start, rows.shape[0]), start)
 
 

@@ -8,7 +8,7 @@ blocks come from an iterable that can be iterated again and again, in this proce
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,11 +111,6 @@ class NpySource(Source):
 
     rows: NpyFile
     targets: NpyFile | None
-    takes_missing: bool = False
-
-    def with_missing(self) -> Self:
-        """Return the same files, whose cells may be missing."""
-        return replace(self, takes_missing=True)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -160,7 +155,7 @@ class NpySource(Source):
             end = min(begin + step, stop)
             y = None if self.targets is None else self.targets.read(begin, end)
             rows = self.rows.read(begin, end)
-            yield checked_block(rows, y, self.name, begin, self.n_features, self.takes_missing)
+            yield checked_block(rows, y, self.name, begin, self.n_features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,26 +165,21 @@ class RowBlocks(Source):
     factory: Any
     rows: int
     width: int
-    takes_missing: bool = False
 
     @classmethod
-    def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]], takes_missing: bool = False) -> Self:
+    def of(cls, blocks: Iterable[Any] | Callable[[], Iterable[Any]]) -> Self:
         """Take an iterable, or a function that returns one; it must give the same blocks every time."""
         if not callable(blocks) and iter(blocks) is blocks:
             raise DataError(
                 "these row blocks can be iterated only once, and a fit makes several passes; pass a list, or a "
                 "function that returns a new generator"
             )
-        counted = cls(blocks, 0, 0, takes_missing)
+        counted = cls(blocks, 0, 0)
         for block in counted._parts(None):
-            counted = cls(blocks, block.rows.stop, int(block.X.shape[1]), takes_missing)
+            counted = cls(blocks, block.rows.stop, int(block.X.shape[1]))
         if counted.rows == 0:
             raise DataError(f"{counted.name} hold no rows")
         return counted
-
-    def with_missing(self) -> Self:
-        """Return the same blocks, whose cells may be missing."""
-        return replace(self, takes_missing=True)
 
     @property
     def name(self) -> str:
@@ -228,7 +218,7 @@ class RowBlocks(Source):
         start = 0
         for item in self.factory() if callable(self.factory) else self.factory:
             X, y = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-            block = checked_block(X, y, self.name, start, width, self.takes_missing)
+            block = checked_block(X, y, self.name, start, width)
             width, start = int(block.X.shape[1]), block.rows.stop
             yield block
         if self.rows:
@@ -249,17 +239,13 @@ def files_behind(X: Any) -> tuple[str, ...]:
     return tuple(files)
 
 
-def source_of(X: Any, y: Any = None, *, takes_missing: bool = False) -> Source:
-    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on.
-
-    With ``takes_missing`` cells of its rows may be NaN.
-    """
+def source_of(X: Any, y: Any = None) -> Source:
+    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on."""
     if not (isinstance(X, (Source, str, os.PathLike)) or is_dask(X)):
         if y is not None:
             raise DataError("row blocks have their own targets, (X, y) each; leave y out")
-        return RowBlocks.of(X, takes_missing)
-    source = _known_source(X, y)
-    return source.with_missing() if takes_missing else source
+        return RowBlocks.of(X)
+    return _known_source(X, y)
 
 
 def _known_source(X: Any, y: Any) -> Source:

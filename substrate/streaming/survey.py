@@ -16,11 +16,10 @@ A double is a key of 64 bits with the order of the numbers. Sixteen bits of the 
 
 and the next pass counts only the bin :math:`j^*` that holds rank r. As soon as few enough numbers remain they are
 gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to ``GATHERED``
-rows, in one; memory does not depend on the number of rows. Nothing is rounded, so the executor does not matter. The
-order statistics of several columns, whose missing cells do not count, take the same passes together.
+rows, in one; memory does not depend on the number of rows. Nothing is rounded, so the executor does not matter.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -36,13 +35,10 @@ from substrate.streaming.source import Block
 from substrate.streaming.tally import Tally, add_in_pairs, join
 
 __all__ = [
-    "CellSurvey",
-    "CellsOfLeaf",
     "Labels",
     "Survey",
     "SurveyOfLeaf",
     "TargetSummary",
-    "column_order_statistics",
     "order_statistics",
     "summary_of_targets",
 ]
@@ -191,12 +187,11 @@ def value_of(key: int) -> float:
 
 
 class Bracket(NamedTuple):
-    """Keys of a column that begin with the given bits, to be gathered or to be counted by their next bits."""
+    """Keys that begin with the given bits, to be gathered or to be counted by their next bits."""
 
     prefix: int
     bits: int
     gathered: bool
-    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +218,7 @@ class Counted(Tally):
 
 @dataclass(frozen=True, slots=True)
 class CountsOfLeaf:
-    """``values`` is a pure function from a micro-block to one number per row, or one for each of several columns; NaN
-    does not count.
-    """
+    """``values`` is a pure function from a micro-block to one number per row."""
 
     values: Callable[[Block], Array]
     brackets: tuple[Bracket, ...]
@@ -233,38 +226,30 @@ class CountsOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> Counted:
         """Count over the micro-blocks of a leaf."""
         parts = [self.values(block) for block in blocks]
-        values = np.concatenate(parts) if parts else np.zeros((0, 1))
-        columns = values[:, None] if values.ndim == 1 else values
-        counted: list[Bins | Gathered] = []
-        present: dict[int, tuple[Array, NDArray[np.uint64]]] = {}
+        values = np.concatenate(parts) if parts else np.zeros(0)
+        keys, counted = keys_of(values), list[Bins | Gathered]()
         for bracket in self.brackets:
-            if bracket.column not in present:
-                cells = columns[:, bracket.column]
-                cells = cells[~np.isnan(cells)]
-                present[bracket.column] = cells, keys_of(cells)
-            cells, keys = present[bracket.column]
             inside = keys >> np.uint64(_ALL - bracket.bits) == bracket.prefix if bracket.bits else slice(None)
             if bracket.gathered:
-                counted.append(Gathered(cells[inside]))
+                counted.append(Gathered(values[inside]))
                 continue
             bins = keys[inside] >> np.uint64(_ALL - bracket.bits - _BITS) & np.uint64((1 << _BITS) - 1)
             counted.append(Bins(np.bincount(bins.astype(np.int64), minlength=1 << _BITS)))
-        return Counted(tuple(counted), float(np.fmax.reduce(np.abs(columns), axis=None, initial=0.0)))
+        return Counted(tuple(counted), float(np.abs(values).max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class _RankSearch:
-    """The position of a rank in a column: a prefix of its key, the number of keys below the prefix, and with it."""
+    """The position of a rank: a prefix of its key, the number of keys below the prefix, and with it."""
 
     rank: int
     prefix: int
     bits: int
     below: int
     inside: int
-    column: int
 
     def bracket(self, most: int) -> Bracket:
-        return Bracket(self.prefix, self.bits, self.inside <= most, self.column)
+        return Bracket(self.prefix, self.bits, self.inside <= most)
 
     def narrow(self, counts: Any) -> "_RankSearch":
         cumulated = np.cumsum(counts)
@@ -276,7 +261,6 @@ class _RankSearch:
             bits=self.bits + _BITS,
             below=below,
             inside=int(counts[place]),
-            column=self.column,
         )
 
 
@@ -287,25 +271,8 @@ def order_statistics(
 
     ``sums`` makes a pass: it sums a function of leaves over all rows.
     """
-    (statistics,), largest = column_order_statistics(sums, values, [n], [ranks], most)
-    return statistics, largest
-
-
-def column_order_statistics(
-    sums: Callable[[LeafSum], Any],
-    values: Callable[[Block], Array],
-    counts: Sequence[int],
-    ranks: Sequence[Iterable[int]],
-    most: int = GATHERED,
-) -> tuple[list[dict[int, float]], float]:
-    """Return the same for several columns at once, with the number of cells of each that are not missing."""
-    open_ = [
-        _RankSearch(rank=rank, prefix=0, bits=0, below=0, inside=n, column=column)
-        for column, (n, of_column) in enumerate(zip(counts, ranks, strict=True))
-        for rank in sorted(set(of_column))
-    ]
-    statistics: list[dict[int, float]] = [{} for _ in counts]
-    largest = 0.0
+    open_ = [_RankSearch(rank=rank, prefix=0, bits=0, below=0, inside=n) for rank in sorted(set(ranks))]
+    statistics, largest = dict[int, float](), 0.0
     while open_:
         brackets = tuple(dict.fromkeys(search.bracket(most // len(open_)) for search in open_))
         counted: Counted = sums(CountsOfLeaf(values, brackets))
@@ -318,41 +285,12 @@ def column_order_statistics(
         for search in open_:
             bracket = search.bracket(most // len(open_))
             if bracket.gathered:
-                statistics[search.column][search.rank] = float(sorted_numbers[bracket][search.rank - search.below])
+                statistics[search.rank] = float(sorted_numbers[bracket][search.rank - search.below])
                 continue
             narrower = search.narrow(sorted_numbers[bracket])
             if narrower.bits == _ALL:
-                statistics[search.column][search.rank] = value_of(narrower.prefix)
+                statistics[search.rank] = value_of(narrower.prefix)
             else:
                 still.append(narrower)
         open_ = still
     return statistics, largest
-
-
-@dataclass(frozen=True, slots=True)
-class CellSurvey(Tally):
-    """Rows; of every column the number of cells that are not missing, and their largest size; categories of some."""
-
-    count: int
-    present: NDArray[np.int64]
-    largest: Annotated[Array, np.maximum]
-    categories: Annotated[tuple[Labels, ...], add_in_pairs]
-
-
-@dataclass(frozen=True, slots=True)
-class CellsOfLeaf:
-    """Survey cells that may be missing; ``codes`` are the columns whose categories are counted."""
-
-    codes: tuple[int, ...]
-
-    def __call__(self, blocks: Iterable[Block]) -> CellSurvey:
-        """Survey the micro-blocks of a leaf, all held at once."""
-        X = np.concatenate([block.X for block in blocks])
-        present = ~np.isnan(X)
-        columns = (X[present[:, column], column] for column in self.codes)
-        return CellSurvey(
-            count=X.shape[0],
-            present=present.sum(axis=0),
-            largest=np.fmax.reduce(np.abs(X), axis=0, initial=0.0),
-            categories=tuple(Labels(*np.unique(cells, return_counts=True)) for cells in columns),
-        )

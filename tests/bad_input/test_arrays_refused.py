@@ -302,13 +302,11 @@ def test_bad_weights_are_refused(estimator, case):
     assert_unfitted(model)
 
 
-def test_missing_cells_are_refused_with_the_estimators_that_have_a_rule_for_them():
+def test_missing_cells_are_refused_with_what_fills_them_in():
     """In a fit, at new rows and in validation rows; a precomputed matrix has no cells of a table."""
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
     spoilt = with_entry(X, np.nan)
-    regressor = (
-        r"X contains NaN.*LSSVMRegressor\(missing='median'\).*problems\.tables\.TabularRegressor\(impute='median'\)"
-    )
+    regressor = r"X contains NaN.*SimpleImputer\(.*problems\.tables\.TabularRegressor\(impute='median'\)"
     model = LSSVMRegressor(RBF(1.0)).fit(X, y)
     with pytest.raises(DataError, match=regressor):
         model.predict(spoilt)

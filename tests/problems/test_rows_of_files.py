@@ -121,19 +121,6 @@ def test_new_rows_are_read_by_the_names_of_the_fit(tmp_path: Path) -> None:
         model.predict(tmp_path / "narrow.npy")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_missing_cells_of_files_are_filled_in_as_those_of_arrays(kind: str, tmp_path: Path) -> None:
-    X, y = draw_rows(60)
-    X[5, 0] = X[7, 2] = np.nan
-    rows, targets = store(kind, X, y, tmp_path)
-    plain = LSSVMRegressor(missing="median", standardize=True).fit(X, y)
-    read = LSSVMRegressor(missing="median", standardize=True).fit(rows, targets)
-    assert np.array_equal(read.support_values_, plain.support_values_)
-    assert read.certify(rows, targets).holds
-    if kind in ("parquet", "folder", "npy"):
-        assert np.array_equal(read.predict(rows), plain.predict(X))
-
-
 class Announced(RowBlocks):
     """Blocks that end before the rows that they announce."""
 

@@ -177,18 +177,3 @@ def test_coverage_of_drawn_studies(method):
     deviation = np.sqrt(0.8 * 0.2 / 300)
     assert np.mean(covered) > 0.8 - 3.0 * deviation
     assert np.mean(covered) < 0.8 + 3.0 * deviation + 0.04, "not wide for nothing: 31 rows allow a few ranks more"
-
-
-def test_missing_cells_of_new_rows_are_filled_in_before_rows_are_left_out() -> None:
-    rng = np.random.default_rng(8)
-    X = rng.standard_normal((40, 2))
-    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(40)
-    X[3, 0] = np.nan
-    model = StackedLSSVMRegressor(
-        kernels=[RBF(1.0), RBF(3.0)], gammas=[10.0, 10.0], missing="median", standardize=True
-    ).fit(X, y)
-    new = np.array([[np.nan, 0.5], [0.2, np.nan]])
-    filled = np.where(np.isnan(new), np.nanmedian(X, axis=0), new)
-    ends = model.predict_interval(new, method="jackknife+")
-    assert np.isfinite(ends).all()
-    assert np.array_equal(ends, model.predict_interval(filled, method="jackknife+"))

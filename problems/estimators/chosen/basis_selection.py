@@ -298,9 +298,6 @@ class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels or "families", default=None
@@ -345,7 +342,7 @@ class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, missing, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
+    kernel, tol, standardize, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

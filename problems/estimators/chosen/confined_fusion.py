@@ -72,9 +72,6 @@ class ConfinedFusionRegressor(FusedLeastSquaresRegressor):
         certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     cutoff : float, default=1e-10
         Relative size of the directions of the constants left out, of columns that depend on each other for instance.
     validation_fraction : float, default=0.5

@@ -111,9 +111,6 @@ class FusedLeastSquaresRegressor(Regressor):
         Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5

@@ -105,9 +105,6 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
@@ -183,9 +180,6 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     kernels, cv, validation_fraction
         As for :class:`FusedL1SubstrateRegressor`.
     gap : float, default=1e-2
@@ -265,7 +259,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, missing, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
+    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
         As for :class:`FusedL1SubstrateRegressor`.
     max_evaluations, refit, standard_errors
         As for :class:`FusedL1SubstrateRegressor`.
@@ -298,7 +292,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, missing, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge
+    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge
         As for :class:`FusedMaximalVariationRegressor`.
     cutoff, groups, rho_range, max_evaluations, refit, standard_errors
         As for :class:`FusedMaximalVariationRegressor`.

@@ -173,9 +173,6 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     monotone, convex, bounds
         Shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of machines that have
         them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight unless ``gamma_range``
@@ -292,9 +289,6 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`LSSVMClassifier`; ``one_vs_one`` with more than two classes supports ``loss="squared"`` only.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"

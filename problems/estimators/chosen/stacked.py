@@ -457,10 +457,9 @@ class StackIntervals(Intervals):
         if method in ("conformal", "split"):
             return self.split_ends(X, coverage, adaptive)
         model = self.estimator
-        rows = model._check_rows(X)
+        points = model._new_points(X)
         if method != "nested":
-            return self.left_out_ends(model._scaled(rows), (coverage,), method)[0]
-        points = model._in_units(rows)  # the machine of each fold fills in missing cells by its own rows
+            return self.left_out_ends(points, (coverage,), method)[0]
         if not hasattr(model, "nested_machines_"):
             targets = model._model.targets()
             targets = targets if model._outputs() else targets[:, 0]
@@ -893,9 +892,6 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     kernels : list of kernels or "families", default=None
         The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
         best of each. After a search these are joined by the exponential of the root of the L1 distance
@@ -1014,7 +1010,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, missing, kernels, gammas, criteria, gamma_range, gap
+    kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap
         As for :class:`StackedLSSVMRegressor`.
     search, max_evaluations, n_jobs, verbose
         As for :class:`StackedLSSVMRegressor`.

@@ -99,9 +99,6 @@ class HuberLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     delta : float or "auto", default="auto"
         The error, in the units of y, from which the loss is linear. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.

@@ -48,7 +48,7 @@ class DenseIntervals(LeftOutIntervals):
     def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:
         """Return the ends of intervals by machines without folds, which are made at the first call."""
         model = self.estimator
-        points = model._in_units(model._check_rows(X))
+        points = model._new_points(X)
         if not hasattr(model, "nested_machines_"):
             check_nested(model, N_FOLDS)
             alpha, ridge, _ = model._model.to_columns()

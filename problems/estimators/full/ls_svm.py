@@ -231,8 +231,8 @@ class _SystemQueue:
         """Queue the system of rows that are being checked; return what refuses them where they are not finite."""
         estimator = self._estimator
         gamma, model = estimator.gamma, estimator._model
-        is_prepared = estimator.standardize or estimator.missing is not None
-        if self._is_weighted or is_prepared or self._solver not in ("auto", "cholesky") or has_shape(estimator):
+        is_changed = self._is_weighted or estimator.standardize
+        if is_changed or self._solver not in ("auto", "cholesky") or has_shape(estimator):
             return None
         if not isinstance(gamma, Real) or estimator._matrix is not None:
             return None
@@ -272,11 +272,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     standardize : bool, default=False
         Whether the columns of X are standardised by the rows of the fit, to mean 0 and standard deviation 1 by their
         weights (a sparse matrix is not centred). New rows are scaled alike; ``support_vectors_`` are scaled rows.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, by their weights;
-        of a column that a kernel compares as categories a category of its own. Cells are filled in before columns are
-        scaled, those of new rows alike. Rows are left out with these numbers held; nested intervals have those of each
-        fold. None refuses missing cells; infinity, and missing targets, are always refused.
     solver : str, default="auto"
         ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
         kernel matrix; ``"cg"`` computes the kernel in tiles and never stores it, also on a device. ``"auto"`` takes the
@@ -317,10 +312,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
     input_center_, input_scale_ : arrays of shape (n_features,)
         With ``standardize``: what is subtracted from the columns of X, and what they are divided by.
-    input_fill_ : array of shape (n_features,)
-        With ``missing``: what stands for the missing cells of each column, in the units of X.
-    missing_cells_ : array of shape (n_missing, 2)
-        With ``missing``: row and column of the cells that were, counted among the rows of positive weight.
     unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
         1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     effective_parameters_ : float or array of shape (n_outputs,)
@@ -428,7 +419,7 @@ class LSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, missing, solver, cg_tol, max_iter
+    kernel, gamma, tol, standardize, solver, cg_tol, max_iter
         As for :class:`LSSVMRegressor`, with one gamma.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share

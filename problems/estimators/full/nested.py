@@ -31,7 +31,7 @@ from problems.estimators.full.shaped import has_shape
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
 from problems.estimators.shared.intervals import check_spreads
 from substrate import uncertainty
-from substrate.arrays import Array, is_sparse, whole_number
+from substrate.arrays import Array, whole_number
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.namespaces import is_device_array
 
@@ -59,7 +59,6 @@ _PARTS = (
     "linear_bias_",
     "linear_center_",
     "linear_columns_",
-    "input_fill_",
     "input_center_",
     "input_scale_",
     "kernels_",
@@ -110,7 +109,7 @@ def keep_nested(model: Any, X: Any, y: Array, weights: Array, n_folds: int) -> N
     check_nested(model, n_folds)
     if is_device_array(X):
         raise DataError("nested scores are made of numpy arrays (X.cpu().numpy(), X.get())")
-    X, n = _with_gaps(model, X), int(X.shape[0])
+    n = int(X.shape[0])
     if n < 2 * n_folds:
         raise DataError(f"{n_folds} folds need at least two rows each, received {n} rows; give fewer folds, nested=")
     order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
@@ -146,7 +145,7 @@ def nested_ends(model: Any, points: Any, coverage: Any, adaptive: bool = False) 
             "the machines without folds of this model file have no spreads; fit the model again, with nested="
         )
     values, spreads = list[Array](), list[Array]()
-    folds, scores, rows = model.nested_folds_, np.array(model.nested_scores_), _with_gaps(model, model.support_vectors_)
+    folds, scores, rows = model.nested_folds_, np.array(model.nested_scores_), model.support_vectors_
     for fold, machine in enumerate(_machines(model)):
         scaled = machine._scaled(points)
         values.append(machine._evaluate(scaled))
@@ -169,7 +168,7 @@ def nested_ends(model: Any, points: Any, coverage: Any, adaptive: bool = False) 
 
 def _machines(model: Any) -> Iterator[Any]:
     """Yield the machine without each fold, on rows of the model."""
-    rows = _with_gaps(model, model.support_vectors_)
+    rows = model.support_vectors_
     for fold, parts in enumerate(model.nested_machines_):
         (train,) = np.nonzero(model.nested_folds_ != fold)
         machine = clone(model)
@@ -178,16 +177,6 @@ def _machines(model: Any) -> Iterator[Any]:
             setattr(machine, name, value)
         machine.support_vectors_ = machine._scaled(rows[train])
         yield machine
-
-
-def _with_gaps(model: Any, X: Any) -> Any:
-    """Return the rows of the fit with the cells missing that were, in a copy where there are some."""
-    cells = getattr(model, "missing_cells_", None)
-    if cells is None or not len(cells):
-        return X
-    rows = (X.tolil if is_sparse(X) else X.copy)()
-    rows[cells[:, 0], cells[:, 1]] = np.nan
-    return rows.tocsr() if is_sparse(X) else rows
 
 
 def guaranteed_level(coverage: Any, n: int) -> float:
@@ -200,12 +189,7 @@ def guaranteed_level(coverage: Any, n: int) -> float:
 
 
 def check_stored(model: Any) -> None:
-    """Refuse machines without folds, and missing cells, that do not belong to the rows of a model."""
-    cells = getattr(model, "missing_cells_", None)
-    if cells is not None and len(cells):
-        is_inside = (cells >= 0).all() and (cells.max(axis=0) < (model.support_.size, model.n_features_in_)).all()
-        if cells.shape[1] != 2 or model._fill is None or not is_inside:
-            raise DataError("missing_cells_ must hold rows and columns of the fit, of a model that has a rule for them")
+    """Refuse machines without folds that do not belong to the rows of a model."""
     stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
     if not stored:
         return

@@ -104,9 +104,6 @@ class RobustLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
         Hampel's weight with both thresholds from the density of the errors

@@ -263,9 +263,6 @@ class SquaredHingeClassifier(Classifier):
         Accuracy of the decision values, as a share of the spread of the codes, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"

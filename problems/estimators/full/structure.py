@@ -106,7 +106,7 @@ class MaximalVariationModel(VariationModel):
     def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
         model = self.estimator
         unrefitted = type(model)(
-            **model.get_params(deep=False) | self.by_number() | {"refit": False, "standardize": False, "missing": None}
+            **model.get_params(deep=False) | self.by_number() | {"refit": False, "standardize": False}
         )
         targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
         unrefitted.fit(X, targets)
@@ -129,9 +129,6 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
@@ -213,7 +210,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, rho, tol, standardize, missing, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
+    kernel, rho, tol, standardize, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

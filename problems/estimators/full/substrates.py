@@ -75,9 +75,6 @@ class SubstrateRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
 
     Attributes
     ----------
@@ -157,9 +154,6 @@ class L1SubstrateRegressor(Regressor):
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     ridge : float, default=0.0
         Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
     solver : str, default="auto"
@@ -217,7 +211,7 @@ class L1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol, standardize, missing
+    kernel, zeta, tol, standardize
         As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

@@ -51,9 +51,6 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
@@ -92,7 +89,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, missing, coding, calibration
+    kernel, gamma, tol, standardize, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
@@ -165,7 +162,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, missing, coding, calibration
+    kernel, gamma, tol, standardize, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with

@@ -55,9 +55,6 @@ class PrunedLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     step : float or int, default=0.05
         Rows removed at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
@@ -169,7 +166,7 @@ class PrunedLSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, missing, step, n_support, cv, retune
+    kernel, gamma, tol, standardize, step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
     growth : float, default=0.01
         Amount by which the share of misclassified rows may exceed that of the machine on all rows.

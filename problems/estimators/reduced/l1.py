@@ -248,9 +248,6 @@ class SparseL1SubstrateRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
 
     Attributes
     ----------
@@ -331,7 +328,7 @@ class SparseL1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol, standardize, missing, basis, passes
+    kernel, zeta, tol, standardize, basis, passes
         As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.

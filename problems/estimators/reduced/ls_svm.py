@@ -117,9 +117,6 @@ class SparseLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         As for :class:`~problems.LSSVMRegressor`.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the median of their column over the rows of the fit, of categories
-        one of their own; None refuses them.
     basis : Basis, int, str, array of int, or array of points, default=None
         Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
     passes : Passes or str, default=None
@@ -205,7 +202,7 @@ class SparseLSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, missing, basis, passes, solver
+    kernel, gamma, tol, standardize, basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes

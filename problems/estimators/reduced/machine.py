@@ -182,7 +182,7 @@ class ReducedModel(Model):
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit, of rows in memory or read in passes."""
-        rows = self.open_source(X, y, takes_missing=self.estimator._takes_missing())
+        rows = self.open_source(X, y)
         if rows is None:
             X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
             source = (
@@ -195,8 +195,6 @@ class ReducedModel(Model):
             return source
         self.take_names(rows)
         model, given = self.estimator, rows
-        if model.missing is not None:
-            model._keep_fill_of_passes(given, lambda leaf: passes.sums(given, leaf, "filling in missing cells"))
         if model.standardize:
             first: Survey = passes.sums(self.scale_source(given), SurveyOfLeaf(None, rows.name), "scaling the columns")
             model._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
@@ -240,20 +238,15 @@ class ReducedModel(Model):
                     f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
                 )
 
-    def open_source(self, X: Any, y: Any, takes_missing: bool | None = None) -> Source | None:
-        """Return a source where X denotes one, and for mapped files, which are read and not held.
-
-        Cells may be missing where a fit has kept what stands for them, unless ``takes_missing`` says otherwise.
-        """
-        takes_missing = self.estimator._fill is not None if takes_missing is None else takes_missing
+    def open_source(self, X: Any, y: Any) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read and not held."""
         if streams(X, y):
-            return source_of(X, y, takes_missing=takes_missing)
+            return source_of(X, y)
         if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
         if y is not None and not is_mapped(y, 1):
             return None
-        rows = NpySource.from_memory_map(X, y)
-        return rows.with_missing() if takes_missing else rows
+        return NpySource.from_memory_map(X, y)
 
     def take_names(self, rows: Source) -> None:
         """Set the number and the names of the columns."""
@@ -346,10 +339,9 @@ class ReducedModel(Model):
         return self.scale_source(check_columns(model, mapped))
 
     def scale_source(self, rows: Source) -> Source:
-        """Return rows that are read in passes, as the machine takes them: filled in, and in its units."""
-        fill, scales = self.estimator._fill, self.estimator._scales
-        filled = rows if fill is None else fill.fill_source(rows)
-        return filled if scales is None else scales.of_source(filled)
+        """Return rows that are read in passes, in the units of the machine."""
+        scales = self.estimator._scales
+        return rows if scales is None else scales.of_source(rows)
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -17,13 +17,11 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from problems.estimators.shared.checked_again import certify_stored
 from problems.estimators.shared.checks import (
     Meanwhile,
-    cells_to_check,
     check_home,
     checked_on_device,
     explain_missing,
     warn_if_unscaled,
 )
-from problems.estimators.shared.input_fill import MISSING_RULES, InputFill
 from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
@@ -40,8 +38,6 @@ from substrate.streaming.source import streams
 
 if TYPE_CHECKING:
     from substrate.proof import Proof
-    from substrate.streaming.executors import LeafSum
-    from substrate.streaming.source import Source
 
 __all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 
@@ -50,7 +46,7 @@ _PARAMETERS: dict[type, list[str]] = {}
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
 #: Attributes of a fit by which rows are prepared for the machine.
-_PREPARED = ("input_fill_", "input_center_", "input_scale_")
+_PREPARED = ("input_center_", "input_scale_")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
 
@@ -76,16 +72,12 @@ class KernelEstimator(BaseEstimator):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     standardize : bool, default=False
         Whether every column is first brought to mean 0 and standard deviation 1 over the rows of the fit.
-    missing : {"median"}, default=None
-        What stands for missing cells (NaN) of X: the weighted median of their column over the rows of the fit, of
-        columns that a kernel compares as categories one of their own. None refuses them.
     """
 
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
     standardize: bool = False
-    missing: Literal["median"] | None = None
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The kind of its model: what its machine is.
@@ -155,7 +147,6 @@ class KernelEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         is_pairwise = self.kernel == "precomputed" or bool(getattr(self.kernel, "pairwise", False))
         tags.input_tags.pairwise = self._takes_matrix and is_pairwise
-        tags.input_tags.allow_nan = self.missing is not None
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -263,8 +254,6 @@ class KernelEstimator(BaseEstimator):
                 raise DataError("input_center_ and input_scale_ come together; one of them is missing")
             if (scales := self._scales) is not None:
                 scales.check(self.n_features_in_)
-            if (fill := self._fill) is not None:
-                fill.check(self.n_features_in_)
             self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
@@ -289,17 +278,15 @@ class KernelEstimator(BaseEstimator):
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
         """Return the rows of a fit, as the machine takes them, with their targets and weights, checked.
 
-        Missing cells are filled in and columns standardised where that is asked for: by numbers from these rows, or, of
-        a model that checks rows given again, by those of its fit.
+        Columns are standardised where that is asked for: by numbers from these rows, or, of a model that checks rows
+        given again, by those of its fit.
         """
         X, y, weights = self._check_given(X, y, sample_weight, **rules)
         for name in set(_PREPARED) & set(vars(self)):
             if (n_features := getattr(self, name).size) != X.shape[1]:
                 raise DataError(f"X has {X.shape[1]} features, this model was fitted to {n_features}")
-        if self.missing is not None and self._fill is None:
-            self._keep_fill(X, weights)
         if self.standardize and self._scales is None:
-            self._keep_scales(InputScales.of(self._filled(X), weights))
+            self._keep_scales(InputScales.of(X, weights))
         return self._scaled(X), y, weights
 
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
@@ -311,42 +298,7 @@ class KernelEstimator(BaseEstimator):
         checker = type(self)(self.kernel, **parameters)
         for name in set(_PREPARED) & set(vars(self)):
             setattr(checker, name, getattr(self, name))
-        checker.missing = None if self._fill is None else "median"
         return checker
-
-    def _takes_missing(self) -> bool:
-        """Return whether the rows of a fit may have missing cells; refuse a rule that there is not, or cannot be."""
-        if self.missing is None:
-            return False
-        if self.missing not in MISSING_RULES:
-            raise DeclarationError(f"missing must be None or one of {MISSING_RULES}, received {self.missing!r}")
-        if self.__sklearn_tags__().input_tags.pairwise:
-            raise DeclarationError(
-                f"missing={self.missing!r} fills in cells of the columns of X, and a precomputed kernel matrix has "
-                "none; leave it at None and compute the kernel from complete rows"
-            )
-        return True
-
-    def _keep_fill(self, X: Any, weights: Any) -> None:
-        """Keep what stands for missing cells, by the rows of a fit."""
-        self.input_fill_ = InputFill.of(X, weights, self._code_columns(int(X.shape[1])), self._column_name).values
-        self._keep_missing_cells(X, weights)
-
-    def _keep_fill_of_passes(self, rows: "Source", sums: "Callable[[LeafSum], Any]") -> None:
-        """Keep what stands for missing cells of rows that are read in passes, by ``sums`` over them."""
-        n_features, names = rows.n_features, rows.feature_names
-
-        def name(column: int) -> str:
-            return f"column {column} of {rows.name}" if names is None else f"column {names[column]!r} of {rows.name}"
-
-        self.input_fill_ = InputFill.of_passes(sums, n_features, self._code_columns(n_features), name).values
-
-    def _code_columns(self, n_features: int) -> set[int]:
-        """Return the columns that some kernel compares as codes of categories."""
-        return {column for kernel in self._stated_kernels() for column in kernel.code_columns(n_features)}
-
-    def _keep_missing_cells(self, X: Any, weights: Any) -> None:
-        """Keep which cells of the rows of a fit were missing, where something is fitted to parts of the rows later."""
 
     def _stated_kernels(self) -> list[Kernel]:
         """Return the kernel of the machine, or those that a search begins with."""
@@ -354,11 +306,6 @@ class KernelEstimator(BaseEstimator):
         if kernels is None or isinstance(kernels, str):
             return [self._own_kernel()]
         return [self._model.own_kernel(kernel) for kernel in kernels]
-
-    def _column_name(self, column: int) -> str:
-        """Return what a column of X is called in a refusal."""
-        names = getattr(self, "feature_names_in_", None)
-        return f"column {column} of X" if names is None else f"column {str(names[column])!r} of X"
 
     def _keep_scales(self, scales: InputScales) -> None:
         """Keep the scales of the inputs, as far as the machine is about standardised columns."""
@@ -378,24 +325,10 @@ class KernelEstimator(BaseEstimator):
             return None
         return InputScales(to_numpy(self.input_center_), to_numpy(self.input_scale_))
 
-    @property
-    def _fill(self) -> InputFill | None:
-        """What stands for missing cells; None where they are refused."""
-        return InputFill(to_numpy(self.input_fill_)) if hasattr(self, "input_fill_") else None
-
-    def _filled(self, X: Any) -> Any:
-        """Return rows that were checked, with their missing cells filled in."""
-        fill = self._fill
-        return X if fill is None else fill.apply(X)
-
-    def _in_units(self, X: Any) -> Any:
-        """Return rows that were checked, in the units of the machine; missing cells stay missing."""
+    def _scaled(self, X: Any) -> Any:
+        """Return rows that were checked, in the units of the machine."""
         scales = self._scales
         return X if scales is None else scales.apply(X)
-
-    def _scaled(self, X: Any) -> Any:
-        """Return rows that were checked, as the machine takes them: missing cells filled in, and in its units."""
-        return self._in_units(self._filled(X))
 
     def _given_units(self, X: Any) -> Any:
         """Return rows of the machine in the units in which they were given."""
@@ -405,7 +338,7 @@ class KernelEstimator(BaseEstimator):
     def _clone_in_scale(self) -> Self:
         """Return this estimator without a fit, for rows that are as the machine takes them."""
         alike: Self = clone(self)
-        alike.standardize, alike.missing = False, None
+        alike.standardize = False
         return alike
 
     def _check_given(
@@ -421,7 +354,6 @@ class KernelEstimator(BaseEstimator):
         """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
         more; ``meanwhile`` as in :func:`~problems.estimators.shared.checks.checked_on_device`.
         """
-        finite = "allow-nan" if self._takes_missing() else True
         if is_device_array(X):
             self._refuse_device()
             rules: dict[str, Any] = {"numeric": numeric, "multi_output": multi_output, "meanwhile": meanwhile}
@@ -447,7 +379,6 @@ class KernelEstimator(BaseEstimator):
                 y_numeric=numeric,
                 multi_output=multi_output,
                 ensure_min_samples=2,
-                ensure_all_finite=finite,
             )
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -478,7 +409,6 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must be {1 + len(outputs)}-D as y is, received {targets.ndim}-D of shape {targets.shape}"
             )
-        finite = True if self._fill is None else "allow-nan"
         with explain_missing(self):
             points = check_array(
                 X_val,
@@ -486,7 +416,6 @@ class KernelEstimator(BaseEstimator):
                 dtype=np.float64,
                 input_name="X_val",
                 ensure_min_samples=0,
-                ensure_all_finite=finite,
             )
         if points.shape[0] == 0:
             raise DataError("X_val is empty; give at least one validation row, or none of X_val and y_val")
@@ -573,7 +502,7 @@ class KernelEstimator(BaseEstimator):
         return self._scaled(self._check_rows(X))
 
     def _check_rows(self, X: Any) -> Any:
-        """Return rows to predict as they were given, checked; missing cells are there where the model has a rule."""
+        """Return rows to predict as they were given, checked."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
             if self._gathers_rows and streams(X):
@@ -588,15 +517,12 @@ class KernelEstimator(BaseEstimator):
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X has {X.shape[1]} features, this model was fitted to {self.n_features_in_}")
         with explain_missing(self):
-            check_finite(X=cells_to_check(X, takes_missing=self._fill is not None))
+            check_finite(X=X)
         return X
 
     def _validated(self, X: Any) -> Any:
         """Return rows beside those of the fit, with scikit-learn's checks."""
-        finite = True if self._fill is None else "allow-nan"
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False, ensure_all_finite=finite
-        )
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
 
     def _fitted_values(self, X: Any) -> Array:
         """Return what predict returns for the rows of the fit, checked by the caller and without weights of zero."""

@@ -207,7 +207,7 @@ def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, p
         weighed = {} if weights is None else {"sample_weight": weights[train]}
         scores = (
             clone(machine)
-            .set_params(standardize=False, missing=None)
+            .set_params(standardize=False)
             .fit(inside, labels[train], **weighed)
             .decision_function(outside)
         )

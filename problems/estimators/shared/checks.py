@@ -25,7 +25,6 @@ from substrate.namespaces import (
 
 __all__ = [
     "Meanwhile",
-    "cells_to_check",
     "check_home",
     "check_state",
     "checked_on_device",
@@ -49,7 +48,7 @@ def explain_missing(estimator: Any) -> Iterator[None]:
     except ValueError as error:
         first = str(error).partition("\n")[0].rstrip(".")
         is_of_cells = first.startswith("Input X") and first.endswith("contains NaN")
-        is_on_device = isinstance(error, DataError) and first.startswith("X contains NaN") and estimator.missing is None
+        is_on_device = isinstance(error, DataError) and first.startswith("X contains NaN")
         if not (is_of_cells or is_on_device) or estimator.__sklearn_tags__().input_tags.pairwise:
             raise
         raise DataError(f"{first}, and a machine needs a number in every cell: {_missing_advice(estimator)}") from error
@@ -57,20 +56,11 @@ def explain_missing(estimator: Any) -> Iterator[None]:
 
 def _missing_advice(estimator: Any) -> str:
     """Return by which rule missing cells can be filled in."""
-    if "missing" not in estimator._get_param_names():
-        return "put a rule before it, make_pipeline(SimpleImputer(strategy='median'), ...); or drop these rows"
-    name = type(estimator).__name__
     table = "TabularClassifier" if estimator._labels else "TabularRegressor"
     return (
-        f"{name}(missing='median') fills missing ones in by a rule that its file keeps, and those of new rows alike, "
-        f"and problems.tables.{table}(impute='median') does so for tables with text; or drop these rows"
+        "put a rule before it, make_pipeline(SimpleImputer(strategy='median'), ...); "
+        f"problems.tables.{table}(impute='median') does so for tables with text; or drop these rows"
     )
-
-
-def cells_to_check(X: Any, *, takes_missing: bool) -> Any:
-    """Return the cells of rows on a device that have to be finite: all, or zero in the place of missing ones."""
-    xp = namespace_of(X)
-    return xp.where(xp.isnan(X), xp.zeros_like(X), X) if takes_missing else X
 
 
 def check_home(estimator: Any, home: Any, X: Any, name: str = "X") -> None:
@@ -109,7 +99,7 @@ def checked_on_device(
     n = int(X.shape[0])
     if n < 2:
         raise DataError(f"at least two rows are needed, received {n}")
-    finite = {"X": cells_to_check(X, takes_missing=estimator.missing is not None)}
+    finite = {"X": X}
     if numeric:
         y = finite["y"] = device_vector(y, "y", n=n, multiple=multi_output, checked=False)
     else:

@@ -94,8 +94,6 @@ def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) ->
         reasons.append("the width of the kernel is computed from these rows")
     if model._scales is not None:
         reasons.append("the scales of the inputs are computed from these rows")
-    if model._fill is not None:
-        reasons.append("what stands for missing cells is computed from these rows")
     if basis:
         reasons.append("the basis was chosen among these rows")
     if unequal:

@@ -9,11 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.coded import Numbers
 from problems.estimators.shared.guarantees import Guarantee
-from problems.estimators.shared.input_fill import find_missing
 from problems.estimators.shared.intervals import Intervals
 from substrate.arrays import Array, real_array
 from substrate.errors import DataError
-from substrate.namespaces import is_device_array, same_home, take_rows, to_numpy
+from substrate.namespaces import is_device_array, same_home, to_numpy
 
 __all__ = ["Regressor"]
 
@@ -27,11 +26,6 @@ class Regressor(RegressorMixin, KernelEstimator):
     @property
     def _intervals(self) -> Any:
         return self._intervals_type(self)
-
-    def _keep_missing_cells(self, X: Any, weights: Any) -> None:
-        """Keep the missing cells of the rows of positive weight, where machines without folds of them can be made."""
-        if "nested" in self._intervals_type.methods:
-            self.missing_cells_ = find_missing(take_rows(X, np.flatnonzero(to_numpy(weights))))
 
     def predict(self, X: Any) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""

@@ -33,7 +33,7 @@ def read_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Gathe
         )
     if estimator.__sklearn_tags__().input_tags.pairwise:
         raise DataError(f"a precomputed kernel matrix must be in memory, received {_describe(X)}; numpy.load reads it")
-    source = source_of(X, y, takes_missing=estimator._takes_missing())
+    source = source_of(X, y)
     weights = None if sample_weight is None else weights_of_source(sample_weight, source)
     return gather_rows(source, _ADVICE, with_targets=True), weights
 
@@ -43,7 +43,7 @@ def open_new_rows(estimator: Any, X: Any) -> Source:
     names = getattr(estimator, "feature_names_in_", None)
     is_parquet = isinstance(X, (str, os.PathLike)) and Path(X).suffix != ".npy"
     rows: Source = ParquetSource.of(X, columns=names) if is_parquet and names is not None else source_of(X)
-    return check_columns(estimator, rows if estimator._fill is None else rows.with_missing())
+    return check_columns(estimator, rows)
 
 
 def check_columns(estimator: Any, rows: Source) -> Source:

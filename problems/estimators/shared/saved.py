@@ -63,7 +63,6 @@ _EVERY: _Kinds = {
     "certificate_": certificate(),
     "feature_names_in_": labels("UO"),
     "input_center_": _VECTOR,
-    "input_fill_": _VECTOR,
     "input_scale_": _VECTOR,
     "kernel_": kernel(),
     "n_features_in_": whole(1),
@@ -111,7 +110,7 @@ _NESTED: _Kinds = {
     "nested_machines_": many(
         entries(
             {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")}
-            | {name: _EVERY[name] for name in ("input_center_", "input_fill_", "input_scale_")}
+            | {name: _EVERY[name] for name in ("input_center_", "input_scale_")}
             | _PRIMAL
             | _LINEAR
             | _STACK
@@ -120,7 +119,6 @@ _NESTED: _Kinds = {
         2,
     ),
     "nested_scores_": _EACH,
-    "missing_cells_": array("iu", (2,)),
     "calibration_scaled_scores_": _EACH,
     "calibration_spreads_": _SPREADS,
 }

@@ -150,7 +150,6 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     #: Scores and pre-images are of the columns as they are given: a scaler, or what fills in, comes before, in a
     #: pipeline.
     standardize: ClassVar[bool] = False  # type: ignore[misc]
-    missing: ClassVar[None] = None  # type: ignore[misc]
     #: A proof in ball arithmetic is one of fitted values, of which there are none.
     prove: ClassVar[Any] = Absent()
     _model_type: ClassVar[type[Model]] = ComponentsModel

@@ -101,18 +101,6 @@ def test_scales_are_part_of_the_formula(unit, offset):
     assert np.abs(answers["prediction"] - model.predict(single)).max() <= export.bound.loss
 
 
-def test_missing_cells_are_filled_in_by_the_formula():
-    X, y = rows(d=3)
-    X[[0, 3, 9], [0, 2, 0]] = np.nan
-    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True, missing="median").fit(X, y)
-    new = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
-    for precision in ("float32", "float64"):
-        export = to_onnx(model, precision=precision)
-        single = new.astype(np.float32).astype(np.float64) if precision == "float32" else new
-        answers = run_onnx(export.content, single)["prediction"]
-        assert np.abs(answers - model.predict(single)).max() <= export.bound.loss + 1e-12
-
-
 def test_tol_decides_the_precision():
     X, y = rows()
     model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y)

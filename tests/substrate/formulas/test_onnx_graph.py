@@ -17,7 +17,7 @@ from substrate.formulas import (
     kernel_formula,
     total,
 )
-from substrate.formulas.nodes import fill_missing, greater, interpolate, largest, select
+from substrate.formulas.nodes import greater, interpolate, largest, select
 from substrate.formulas.onnx_graph import write_onnx
 from substrate.formulas.rounding_bound import LAST_PLACES
 from substrate.kernels import RBF, Categorical, Matern, PowerExponential
@@ -26,14 +26,12 @@ LABELS = np.array(['a"?\\n', "é\t\n*/", "??/", "plain"], dtype=object)
 
 
 def rich_program():
-    """A program with two sets of points, all kinds of operations, tables and labels, and its rows, some incomplete."""
+    """A program with two sets of points, all kinds of operations, tables and labels, and its rows."""
     rng = np.random.default_rng(0)
     Z, X = rng.normal(size=(6, 3)), rng.normal(size=(9, 3))
     X[:, 2] = rng.integers(0, 3, size=9)
     Z[:, 2] = rng.integers(0, 3, size=6)
-    X[[1, 4, 5], [0, 1, 2]] = np.nan
     x, first, second = inputs(3), Points(Z), Points(Z[:2] + 0.5)
-    x = [fill_missing(value, number) for value, number in zip(x, (0.25, -0.1, 1.0), strict=True)]
     body = kernel_formula(RBF(1.0).on(0, 1) * Categorical(1.0).on(2), x, first.coordinates())
     other = kernel_formula(Matern(1.0, 1.5) + PowerExponential(1.0, 1.5, 0.7), x, second.coordinates())
     f = total(body, rng.normal(size=6)) + 0.3

@@ -6,7 +6,7 @@ from kernel_formulas import WITH_FORMULA, expansion
 
 from substrate.certificates.balls import ball, precision
 from substrate.formulas import DOUBLE, SINGLE, Output, Program, bound_rounding, inputs
-from substrate.formulas.nodes import chain, constant, fill_missing, largest
+from substrate.formulas.nodes import chain, constant, largest
 from substrate.formulas.program import compute_instruction
 from substrate.kernels import RBF, Categorical, Componentwise, Matern, Polynomial
 
@@ -140,15 +140,6 @@ def test_division_by_what_may_be_zero_has_no_bound():
     program = Program.of(2, [Output("f", (x[0] / x[1],), ())])
     assert bound_rounding(program, np.array([[0.0, 1.0], [-1.0, 1.0]]), DOUBLE).loss == np.inf
     assert bound_rounding(program, np.array([[0.0, 1.0], [0.5, 1.0]]), DOUBLE).loss < 1e-15
-
-
-def test_what_fills_in_may_be_outside_the_box():
-    (x,) = inputs(1)
-    program = Program.of(1, [Output("f", (fill_missing(x, 5.1),), ())])
-    bound = bound_rounding(program, np.array([[0.0, 1.0]]), SINGLE)
-    assert abs(float(np.float32(5.1)) - 5.1) <= bound.loss < 1e-6
-    assert bound.lows[0] <= 0.0 < 5.1 <= bound.highs[0]
-    assert program.evaluate(np.array([[np.nan], [0.5]]))["f"].tolist() == [5.1, 0.5]
 
 
 def test_the_largest_of_several_has_the_largest_error():

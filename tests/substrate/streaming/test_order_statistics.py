@@ -7,14 +7,7 @@ from substrate.streaming.array_source import ArraySource
 from substrate.streaming.executors import Serial
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF
-from substrate.streaming.survey import (
-    CellsOfLeaf,
-    CountsOfLeaf,
-    column_order_statistics,
-    keys_of,
-    order_statistics,
-    value_of,
-)
+from substrate.streaming.survey import CountsOfLeaf, keys_of, order_statistics, value_of
 
 RNG = np.random.default_rng(5)
 N = 2 * LEAF + 333
@@ -22,10 +15,6 @@ N = 2 * LEAF + 333
 
 def first_column(block):
     return block.X[:, 0]
-
-
-def all_columns(block):
-    return block.X
 
 
 def counted(values, ranks, most, level=2):
@@ -67,29 +56,6 @@ def test_few_numbers_are_counted_in_passes_and_gathered_at_the_end():
     assert counted(values, [N // 2], N)[2] == 1
     assert counted(values, [N // 2], N // 4)[2] == 2, "counted once, then few enough"
     assert counted(KINDS["mostly one number"], [N // 2], 10)[2] == 4, "equal numbers are never few: all bits are read"
-
-
-@pytest.mark.parametrize("most", [10**9, 3000, 1])
-def test_columns_are_counted_together_and_missing_cells_are_not(most):
-    X = np.column_stack([KINDS["of either sign"], KINDS["integers"], KINDS["close together"]])
-    X[RNG.random(X.shape) < 0.3] = np.nan
-    source, made = ArraySource(X, None), []
-
-    def sums(function):
-        made.append(function)
-        return OpenPasses(Serial()).sums(source, function, "numbers")
-
-    counts = (~np.isnan(X)).sum(axis=0).tolist()
-    ranks = [(0, counts[0] // 2), (), (counts[2] - 1, counts[2] // 3)]
-    found, largest = column_order_statistics(sums, all_columns, counts, ranks, most)
-    expected = np.sort(X, axis=0)
-    assert found == [{rank: expected[rank, column] for rank in of_column} for column, of_column in enumerate(ranks)]
-    assert largest == np.nanmax(np.abs(X))
-    assert len(made) <= (1 if most == 10**9 else 5)
-    survey = OpenPasses(Serial()).sums(source, CellsOfLeaf((1,)), "cells")
-    assert survey.present.tolist() == counts
-    np.testing.assert_array_equal(survey.largest, np.nanmax(np.abs(X), axis=0))
-    np.testing.assert_array_equal(survey.categories[0].classes, np.unique(X[~np.isnan(X[:, 1]), 1]))
 
 
 def test_spans_change_nothing():
