@@ -84,6 +84,10 @@ class LateProgress(_ProgressLine):
         """Announce how far the present piece is."""
         self._late(f"{self._piece}: {n_done:,} of {total:,} rows")
 
+    def columns(self, n_done: int, total: int) -> None:
+        """Announce how many columns the present piece has."""
+        self._late(f"{self._piece}: {n_done:,} of {total:,} columns")
+
     def _late(self, text: str) -> None:
         now = self._clock()
         if now - self._start >= self._after and now - self._drawn >= _REDRAWN:

@@ -177,7 +177,7 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
 
     def inverse(ridge: Array) -> Callable[[Array], Array]:
         progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
-        return sample.inverse(ridge)
+        return sample.inverse(ridge, progress)
 
     try:
         solved = solve_groups(question, matrix, inverse, plan.limits, progress)

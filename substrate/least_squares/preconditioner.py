@@ -37,6 +37,7 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
 __all__ = ["KernelSample", "LowRankInverse", "pivoted_columns", "preconditioner_rank", "random_pivots"]
@@ -54,8 +55,8 @@ _LEAST_BLOCK, _MOST_BLOCKS = 16, 8
 class LowRankInverse:
     """M^{-1} of the module for vectors on the host; without ``small`` G is the identity. Columns may be on a device."""
 
-    def __init__(self, columns: Any, small: Any, ridge: Array) -> None:
-        self._columns, self._ridge = columns, ridge[:, None]
+    def __init__(self, columns: Any, small: Any, ridge: Array, progress: LateProgress | None = None) -> None:
+        self._columns, self._ridge, self._progress = columns, ridge[:, None], progress
         self._factor: Any = None
         if bool(namespace_of(columns).any(columns != 0.0)):  # otherwise M is D
             with blas_threads(ridge.size):
@@ -72,6 +73,8 @@ class LowRankInverse:
             for rows in strips(n, _STRIP):
                 pulled = columns[rows, :] / roots[rows, :]
                 core += pulled.T @ pulled
+                if self._progress is not None:
+                    self._progress.rows(rows.stop, n)
         diagonal = diagonal_of(core) + (1.0 if small is None else 0.0)
         trace = float(xp.sum(diagonal))
         for jitter in _JITTERS if small is not None else (0.0, *_JITTERS):
@@ -138,14 +141,20 @@ class KernelSample:
         unexplained = np.maximum(self.kernel.diag(probes) - explained, 0.0) / ridge[self.probes]
         return float(np.mean(unexplained)) if np.isfinite(unexplained).all() else float("inf")
 
-    def inverse(self, ridge: Array) -> LowRankInverse:
-        """Return the preconditioner of a diagonal D."""
+    def inverse(self, ridge: Array, progress: LateProgress | None = None) -> LowRankInverse:
+        """Return the preconditioner of a diagonal D; the progress is told of every strip of rows."""
         what = f"the preconditioner of {self.rows.size} sampled rows"
         advice = "Use solver='cg', or take a reduced set of rows."
         room_on_device(self.points, self.bytes, what, advice)
-        with blas_threads(ridge.size):
-            columns = self.kernel(self.points, take_rows(self.points, self.rows))
-        return LowRankInverse(columns, take_rows(columns, self.rows), ridge)
+        n, sample, columns = ridge.size, take_rows(self.points, self.rows), None
+        with blas_threads(n):
+            for rows in strips(n, _STRIP):
+                values = self.kernel(self.points[rows, :], sample)
+                columns = zeros_beside(values, (n, self.rows.size)) if columns is None else columns
+                columns[rows, :] = values
+                if progress is not None:
+                    progress.rows(rows.stop, n)
+        return LowRankInverse(columns, take_rows(columns, self.rows), ridge, progress)
 
 
 def preconditioner_rank(n: int) -> int:
@@ -155,7 +164,7 @@ def preconditioner_rank(n: int) -> int:
     return min(n, max(50, 6 * int(np.sqrt(n))))
 
 
-def pivoted_columns(kernel: Kernel, X: Any) -> Array:
+def pivoted_columns(kernel: Kernel, X: Any, progress: LateProgress | None = None) -> Array:
     """Return the partial factor of a kernel matrix that is never stored, refused before allocation."""
     n = X.shape[0]
     rank = preconditioner_rank(n)
@@ -164,11 +173,16 @@ def pivoted_columns(kernel: Kernel, X: Any) -> Array:
         f"the preconditioner of {rank} columns for {n} rows",
         "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
     )
-    return random_pivots(kernel, X, rank)
+    return random_pivots(kernel, X, rank, progress=progress)
 
 
-def random_pivots(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -> Array:
-    """Return L of at most ``rank`` columns; fewer where no more than ``tolerance`` of the largest diagonal is left."""
+def random_pivots(
+    kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12, progress: LateProgress | None = None
+) -> Array:
+    """Return L of at most ``rank`` columns; fewer where no more than ``tolerance`` of the largest diagonal is left.
+
+    The progress is told of every block of columns.
+    """
     from scipy.linalg import solve_triangular
     from scipy.linalg.lapack import dpstrf
 
@@ -196,4 +210,6 @@ def random_pivots(kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12) -
         np.maximum(remaining, 0.0, out=remaining)
         remaining[pivots] = 0.0  # exactly, so that rounding cannot draw one twice
         k += kept
+        if progress is not None:
+            progress.columns(k, L.shape[1])
     return L[:, :k]

@@ -4,6 +4,7 @@ No test allocates or computes what it is about: warnings are raised as errors, a
 """
 
 import io
+import re
 import tracemalloc
 import warnings
 from dataclasses import dataclass
@@ -180,3 +181,28 @@ def test_products_with_a_matrix_that_is_not_stored_show_their_rows(solver, monke
     assert (80, 80) in shown
     assert any("preconditioner" in text for text in pieces)
     assert any("iteration 1 of at most" in text for text in pieces)
+
+
+@pytest.mark.parametrize(
+    ("solver", "stages"),
+    [
+        ("cg", (r"preconditioner of 50 columns: 16 of 50 columns", "preconditioner of 50 columns: 80 of 80 rows")),
+        ("auto", (r"preconditioner of \d+ sampled rows: 80 of 80 rows",)),
+    ],
+)
+def test_a_preconditioner_shows_how_far_it_is(solver, stages, monkeypatch):
+    """It takes minutes for 400,000 rows, so that its name alone, before the first ten seconds, is never drawn."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("substrate.progress._REDRAWN", 0.0)
+    monkeypatch.setitem(LateProgress.__init__.__kwdefaults__, "after", 0.0)
+    for module in (saddle_fit, solver_choice):
+        monkeypatch.setattr(module, "FACTORED_ROWS", 10)
+    monkeypatch.setattr(solver_choice, "_STORED", 1.0)
+    monkeypatch.setattr(solver_choice, "_FLOP", 1e6)
+    points = np.random.default_rng(2).normal(size=(80, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongFitWarning)
+        assert LSSVMRegressor(RBF(0.01), solver=solver).fit(points, np.sin(points[:, 0])).solver_ == "cg"
+    for stage in stages:
+        assert re.search(stage, terminal.getvalue()), terminal.getvalue()

@@ -426,11 +426,11 @@ def _conjugate_gradients(question: AnswerProblem, method: Method) -> _Solution:
     )
     try:
         progress.piece(f"preconditioner of {preconditioner_rank(Y.shape[0])} columns")
-        L = pivoted_columns(kernel, X)
+        L = pivoted_columns(kernel, X, progress)
         solved = solve_groups(
             question._replace(tolerances=permitted),
             matrix,
-            lambda ridge: LowRankInverse(L, None, ridge),
+            lambda ridge: LowRankInverse(L, None, ridge, progress),
             limits,
             progress,
             relative_residual=method.cg_tol,
