@@ -1,5 +1,8 @@
 """The same call fits arrays and files: same bits, same certificate, same leave-one-out; and it can be resumed."""
 
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -296,6 +299,32 @@ def test_a_fault_leaves_no_fit_behind(folder, tmp_path):
     with pytest.raises(DataError, match=rf"row {N - 1}"):
         model.fit(tmp_path / "X.npy", folder / "y.npy")
     assert not model.__sklearn_is_fitted__()
+
+
+INTERRUPTED = """
+import time
+import dask.array as da
+from problems import SparseLSSVMRegressor
+
+def slowly(block):
+    print("begun", flush=True)
+    time.sleep(0.1)
+    return block
+
+X = da.random.default_rng(0).normal(size=(200 * 16384, 2), chunks=(16384, 2)).map_blocks(slowly, meta=da.zeros(1)._meta)
+SparseLSSVMRegressor(basis=5).fit(X, X[:, 0])
+"""
+
+
+def test_an_interrupt_ends_a_fit_of_dask_with_one_traceback():
+    child = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "begun\n", child.stderr.read()
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert said.count("Traceback") == 1, said
+    assert said.endswith("KeyboardInterrupt\n"), said
 
 
 def test_columns_on_different_scales_are_told_of_a_stream():
