@@ -13,7 +13,6 @@ less than those of all directions at a few weights.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +23,6 @@ from substrate.composition.cone_program import ConeProgram, IntegerArray
 from substrate.composition.feasible_point import Conditions
 from substrate.fusion.affine_program import AffineProgram
 from substrate.fusion.error_gram import ErrorGram
-from substrate.fusion.steered_direction import Spectrum, spectrum_of
 
 __all__ = ["DeterminedErrors"]
 
@@ -33,8 +31,6 @@ _RATIO = 1.25
 _ROOM = 1.0 + 1e-9
 #: Ridge weights whose factors are kept.
 _KEPT = 64
-#: Most validation errors for which the spectrum of S is computed.
-_LARGEST = 600
 #: Further error of predictions, in units in which solutions are of the order of one.
 _UNTIED = 1e-3
 
@@ -48,11 +44,6 @@ class DeterminedErrors:
     taus: Array
     rows: IntegerArray
     grams: dict[int, ErrorGram | None] = field(default_factory=dict)
-    #: The spectra of S at the values of ``taus``.
-    spectra: dict[int, Spectrum | None] = field(default_factory=dict)
-    #: What is computed once: G', its sizes and those of M'; and M' in fewer variables.
-    transposed: tuple[Any, Any, Array] | None = None
-    reduced: Array | None = None
     #: Programs at a ridge weight with their conditions, where directions are looked at one by one.
     factored: dict[float, tuple[ConeProgram, Conditions]] = field(default_factory=dict)
 
@@ -99,31 +90,6 @@ class DeterminedErrors:
     def _is_single(self) -> bool:
         """Return whether one weight of squares is all that is searched."""
         return self.program.ridge >= 0 and self.program.q.shape[0] == 1
-
-    def pressed(self, u: Array, eta: Array, tau: float) -> tuple[float, Array]:
-        """Return the bound and the remainder in the direction M'u - G'eta."""
-        if self.transposed is None:
-            GT = sp.csr_array(sp.csr_array(self.program.G).T)
-            self.transposed = GT, abs(GT), np.abs(self.M).T
-        GT, sizes_of_rows, sizes_of_errors = self.transposed
-        sizes = sizes_of_errors @ np.abs(u) + sizes_of_rows @ np.abs(eta)
-        return self.function(self.M.T @ u - GT @ eta, relative_rounding(u.size + eta.size + 4.0) * sizes, tau)
-
-    def functions(self) -> Array:
-        """Return M' in the variables that are left where equalities have defined the others."""
-        if self.reduced is None:
-            self.reduced = np.asarray(self.program.eliminated.T.T @ self.M.T)
-        return self.reduced
-
-    def spectrum(self, tau: float) -> Spectrum | None:
-        """Return the eigenvalues and eigenvectors of S next to a ridge weight; None where S is not computed."""
-        if self._is_single or self.M.shape[0] > _LARGEST:
-            return None
-        k = int(np.clip(np.searchsorted(self.taus, tau, side="right") - 1, 0, max(self.taus.size - 2, 0)))
-        if k not in self.spectra:
-            gram, m = self._at(k), self.M.shape[0]
-            self.spectra[k] = None if gram is None else spectrum_of(gram.gram[:m, :m])
-        return self.spectra[k]
 
     def function(self, c: Array, rounding: Array, tau: float) -> tuple[float, Array]:
         """Return the bound and the remainder of one linear function of the optimum, at a ridge weight.

@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.fusion.affine_program import YOUNG, AffineProgram, Corner
-from substrate.fusion.common_rows import CommonRows, bend_of, lift_of
 from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.knot import Knot
-from substrate.fusion.steered_direction import Spectrum, spectrum_of
 
-__all__ = ["KnotStore", "ProgramFold", "Reach", "SimplexReach"]
+__all__ = ["KnotStore", "ProgramFold", "Reach"]
 
 
 @dataclass(slots=True)
@@ -38,6 +37,16 @@ class ProgramFold:
         products = np.abs(self.M) @ (relative_rounding(self.M.shape[1] + 4) * np.abs(knot.x) + knot.radius)
         each = self.program.unit * products + relative_rounding(2.0) * np.abs(self.targets)
         return 1.001 * float(np.linalg.norm(each))
+
+
+class Reach(NamedTuple):
+    """How far optima inside a simplex may be from the chord in a direction of all validation errors, in units of y.
+
+    ``sigmas`` are factors of the radius, one for every fold; ``loss`` is what the quadratic terms leave open.
+    """
+
+    sigmas: list[float]
+    loss: float
 
 
 @dataclass
@@ -115,10 +124,14 @@ class KnotStore:
         self._number[corner] = len(self.corners) - 1
         return len(self.corners) - 1
 
-    def along(self, u: Array, at: Sequence[int]) -> tuple[list[float], float]:
-        """sigma_u of every fold on a simplex, and what the quadratic terms leave open, in units of y."""
-        reach = SimplexReach(self, list(at)).along(u)
-        return reach.sigmas, float(reach.losses[0])
+    def along(self, u: Array, at: Sequence[int]) -> Reach:
+        """Return how far optima on a simplex may be from the chord in a direction."""
+        sigmas, loss = [], 0.0
+        for f, (fold, place) in enumerate(zip(self.folds, self.parts, strict=True)):
+            sigma, remainder = fold.reach.along(u[place], self.least_tau(f, at))
+            sigmas.append(fold.program.unit * sigma)
+            loss += fold.program.unit * max(float(remainder @ self.radius(f, i)) for i in at)
+        return Reach(sigmas, loss)
 
     def radius(self, f: int, i: int) -> Array:
         """Return the assumed largest distance of an optimum from a knot, coordinate by coordinate."""
@@ -158,97 +171,3 @@ class KnotStore:
         radius = np.maximum(self.radius(f, i), self.radius(f, j))
         Q = Q + (1.0 + YOUNG) * 0.5 * difference * (untied + float(remainder @ radius))
         return Q, (1.0 + YOUNG) * (1.0 + relative_rounding(4.0)) * difference * (size + tied)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far optima inside a simplex may be from the chord in a direction of all validation errors, in units of y.
-
-    ``sigmas`` are factors of the radius and ``bends`` of its square, one of each for every fold; ``losses`` are
-    subtracted at the vertices; ``etas`` are the rows that are pressed, none where none are.
-    """
-
-    sigmas: list[float]
-    bends: list[float]
-    losses: Array
-    etas: tuple[Array, ...] = ()
-
-    @classmethod
-    def nearly(cls, u: Array, spectra: Sequence[Spectrum]) -> "Reach":
-        """Return what spectra say of a direction: no bound, but quick."""
-        sigmas, start = [], 0
-        for values, vectors in spectra:
-            y = u[start : start + values.size] @ vectors
-            sigmas.append(float(np.sqrt(max(float(y @ (values * y)), 0.0))))
-            start += values.size
-        return cls(sigmas, [0.0] * len(sigmas), np.zeros(1))
-
-
-@dataclass(frozen=True, slots=True)
-class SimplexReach:
-    """The simplex of some knots; ``common`` is whether the rows that all of them share say more of it."""
-
-    store: KnotStore
-    at: list[int]
-    common: bool = False
-
-    def along(self, u: Array) -> Reach:
-        """Return the reach in a direction by the quadratic terms alone."""
-        store, sigmas, loss = self.store, [], 0.0
-        for f, (fold, place) in enumerate(zip(store.folds, store.parts, strict=True)):
-            sigma, remainder = fold.reach.along(u[place], store.least_tau(f, self.at))
-            sigmas.append(fold.program.unit * sigma)
-            loss += fold.program.unit * self._open(f, remainder)
-        return Reach(sigmas, [0.0] * len(sigmas), np.full(len(self.at), loss))
-
-    def pressed(self, u: Array, common: Sequence[CommonRows | None]) -> Reach:
-        """Return the reach in a direction with the help of common rows (:mod:`substrate.fusion.common_rows`)."""
-        store, etas = self.store, []
-        sigmas, bends, losses = [], [], np.zeros(len(self.at))
-        for f, (fold, place, rows) in enumerate(zip(store.folds, store.parts, common, strict=True)):
-            program, knots = fold.program, [store.knots[f][i] for i in self.at]
-            eta = np.zeros(program.h.size) if rows is None else rows.pressed(fold.reach.functions() @ u[place])
-            sigma, remainder = fold.reach.pressed(u[place], eta, store.least_tau(f, self.at))
-            sigmas.append(program.unit * sigma)
-            bends.append(program.unit * bend_of(eta, np.array([knot.dual[program.b.size :] for knot in knots])))
-            lifts = lift_of(eta, np.array([knot.slack for knot in knots]))
-            losses = losses + program.unit * (lifts + self._open(f, remainder))
-            etas.append(eta)
-        return Reach(sigmas, bends, losses, tuple(etas))
-
-    def _open(self, f: int, remainder: Array) -> float:
-        """Return what the quadratic term leaves open of a function, at the assumed radius."""
-        return max(float(remainder @ self.store.radius(f, i)) for i in self.at)
-
-    def spectra(self) -> list[Spectrum] | None:
-        """Return the spectra of S of all folds, in units of y squared; None where one is not computed."""
-        spectra = []
-        for f, fold in enumerate(self.store.folds):
-            spectrum = fold.reach.spectrum(self.store.least_tau(f, self.at))
-            if spectrum is None:
-                return None
-            spectra.append(Spectrum(fold.program.unit**2 * spectrum.values, spectrum.vectors))
-        return spectra
-
-    def common_rows(self, u: Array, tops: Sequence[float]) -> list[CommonRows | None]:
-        """Return the rows of every fold that pay in a direction, for the largest squared radii."""
-        store, common = self.store, list[CommonRows | None]()
-        for f, (fold, place, top) in enumerate(zip(store.folds, store.parts, tops, strict=True)):
-            tau = store.least_tau(f, self.at)
-            sigma, knots = fold.reach.along(u[place], tau)[0], [store.knots[f][i] for i in self.at]
-            c = fold.reach.functions() @ u[place]
-            common.append(CommonRows.of(fold.program, knots, tau, c, sigma, float(np.sqrt(top))))
-        return common
-
-    def common_spectra(self, common: Sequence[CommonRows | None]) -> list[Spectrum] | None:
-        """Return the spectra of S where common rows are constant."""
-        spectra = []
-        for f, (fold, rows) in enumerate(zip(self.store.folds, common, strict=True)):
-            if rows is None:
-                spectrum = fold.reach.spectrum(self.store.least_tau(f, self.at))
-            else:
-                spectrum = spectrum_of(rows.gram(fold.reach.functions()))
-            if spectrum is None:
-                return None
-            spectra.append(Spectrum(fold.program.unit**2 * spectrum.values, spectrum.vectors))
-        return spectra

@@ -48,8 +48,6 @@ _COLLAPSED = 1e-9
 _EXHAUSTED = 1.05
 #: Share of the gap up to which the bound of a simplex counts as exact.
 _SETTLED = 0.25
-#: Share of the radius that common rows leave at best, as a rule: a simplex for which this is not enough is cut at once.
-_SAVED = 0.4
 #: Weights below which a place counts as lying on a face.
 _ON_FACE = 1e-3
 
@@ -157,7 +155,7 @@ class SimplexSpace:
         return limit < target and best - cell.bound <= _EXHAUSTED * (best - limit)
 
     def _bound(self, simplex: Simplex, floor: float) -> SimplexCell:
-        found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best, _SAVED)
+        found = simplex_bound(self.store, simplex, (1.0 - 0.5 * self.gap) * self.best)
         return SimplexCell(simplex, max(found.value, floor), found)
 
     def _add(self, corner: Corner) -> None:
