@@ -1,8 +1,4 @@
-r"""Best-first search over cells of parameters, with the larger one of two bounds on each.
-
-One is that of :mod:`substrate.fusion.universal_bound`, for every problem; the other that of
-:mod:`substrate.fusion.bias_chord`, for one weight where squares determine all but a bias, which needs no solves but
-those at the ends of an interval and is tried first.
+r"""Best-first search over cells of parameters, with the bound of :mod:`substrate.fusion.universal_bound` on each.
 
 A box is covered by simplices (intervals for one parameter) whose vertices are shared. Parameters in constraints have
 simplices of their own: a cell is the product of one of weights and one of those. What a vertex costs is one solve,
@@ -44,8 +40,6 @@ _LOWEST = 1e-4
 _FAR = 1e3
 #: How often a cell is cut at most by a prediction alone.
 _BLIND = 6
-#: Share of its loss on a cell that a chord may keep on a half of it, and the ratio of ends below which it counts.
-_SHRINKS, _SHORT = 0.9, 1.05
 #: Share of the gap that the residual of a dual point may take.
 _RESOLUTION = 1e-3
 #: Share of the gap that counts as no loss.
@@ -73,15 +67,13 @@ def starting_levels(low: float, high: float, several: bool) -> Array:
 class Cell:
     """A simplex of weights times one of parameters in constraints: their vertices, and the bound that is proved there.
 
-    ``blind`` is how often it was cut without a fused solve, ``loss`` what a chord loses on it, or on the cell that it
-    was cut from.
+    ``blind`` is how often it was cut without a fused solve.
     """
 
     corners: tuple[Theta, ...]
     bound: float
     blind: int = 0
     places: tuple[Theta, ...] = ((),)
-    loss: float = np.inf
 
 
 @dataclass(slots=True)
@@ -111,8 +103,6 @@ class CellSearch:
     _fused: list[list[FusedVertex]] = field(init=False)
     _columns_at: list[dict[tuple[Theta, tuple[Theta, ...]], FusedColumn]] = field(init=False)
     _positions: list[Array] = field(init=False)
-    #: The bounds of chords: fold and both ends.
-    _chords: dict[tuple[int, Theta, Theta], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fused = [[] for _ in self.families]
@@ -211,8 +201,6 @@ class CellSearch:
         for family in self.families:
             family.resolution = _RESOLUTION * self.gap * max(abs(best), self.smallest) / len(self.families)
         cell.bound = max(cell.bound, self._bound_from_vertices(cell))
-        if cell.bound < target and self._shrinks(cell):
-            return self._cut_cell(cell, 0)
         hopeful = self.priority(cell) >= target or cell.blind >= _BLIND
         if cell.bound < target and hopeful:
             for fold, knots in enumerate(self._columns(cell)):
@@ -228,31 +216,6 @@ class CellSearch:
                     target = self.target()
                     cell.bound = max(cell.bound, self._bound_from_vertices(cell))
         return [cell] if cell.bound >= target else self._cut_cell(cell, 0 if hopeful else cell.blind + 1)
-
-    def _shrinks(self, cell: Cell) -> bool:
-        """Return whether what a chord loses on a cell is less than on the one that it was cut from: then its parts are
-        next.
-
-        A chord needs no solves but those at its ends. It is given up where it falls short for another reason than
-        the length of the cell: several biases are optimal, or a fold has one class.
-        """
-        columns = self._columns(cell)
-        chord = sum(self._by_chord(number, knots) for number, knots in enumerate(columns))
-        if not np.isfinite(chord):
-            return False
-        before, cell.loss = cell.loss, min(self._error(vertex) for vertex in columns[0]) - chord
-        low, high = sorted(weight for (weight,) in cell.corners)
-        return cell.loss <= _SHRINKS * before or (chord <= 0.0 and high > _SHORT * low)
-
-    def _by_chord(self, number: int, knots: Sequence[FusedVertex]) -> float:
-        """Return the bound of a fold by the chord between two vertices, kept for each pair."""
-        family = self.families[number]
-        if family.chord is None or len(knots) != 2:
-            return -np.inf
-        key = number, knots[0].theta, knots[1].theta
-        if key not in self._chords:
-            self._chords[key] = family.bound_chord(knots)
-        return self._chords[key]
 
     def _cut_cell(self, cell: Cell, blind: int) -> list[Cell]:
         """Return both halves of a cell at its steepest edge, with one more vertex for each of the other simplex."""
@@ -277,15 +240,15 @@ class CellSearch:
                 for out in (i, j):
                     corners_of_half = tuple(theta if k == out else corner for k, corner in enumerate(ends))
                     corners, places = (corners_of_half, cell.places) if weighing else (cell.corners, corners_of_half)
-                    halves.append(Cell(corners=corners, bound=cell.bound, blind=blind, places=places, loss=cell.loss))
+                    halves.append(Cell(corners=corners, bound=cell.bound, blind=blind, places=places))
                 return halves
         return []
 
     def _bound_from_vertices(self, cell: Cell) -> float:
         """Return the bound of a cell by what is known at its vertices."""
         total = 0.0
-        for number, knots in enumerate(self._columns(cell)):
-            total += max(self._universal(knots), self._by_chord(number, knots))
+        for knots in self._columns(cell):
+            total += self._universal(knots)
         return total
 
     def _universal(self, knots: Sequence[FusedVertex]) -> float:

@@ -465,23 +465,8 @@ class ConicFamily:
             w, z = w + step[0], z + step[1]
         return best
 
-    def strong_bound(self, theta: Sequence[float], kept: float) -> tuple[Array, float]:
-        r"""Return the point w behind the lower bound at theta, and L with objective(x) >= L + kept/2 ||x - w||_P^2
-        everywhere.
-
-        The rest of the squares, :math:`r_j \delta_j + \tfrac{1 - \kappa}2 p_j \delta_j^2`, is what the residual takes.
-        """
-        weights = self.coefficients(theta)
-        P, q = self.matrix(weights), weights @ self.q
-        w, z = self.witnesses[tuple(theta)]
-        return w, self._dual_value(weights, P, q, w, z, P @ w + q - self.A.T @ z, kept)[0]
-
-    def _dual_value(
-        self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array, kept: float = 0.0
-    ) -> tuple[float, float]:
-        """Return the lower bound, and how much the residual of stationarity takes off; a share of the squares is
-        kept.
-        """
+    def _dual_value(self, weights: Array, P: Any, q: Array, w: Array, z: Array, r: Array) -> tuple[float, float]:
+        """Return the lower bound, and how much the residual of stationarity takes off."""
         sizes = self.matrix(weights, sizes=True) @ np.abs(w)
         linear = np.abs(weights) @ np.abs(self.q)
         slack = self.A @ w + self.b
@@ -490,7 +475,7 @@ class ConicFamily:
         diagonal = P.data[self._diagonal]
         alone = self._single & (diagonal > 0.0)
         radius = np.abs(r) + error
-        room = 2.0 * (1.0 - kept) * np.where(alone, diagonal, 1.0)
+        room = 2.0 * np.where(alone, diagonal, 1.0)
         with np.errstate(over="ignore"):  # infinite where nothing is known
             lost = np.where(alone, radius**2 / room, radius * self.radius())
         d = float(weights @ self.d)

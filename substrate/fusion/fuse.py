@@ -171,12 +171,7 @@ def fuse(
         late = stack.enter_context(late_progress("fuse", limits))
         shown = late if progress is None else _choose_progress(progress)
         parameters = [parameters_of(each, names) for each in machines]
-        finite = len(ends) == 1 and ends[0] is not None and np.isfinite(ends[0]).all()
-        families = _families(machines, parameters, sets) if finite else DeclarationError("")
-        # a norm beside losses without squares has chords that bound a bias too, and cells have them
-        biased = not isinstance(families, DeclarationError) and all(family.chord is not None for family in families)
-        by_chords = judged == SQUARED and not biased
-        terms = _chord_terms(machines, parameters) if by_chords else DeclarationError("")
+        terms = _chord_terms(machines, parameters) if judged == SQUARED else DeclarationError("")
         inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
         if not isinstance(terms, DeclarationError):
             range_of_chords = box
@@ -195,8 +190,7 @@ def fuse(
             limits.spent += 0 if result is None else result.path.solves
         if top is not None:
             ends = [_range_up_to(top, inverse)]
-        if isinstance(families, DeclarationError):
-            families = _families(machines, parameters, sets)
+        families = _families(machines, parameters, sets)
         if isinstance(families, DeclarationError):  # neither bound applies
             raise terms if len(names) > 1 and isinstance(terms, DeclarationError) and str(terms) else families
         return fuse_over_box(families, machines, sets, final, names, ends, target, limits, shown)

@@ -25,9 +25,8 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.polish import polish
 from substrate.errors import DeclarationError, SolverError
-from substrate.fusion.bias_chord import KEPT, BiasChord, ChordEnd, squared_errors
 from substrate.fusion.conic_family import ConicFamily, ConicPoint
-from substrate.fusion.conic_numbers import ProgramNumbers
+from substrate.fusion.conic_numbers import ProgramNumbers, shared_columns
 from substrate.fusion.program_numbers import parameters_at
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]
@@ -228,12 +227,6 @@ def _excess(first: FusedKnot, second: FusedKnot, weights: Array) -> float:
     return float(weights @ (first.terms - second.terms)) + rounded
 
 
-def _value_above(knot: FusedKnot, weights: Array) -> float:
-    """Return the objective with these weights at the point of a vertex, rounded up."""
-    sizes = np.abs(weights)
-    return float(weights @ knot.terms) + float(sizes @ (knot.errors + relative_rounding(8.0) * np.abs(knot.terms)))
-
-
 def _distance_to_optimum(weights: Array, terms: Array, errors: Array, lowest: float) -> float:
     """Return how far the objective at a point may be above its smallest value, rounded up."""
     sizes = np.abs(weights)
@@ -259,28 +252,6 @@ class FusedFamily:
         #: The validation error that counts as none in h, which a search sets, and the largest s so far.
         self.resolution = 0.0
         self.largest = 0.0
-        #: The chord where squares determine all but a bias, and its ends that are known.
-        self.chord = self._find_chord()
-        self._ends: dict[tuple[float, ...], ChordEnd] = {}
-
-    def _find_chord(self) -> BiasChord | None:
-        if len(self.base.parameters) != 1 or self.base.placed or not self.base.program.quadratic:
-            return None
-        return BiasChord.of(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
-
-    def bound_chord(self, knots: Sequence[FusedVertex]) -> float:
-        """Bound v between two vertices by the chord between them (:mod:`substrate.fusion.bias_chord`)."""
-        first, second = knots
-        if self.chord is None or not isinstance(first, FusedKnot) or not isinstance(second, FusedKnot):
-            return -np.inf
-        values = np.array([[_value_above(knot, end.weights) for end in (first, second)] for knot in (first, second)])
-        return self.chord.bound([self._chord_end(first), self._chord_end(second)], values)
-
-    def _chord_end(self, knot: FusedKnot) -> ChordEnd:
-        if knot.theta not in self._ends:
-            w, lowest = self.base.strong_bound(knot.theta, KEPT)
-            self._ends[knot.theta] = ChordEnd(knot.weights, knot.feasible, w, lowest)
-        return self._ends[knot.theta]
 
     def solve(self, theta: tuple[float, ...]) -> FusedKnot:
         """Return the vertex at theta; raise where it cannot be solved or no feasible point is near."""
@@ -415,8 +386,7 @@ class FusedFamily:
         """Which variables of the fused problem are those of the problem; None where that is not known."""
         if not self.base.program.quadratic or not self.both.program.quadratic or self.base.placed:
             return None
-        errors = squared_errors(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
-        return None if errors is None else errors.columns
+        return shared_columns(ProgramNumbers.of(self.base), ProgramNumbers.of(self.both))
 
     def adopted_optimum(self, knot: FusedKnot) -> ConicPoint | None:
         """Return the point of a vertex that is another optimum than the solver's, and multipliers; None elsewhere.

@@ -4,8 +4,7 @@ The chord between two knots needs a quadratic program whose squares determine th
 errors (:mod:`substrate.fusion.joint`). Losses with a bias and no squares (tube, hinge, pinball), 1-norms of the
 support values, Huber and logistic losses, a ridge weight from zero on, widths of tubes and bounds of
 constraints, and validation by another loss have no such chord. They are proved by
-:mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up. Where only a bias is not
-determined, the chord of :mod:`substrate.fusion.bias_chord` is used beside it.
+:mod:`substrate.fusion.universal_bound`, over a box that is stated; the bounds of folds add up.
 """
 
 from collections.abc import Iterator, Sequence
