@@ -129,8 +129,13 @@ def read_archive(path: str | os.PathLike[str], max_bytes: float | None = None, p
 
 
 def _limit(source: Path, max_bytes: float | None) -> float:
-    status = source.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a folder fails by itself
+    try:
+        status = source.stat()
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {source}; save() writes one") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError(f"{source} is a folder; name the model file in it")
+    if not stat.S_ISREG(status.st_mode):
         raise DataError(f"{source} is no regular file, and reading it might never end; copy the model into a file")
     if max_bytes is None:
         return max(LEAST_LIMIT, 4 * status.st_size)

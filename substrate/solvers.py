@@ -136,6 +136,11 @@ def _settings_of(name: str) -> _Solver:
     return _Solver(module="", package=name.lower(), options={}, tolerance=1e-5, has_cones=_FURTHER[name])
 
 
+def is_made_for(name: str, problem: Any) -> bool:
+    """Return whether a solver takes problems of this kind: quadratic programs, or those with other cones too."""
+    return bool(_settings_of(name).has_cones or problem.is_qp())
+
+
 def capable_solvers(problem: Any) -> tuple[str, ...]:
     """Return the installed solvers for a cvxpy problem: with cones beside those of a quadratic program, not all."""
     names = installed_solvers()
@@ -253,7 +258,7 @@ def solve_problem(
     """
     alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
     names: tuple[str, ...] = () if alone else capable_solvers(problem) if solver is None else (canonical_name(solver),)
-    if names and solver is not None and not (_settings_of(names[0]).has_cones or problem.is_qp()):
+    if names and solver is not None and not is_made_for(names[0], problem):
         able = ", ".join(name for name, record in _SOLVERS.items() if record.has_cones)
         raise SolverError(
             f"{names[0]} cannot solve this problem: it is for linear and quadratic programs, and this one has other "

@@ -44,8 +44,9 @@ _VERIFY = f"""examples:
 
 A solver holds where recomputed residuals accept its point, otherwise it misses. A problem passes where at
 least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
---solver that one must hold, and agree with the closed form or else with the first other solver that holds. Misses are
-shown and counted; they fail a problem only with --strict, or when too few solvers are left.
+--solver that one must hold, and agree with the closed form or else with the first other solver that holds. A solver is
+not asked for problems with cones that it does not have. Misses are shown and counted; they fail a problem only with
+--strict, or when too few solvers are left.
 
 With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" states how
 near their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,

@@ -46,10 +46,16 @@ def _cells(line: Line) -> tuple[str, ...]:
         f"{len(line.solvers)}/{len(line.solvers) + len(line.misses)}",
         f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-",
         "-" if line.proved is None else f"{line.proved:.1e}",
-        "passes" if line.passes else "FAILS",
+        _verdict(line),
         f"{line.seconds:.2f}",
         "; ".join(map(str, line.misses)),
     )
+
+
+def _verdict(line: Line) -> str:
+    if line.passes:
+        return "passes" if line.applies else "not asked"
+    return "FAILS"
 
 
 def _align(row: tuple[str, ...], widths: list[int]) -> str:
@@ -62,7 +68,10 @@ def _align(row: tuple[str, ...], widths: list[int]) -> str:
 
 def _count(lines: list[Line]) -> str:
     failed = sum(not line.passes for line in lines)
-    conclusion = "all agree" if not failed else f"{failed} of {len(lines)} FAILED"
+    asked = sum(line.applies for line in lines)
+    conclusion = "all agree" if not failed else f"{failed} of {asked} FAILED"
+    if asked < len(lines):
+        conclusion += f"; {len(lines) - asked} have other cones than the solver"
     by = Counter(miss.solver for line in lines for miss in line.misses)
     missed = f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}" if by else ""
     counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"

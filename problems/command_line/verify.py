@@ -3,8 +3,9 @@
 All modules of the package are searched: a new problem file with a ``DEMONSTRATION``, a ``declare`` and (where one
 exists) a ``closed_form`` appears here without being registered anywhere.
 
-A solver *holds* where our own residuals accept its point, otherwise it *misses*. A problem passes where at least two
-solvers hold and all that hold agree with the closed form, or with each other where there is none. A solver that misses
+A solver *holds* where our own residuals accept its point, otherwise it *misses*; one that is not made for the cones of
+a problem is not asked. A problem passes where at least two solvers hold, or the only one that is made for it, and all
+that hold agree with the closed form, or with each other where there is none. A solver that misses
 is shown and counted; that alone is no failure unless ``strict``, since versions of solvers and processors differ. A
 solver that holds and disagrees is a failure always: either the problem or the closed form is wrong.
 
@@ -36,7 +37,14 @@ from substrate.declarations import AGREEMENT, Declared, agreement_rows
 from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
 from substrate.proof import flint
-from substrate.solvers import SEMIDEFINITE, canonical_name, further_solvers, installed_solvers, tolerance_of
+from substrate.solvers import (
+    SEMIDEFINITE,
+    canonical_name,
+    further_solvers,
+    installed_solvers,
+    is_made_for,
+    tolerance_of,
+)
 
 __all__ = ["EIGENPAIRS", "TIME_LIMIT", "Line", "Miss", "eigen_modules", "problem_modules", "verify"]
 
@@ -79,11 +87,13 @@ class Line:
     complaints: tuple[str, ...]
     #: How near the closed form is proved to be, as a share of the spread of y; None where no proof was requested.
     proved: float | None = None
+    #: Whether some solver of this run is made for such a problem; otherwise none was asked.
+    applies: bool = True
 
     @property
     def passes(self) -> bool:
-        """Return whether a solver holds and there is no complaint."""
-        return bool(self.solvers) and not self.complaints
+        """Return whether a solver holds and there is no complaint, or none is made for the problem."""
+        return (bool(self.solvers) or not self.applies) and not self.complaints
 
     @property
     def name(self) -> str:
@@ -123,7 +133,7 @@ def verify(
         The name of one problem file, or several; all unless given.
     solver
         The name of one solver, which must hold and agree with the closed form; without one, with the first other
-        solver that holds. Otherwise all that are installed.
+        solver that holds. Problems that it is not made for are shown as such. Otherwise all that are installed.
     time_limit
         Seconds for each solver, ``None`` for no limit.
     strict
@@ -185,7 +195,7 @@ class _Run:
 def _line(run: _Run) -> Line:
     demonstration: Demonstration = run.module.DEMONSTRATION
     start = time.perf_counter()
-    size, against, proved = 0, "", None
+    size, against, proved, applies = 0, "", None, True
     points: _Points = {}
     misses: list[Miss] = []
     distances: list[float] = []
@@ -197,6 +207,7 @@ def _line(run: _Run) -> Line:
             reference = run.module.closed_form(**_understood(run.module.closed_form, {**arguments, **run.case.choice}))
         declared = run.module.declare(**arguments, **run.case.choice)
         points, misses = _solve_by_all(run, declared)
+        applies = bool(points or misses)
         against, distances, complaints = _compare_points(run, declared, points, reference)
         complaints += _shortage(run, points, misses)
         if run.prove and reference is not None and hasattr(run.module, "prove"):
@@ -217,6 +228,7 @@ def _line(run: _Run) -> Line:
         seconds=time.perf_counter() - start,
         complaints=tuple(complaints),
         proved=proved,
+        applies=applies,
     )
 
 
@@ -264,11 +276,13 @@ def _eigen_line(name: str, module: ModuleType, case: EigenCase, solvers: tuple[s
 
 
 def _solve_by_all(run: _Run, declared: Declared) -> tuple[_Points, list[Miss]]:
-    """Return the points of the solvers that hold, and the others."""
+    """Return the points of the solvers that hold, and the others that are made for the problem."""
     points: _Points = {}
     misses: list[Miss] = []
     for solver in run.solvers:
         run.progress.step(f"{run.name} {run.case.label} {solver}")
+        if not is_made_for(solver, declared.problem):
+            continue
         miss = _miss(declared, solver, run.limit)
         if miss is None:
             points[solver] = declared.solution()
@@ -340,8 +354,9 @@ def _witness(run: _Run, declared: Declared) -> _Points:
 
 def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
     """Say why too few solvers hold; with ``strict``, name each that does not."""
-    needed = 1 if run.alone else 2
-    short = [] if len(points) >= needed else [f"{len(points)} of {len(run.solvers)} solvers hold, {needed} must"]
+    asked = len(points) + len(misses)
+    needed = min(1 if run.alone else 2, asked)
+    short = [] if len(points) >= needed else [f"{len(points)} of {asked} solvers hold, {needed} must"]
     if not short and not run.strict:
         return []
     return short + [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]

@@ -339,6 +339,14 @@ def test_fewer_than_two_that_hold_are_a_failure_and_the_one_asked_for_must_hold(
     assert "0 of 1 solvers hold, 1 must" in capsys.readouterr().out
 
 
+def test_a_solver_is_not_asked_for_cones_that_it_does_not_have(capsys):
+    assert main(["verify", "constrained_ls_svm", "ls_svm_regression", "--solver", "OSQP"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"norm +50 +0/0 +- +not asked", out)
+    assert "4 declared problems" in out
+    assert "all agree; 2 have other cones than the solver" in out
+
+
 @pytest.mark.parametrize(
     ("error", "what"),
     [

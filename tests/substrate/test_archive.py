@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from substrate import archive
+import problems
+from substrate import archive, load_result
 from substrate.archive import FORMAT, VERSION, read_archive, write_archive
 from substrate.errors import DataError, DeclarationError
 
@@ -465,9 +466,12 @@ def test_an_npz_of_numpy_is_not_a_model(tmp_path):
         read_archive(tmp_path / "m.npz")
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_archive(tmp_path / "absent.npz")
+@pytest.mark.parametrize("read", [problems.load, load_result])
+def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, read):
+    with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
+        read(tmp_path / "absent.npz")
+    with pytest.raises(DataError, match="is a folder; name the model file in it"):
+        read(tmp_path)
 
 
 # ---- the digest ----------------------------------------------------------------------------------
@@ -672,8 +676,3 @@ def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer for ever
     with pytest.raises(DataError, match="is no regular file"):
         read_archive(tmp_path / "pipe")
-
-
-def test_a_folder_is_not_read(tmp_path):
-    with pytest.raises(IsADirectoryError):
-        read_archive(tmp_path)
