@@ -55,7 +55,7 @@ FOLDERS = {
     "tests/substrate/reduced": "reduced bases: sums over rows, criteria, folds",
     "tests/substrate/search": "the searches of gamma and of widths, and their bounds",
     "tests/substrate/spectral": "eigenpairs, their bounds and counts: against more digits",
-    "tests/substrate/streaming": "rows in passes: sources, executors, checkpoints, the same bits",
+    "tests/substrate/streaming": "rows in passes: sources, sums, threads and Dask, the same bits",
     "tests/substrate/uncertainty": "calibration, conformal sets, jackknife, label sets",
 }
 #: How many files are listed by themselves, and the seconds from which on the cases of a test take turns.
