@@ -18,6 +18,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
+from sphinx_gallery import gen_gallery
 from sphinx_gallery.scrapers import matplotlib_scraper
 
 #: Distinguished by colour-blind readers, and with the line styles also in a print without colour.
@@ -147,7 +148,8 @@ def describe_cards(app: Sphinx, document: nodes.document, page: str) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect the checks."""
+    """Connect the checks, and keep the gallery out of folders in examples/, whose scripts are no pages."""
+    gen_gallery.get_subsections = lambda *_, **__: []
     app.connect("source-read", check_page)
     app.connect("source-read", group_sidebar)
     app.connect("doctree-resolved", describe_cards)
