@@ -104,8 +104,6 @@ def training_rows(estimator: Any, X: Any) -> None:
     vectors = getattr(estimator, "support_vectors_", None)
     if vectors is None:  # a precomputed kernel has rows of a matrix only
         return
-    if hasattr(estimator, "_given_units"):  # machines of scikit-learn have the rows as they were given
-        vectors = estimator._given_units(vectors)
     vectors = vectors.toarray() if is_sparse(vectors) else np.asarray(vectors)
     if vectors.shape[1] != X.shape[1] or not np.allclose(X[support], vectors):
         raise DataError("X does not hold the support vectors where the model has them; pass the rows of fit, in order")

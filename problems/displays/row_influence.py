@@ -77,9 +77,7 @@ class RowInfluenceDisplay:
             predictions=predictions,
             rows=np.asarray(estimator.support_),
             places=X[:, 0] if is_curve else None,
-            row_places=np.asarray(estimator._given_units(to_numpy(estimator.support_vectors_)))[:, 0]
-            if is_curve
-            else None,
+            row_places=np.asarray(to_numpy(estimator.support_vectors_))[:, 0] if is_curve else None,
             name=column_names(estimator, names)[0],
             target=target,
         ).plot(ax)

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.regressor import Regressor
 from problems.export.decisions import decide, express_probabilities, score_classes
 from substrate import uncertainty
@@ -31,8 +30,7 @@ _INSTEAD: Mapping[str, str] = {
     "(less model.center_, over model.scale_), and keep the window yourself",
     "MachineRegressor": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
     "MachineClassifier": "its function has whatever terms the machine was composed of; export an LS-SVM of the package",
-    "Pipeline": "its steps are not of this package; export its last step, and give it standardize=True in place of a "
-    "scaler, so that its formula has the scales",
+    "Pipeline": "its steps are not of this package; export its last step, and scale rows before the graph sees them",
 }
 
 
@@ -86,10 +84,25 @@ def _refuse_model(model: Any) -> None:
         )
 
 
-def _support_box(model: Any, scales: InputScales | None = None) -> Array:
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnUnits:
+    """What a preparation subtracts from every column, and what it divides by."""
+
+    center: Array
+    scale: Array
+
+    def apply(self, X: Array) -> Array:
+        """Return rows in the units of the machine."""
+        return np.asarray((X - self.center) / self.scale)
+
+    def undo(self, X: Any) -> Array:
+        """Return rows in the units in which they were given, to rounding."""
+        return np.asarray(X * self.scale + self.center)
+
+
+def _support_box(model: Any, scales: ColumnUnits | None = None) -> Array:
     """Return the box of the support vectors in the units of the inputs, one line (lower, upper) per input."""
-    points = model._given_units(model.support_vectors_)
-    points = points if scales is None else scales.undo(points)
+    points = model.support_vectors_ if scales is None else scales.undo(model.support_vectors_)
     if is_sparse(points):
         ends = [np.asarray(getattr(points, end)(axis=0).toarray()).ravel() for end in ("min", "max")]
     else:
@@ -97,7 +110,7 @@ def _support_box(model: Any, scales: InputScales | None = None) -> Array:
     return np.column_stack(ends)
 
 
-def _check_box(box: Any, model: Any, scales: InputScales | None = None) -> Array:
+def _check_box(box: Any, model: Any, scales: ColumnUnits | None = None) -> Array:
     """Return a box that was given, or that of the support vectors."""
     if box is None:
         return _support_box(model, scales)
@@ -116,14 +129,14 @@ class PreparedModel:
 
     model: Any
     names: tuple[str, ...]
-    scales: InputScales
+    scales: ColumnUnits
 
     @classmethod
     def of(cls, model: Any, preparation: Any) -> "PreparedModel":
         """Return a model behind the preparation of a table: its inputs are the coded columns, in their own units."""
         columns = [(name, entry) for entry in preparation.inputs for name in entry.features]
         center, scale = (np.array([getattr(entry, end) for _, entry in columns]) for end in ("center", "scale"))
-        return cls(model, tuple(name for name, _ in columns), InputScales(center, scale))
+        return cls(model, tuple(name for name, _ in columns), ColumnUnits(center, scale))
 
 
 def describe(model: Any, *, coverage: float | None = None, probabilities: bool = True, box: Any = None) -> Description:
@@ -144,7 +157,7 @@ def describe(model: Any, *, coverage: float | None = None, probabilities: bool =
 
 
 def _describe_machine(
-    model: Any, box: Array, coverage: float | None, probabilities: bool, scales: InputScales | None
+    model: Any, box: Array, coverage: float | None, probabilities: bool, scales: ColumnUnits | None
 ) -> Description:
     """Return the description of a model; ``scales`` are those of the inputs before the model's own."""
     machine = tuple(model._model.express(_scaled_inputs(model, scales)))
@@ -169,12 +182,12 @@ def _describe_machine(
     )
 
 
-def _scaled_inputs(model: Any, scales: InputScales | None = None) -> list[Node]:
+def _scaled_inputs(model: Any, scales: ColumnUnits | None = None) -> list[Node]:
     """Return the coordinates of a row in the units of the machine."""
-    return _in_units(_in_units(inputs(model.n_features_in_), scales), model._scales)
+    return _in_units(inputs(model.n_features_in_), scales)
 
 
-def _in_units(x: list[Node], scales: InputScales | None) -> list[Node]:
+def _in_units(x: list[Node], scales: ColumnUnits | None) -> list[Node]:
     if scales is None:
         return x
     return [(value - m) / s for value, m, s in zip(x, scales.center, scales.scale, strict=True)]
@@ -217,25 +230,25 @@ def _interval(model: Any, machine: Sequence[Node], coverage: float) -> Output:
     return Output("interval", tuple(nodes), (*model._outputs(), 2))
 
 
-def _compare(model: Any, machine: Sequence[Node], scales: InputScales | None) -> float:
+def _compare(model: Any, machine: Sequence[Node], scales: ColumnUnits | None) -> float:
     """Return the spread of the outputs at some support vectors, where the formula agrees with the model."""
     vectors = model.support_vectors_
     rows = vectors.shape[0]
     places = np.linspace(0, rows - 1, min(rows, _COMPARED)).astype(np.intp)
     scaled = vectors[places]
-    given = model._given_units(scaled.toarray() if is_sparse(scaled) else scaled)
+    given = scaled.toarray() if is_sparse(scaled) else scaled
     X = given if scales is None else scales.undo(given)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
     program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
     seen = X if scales is None else scales.apply(X)
-    expected = np.reshape(model._evaluate(model._scaled(seen)), values.shape)
+    expected = np.reshape(model._evaluate(seen), values.shape)
     bound = bound_rounding(program, box, DOUBLE)
     sizes = np.maximum(np.abs(bound.lows), np.abs(bound.highs)) + np.asarray(bound.losses)
     if not (np.abs(values - expected) <= _AGREES * sizes).all():
         raise DeclarationError(
             f"the formula of this {type(model).__name__} differs from its predictions by "
             f"{np.max(np.abs(values - expected)):.1e}; it is not exported. Inputs of other units may help: scale "
-            "the columns, or fit with standardize=True"
+            "the columns"
         )
     return float(np.min(np.std(expected[: places.size], axis=0)))

@@ -121,5 +121,5 @@ def _refuse_unbounded(bound: RoundingBound) -> None:
     if math.isinf(bound.loss):
         what = "float32 cannot hold or tell apart its numbers; take precision='float64'"
         if bound.arithmetic == DOUBLE.name:
-            what = "some number of it may overflow; scale the columns, or fit with standardize=True"
+            what = "some number of it may overflow; scale the columns"
         raise DataError(f"nothing is known of the rounding of this formula in the box: {what}")

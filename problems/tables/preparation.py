@@ -19,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.shared.input_scales import InputScales
 from problems.tables.inputs import DATE_FORMATS, Input, raw_matrix
 from problems.tables.number_format import NumberFormat
 from problems.tables.table import Table
@@ -243,11 +242,13 @@ def refuse_overflow(name: str, values: Array, rows: Sequence[int]) -> None:
 
 def standardise(inputs: Sequence[Input], X: Array) -> tuple[Input, ...]:
     """Return the inputs with mean and standard deviation of the rows of X; categories stay 0 and 1."""
-    scales = InputScales.of(X)
+    from sklearn.preprocessing import StandardScaler
+
+    scales = StandardScaler().fit(X)
     scaled_inputs, column = [], 0
     for input_ in inputs:
         if input_.categories is None:
-            center, scale = float(scales.center[column]), float(scales.scale[column])
+            center, scale = float(scales.mean_[column]), float(scales.scale_[column])
             scaled_inputs.append(replace(input_, center=center, scale=scale))
         else:
             scaled_inputs.append(input_)

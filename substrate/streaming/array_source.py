@@ -25,7 +25,6 @@ __all__ = [
     "ArraySource",
     "CodedSource",
     "LabelCodes",
-    "ScaledSource",
     "draw_rows",
     "numbers",
     "scatter",
@@ -192,27 +191,6 @@ class DerivedSource(Source):
         return (
             self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
         )
-
-
-@dataclass(frozen=True)
-class ScaledSource(DerivedSource):
-    """Inputs minus a centre, over a scale, one number per column each; the scaled columns have no names."""
-
-    center: Array
-    scale: Array
-
-    @property
-    def feature_names(self) -> None:
-        """Return None: the names are those of the unscaled columns."""
-        return
-
-    def change(self, block: Block) -> Block:
-        """Scale the block."""
-        return block._replace(X=(block.X - self.center) / self.scale)
-
-    def take_rows(self, rows: Any) -> Any:
-        """Return the rows scaled."""
-        return (self.inner.take_rows(rows) - self.center) / self.scale
 
 
 def numbers(block: Block, name: str) -> Array:

@@ -28,7 +28,7 @@ MORE = RNG.uniform(-2.0, 2.0, size=(40, 2))
 Y_MORE = 2.0 * MORE[:, 0] + np.sin(MORE[:, 1]) + np.exp(0.8 * MORE[:, 0]) * RNG.normal(size=40) / 4.0
 MACHINES = {
     "fixed": LSSVMRegressor(RBF(1.5), gamma=10.0),
-    "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)], standardize=True),
+    "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
     "features": LSSVMRegressor(Linear(), gamma=1.0),
     "partially linear": PartiallyLinearLSSVMRegressor(RBF(1.0), gamma=5.0, linear_columns=[0]),
     "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)], criteria="loo"),

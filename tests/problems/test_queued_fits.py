@@ -175,7 +175,6 @@ def test_one_cell_is_found_wherever_it_is(queued):
     [
         LSSVMRegressor(),
         LSSVMRegressor(RBF("each")),
-        LSSVMRegressor(RBF(1.5), standardize=True),
         LSSVMRegressor(RBF(1.5), solver="cg"),
         LSSVMRegressor(RBF(1.5), [2.0]),
         PartiallyLinearLSSVMRegressor(RBF(1.5), linear_columns=[1]),

@@ -50,10 +50,10 @@ def store(kind: str, X: Any, y: Any, folder: Path) -> tuple[Any, Any]:
 def test_a_file_gives_the_machine_of_its_rows(kind: str, tmp_path: Path) -> None:
     X, y = draw_rows(120)
     rows, targets = store(kind, X, y, tmp_path)
-    model = LSSVMRegressor(RBF(1.5), 10.0, standardize=True)
+    model = LSSVMRegressor(RBF(1.5), 10.0)
     plain = model.fit(X, y)
     expected = plain.support_values_.copy(), plain.bias_, plain.predict(X[:9])
-    read = LSSVMRegressor(RBF(1.5), 10.0, standardize=True).fit(rows, targets)
+    read = LSSVMRegressor(RBF(1.5), 10.0).fit(rows, targets)
     assert np.array_equal(read.support_values_, expected[0])
     assert read.bias_ == expected[1]
     assert list(getattr(read, "feature_names_in_", [])) == (NAMES if kind in TABLES else [])
@@ -109,7 +109,7 @@ def test_weights_come_as_an_array_or_a_file(tmp_path: Path) -> None:
 def test_new_rows_are_read_by_the_names_of_the_fit(tmp_path: Path) -> None:
     X, y = draw_rows(60)
     rows, targets = store("parquet", X, y, tmp_path)
-    model = LSSVMRegressor(standardize=True).fit(rows, targets)
+    model = LSSVMRegressor().fit(rows, targets)
     expected = model.predict(pd.DataFrame(X, columns=NAMES))
     assert np.array_equal(model.predict(rows), expected)  # the target is a column of the file, and is passed over
     pd.DataFrame(X[:, ::-1], columns=NAMES[::-1]).to_parquet(tmp_path / "turned.parquet")

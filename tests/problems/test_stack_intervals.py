@@ -130,7 +130,6 @@ def test_the_guarantee_names_what_was_chosen():
     for model, reason in (
         (stack(gammas=None, criteria="loo"), "the gammas of the machines were chosen"),
         (stack(kernels=[RBF()], gammas=[3.0]), "the widths of their kernels are computed"),
-        (stack(standardize=True), "the scales of the inputs are computed"),
         (stack(kernels="families", gammas=None, criteria="loo"), "their kernels were chosen"),
     ):
         guarantee = model.fit(X, Y).interval_guarantee(0.9)

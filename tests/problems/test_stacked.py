@@ -327,7 +327,7 @@ def test_recommended_makes_a_stack_where_there_is_one():
     stack = LSSVMRegressorCV.recommended(stack=True, max_evaluations=8)
     assert isinstance(stack, StackedLSSVMRegressor)
     assert stack.get_params() == StackedLSSVMRegressor.recommended(stack=True, max_evaluations=8).get_params()
-    assert (stack.kernels, stack.search, stack.standardize) == ("families", "gradient", True)
+    assert (stack.kernels, stack.search) == ("families", "gradient")
     assert isinstance(LSSVMClassifierCV.recommended(stack=True), StackedLSSVMClassifier)
     assert isinstance(LSSVMRegressorCV.recommended(stack=False), LSSVMRegressorCV)
     with pytest.raises(DeclarationError, match="SparseLSSVMRegressorCV has no stack"):

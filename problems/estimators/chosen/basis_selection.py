@@ -296,8 +296,6 @@ class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
         The kernel; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     basis, passes
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels or "families", default=None
@@ -342,7 +340,7 @@ class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
+    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

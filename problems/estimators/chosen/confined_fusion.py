@@ -70,8 +70,6 @@ class ConfinedFusionRegressor(FusedLeastSquaresRegressor):
     tol : float, default=1e-6
         Accuracy of the fitted values of training and validation rows, as a share of the spread of y, up to which the
         certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     cutoff : float, default=1e-10
         Relative size of the directions of the constants left out, of columns that depend on each other for instance.
     validation_fraction : float, default=0.5

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 #: The parameters of ``recommended``, those of them that an estimator has.
-RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient", "standardize": True}
+RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient"}
 
 #: One kernel of each family, its width taken from the data.
 FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))

@@ -109,8 +109,6 @@ class FusedLeastSquaresRegressor(Regressor):
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
         Distance of predictions from the projection, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     cutoff : float, default=1e-10
         Relative size of the directions of kernel values left out; the only regularization there is.
     validation_fraction : float, default=0.5

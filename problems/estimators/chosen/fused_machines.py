@@ -103,8 +103,6 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
         As for :class:`~problems.LSSVMRegressor`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     kernels : list of kernels, default=None
         Candidates instead of ``kernel``; the one that validates best is taken, and the bound holds over all of them.
     cv : int, splitter, iterable, "loo" or None, default=None
@@ -178,8 +176,6 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     kernels, cv, validation_fraction
         As for :class:`FusedL1SubstrateRegressor`.
     gap : float, default=1e-2
@@ -259,7 +255,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, zeta_min, ridge_range
         As for :class:`FusedL1SubstrateRegressor`.
     max_evaluations, refit, standard_errors
         As for :class:`FusedL1SubstrateRegressor`.
@@ -292,7 +288,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge
+    kernel, tol, kernels, cv, validation_fraction, gap, random_state, relevance, expansion, ridge
         As for :class:`FusedMaximalVariationRegressor`.
     cutoff, groups, rho_range, max_evaluations, refit, standard_errors
         As for :class:`FusedMaximalVariationRegressor`.

@@ -115,7 +115,7 @@ def rank_inputs(
     checked, targets, _ = machine._check_data(X, y, sample_weight, numeric=not machine._labels)
     if np.ndim(targets) != 1:
         raise DataError(f"rank_inputs ranks the inputs of one target, received {np.shape(targets)[1]}; rank each")
-    machine = machine._clone_in_scale()
+    machine = clone(machine)
     count, inexact = int(checked.shape[1]), []
 
     def fit(inputs: list[int]) -> _Fitted:

@@ -16,7 +16,7 @@ class PartiallyLinearLSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ign
 
     Parameters
     ----------
-    kernel, tol, standardize, monotone, convex, bounds
+    kernel, tol, monotone, convex, bounds
         As for :class:`~problems.LSSVMRegressorCV`; linear columns keep their units.
     kernels, cv, loss, validation_fraction, random_state, gamma_range, gap
         As for :class:`~problems.LSSVMRegressorCV`; kernels are those of the columns that are not linear. The evidence
@@ -52,7 +52,7 @@ class PartiallyLinearLSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: i
 
     Parameters
     ----------
-    kernel, tol, standardize, coding, calibration, class_weight, kernels, cv, loss, validation_fraction
+    kernel, tol, coding, calibration, class_weight, kernels, cv, loss, validation_fraction
         As for :class:`~problems.LSSVMClassifierCV`; kernels are those of the columns that are not linear.
     random_state, gamma_range, gap, search, max_evaluations, widths, n_jobs, verbose, reach
         As for :class:`~problems.LSSVMClassifierCV`; with a linear part ``search`` is None or ``"nelder-mead"``.

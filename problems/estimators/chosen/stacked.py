@@ -518,8 +518,6 @@ class StackIntervals(Intervals):
             reasons.append("their kernels were chosen on these rows")
         elif not set(model.kernels_) <= set(model._stated_kernels()):
             reasons.append("the widths of their kernels are computed from these rows")
-        if model._scales is not None:
-            reasons.append("the scales of the inputs are computed from these rows")
         if not is_searched and model.gammas is not None and len(model.kernels_) < len(model._stated_machines()):
             reasons.append("machines that rounding hides on these rows are not in the stack")
         if has_unequal_rows(model.row_weights_):
@@ -890,8 +888,6 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     kernels : list of kernels or "families", default=None
         The machines, each at its own best gamma: all of a list; of ``"families"``, see :class:`LSSVMRegressorCV`, the
         best of each. After a search these are joined by the exponential of the root of the L1 distance
@@ -1010,7 +1006,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
 
     Parameters
     ----------
-    kernel, tol, standardize, kernels, gammas, criteria, gamma_range, gap
+    kernel, tol, kernels, gammas, criteria, gamma_range, gap
         As for :class:`StackedLSSVMRegressor`.
     search, max_evaluations, n_jobs, verbose
         As for :class:`StackedLSSVMRegressor`.

@@ -42,7 +42,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, tol, standardize, solver, cg_tol, max_iter
+    gamma, tol, solver, cg_tol, max_iter
         As for :class:`~problems.LSSVMRegressor`.
     monotone, convex, bounds
         Refused: shapes are those of ``LSSVMRegressor(Componentwise(kernel), monotone=...)``.
@@ -81,7 +81,7 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     ----------
     kernel, relevance
         As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, standardize, solver, cg_tol, max_iter, coding, calibration, class_weight
+    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
         As for :class:`~problems.LSSVMClassifier`.
 
     Attributes

@@ -97,8 +97,6 @@ class HuberLSSVMRegressor(Regressor):
         Weight of the errors against the norm.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     delta : float or "auto", default="auto"
         The error, in the units of y, from which the loss is linear. ``"auto"`` is
         1.345 times the robust deviation (MAD) of the errors of the LS-SVM with the same kernel and gamma.

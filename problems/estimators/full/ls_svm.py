@@ -231,8 +231,7 @@ class _SystemQueue:
         """Queue the system of rows that are being checked; return what refuses them where they are not finite."""
         estimator = self._estimator
         gamma, model = estimator.gamma, estimator._model
-        is_changed = self._is_weighted or estimator.standardize
-        if is_changed or self._solver not in ("auto", "cholesky") or has_shape(estimator):
+        if self._is_weighted or self._solver not in ("auto", "cholesky") or has_shape(estimator):
             return None
         if not isinstance(gamma, Real) or estimator._matrix is not None:
             return None
@@ -269,9 +268,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds, and at which
         ``"stored_cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
-    standardize : bool, default=False
-        Whether the columns of X are standardised by the rows of the fit, to mean 0 and standard deviation 1 by their
-        weights (a sparse matrix is not centred). New rows are scaled alike; ``support_vectors_`` are scaled rows.
     solver : str, default="auto"
         ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
         kernel matrix; ``"cg"`` computes the kernel in tiles and never stores it, also on a device. ``"auto"`` takes the
@@ -310,8 +306,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         The report on the fit.
     ridge_ : array of shape (n_support,) or (n_support, n_outputs)
         The diagonal 1/(gamma v) of the system, one column per output where gammas differ.
-    input_center_, input_scale_ : arrays of shape (n_features,)
-        With ``standardize``: what is subtracted from the columns of X, and what they are divided by.
     unit_ridge_, noise_variance_ : float or array of shape (n_outputs,)
         1/gamma, the diagonal of a row of weight one; the variance of the noise where the evidence of y is largest.
     effective_parameters_ : float or array of shape (n_outputs,)
@@ -419,7 +413,7 @@ class LSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, solver, cg_tol, max_iter
+    kernel, gamma, tol, solver, cg_tol, max_iter
         As for :class:`LSSVMRegressor`, with one gamma.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share

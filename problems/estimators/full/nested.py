@@ -59,8 +59,6 @@ _PARTS = (
     "linear_bias_",
     "linear_center_",
     "linear_columns_",
-    "input_center_",
-    "input_scale_",
     "kernels_",
     "gammas_",
     "stack_weights_",
@@ -147,12 +145,12 @@ def nested_ends(model: Any, points: Any, coverage: Any, adaptive: bool = False) 
     values, spreads = list[Array](), list[Array]()
     folds, scores, rows = model.nested_folds_, np.array(model.nested_scores_), model.support_vectors_
     for fold, machine in enumerate(_machines(model)):
-        scaled = machine._scaled(points)
+        scaled = points
         values.append(machine._evaluate(scaled))
         if adaptive:
             parts = model.nested_machines_[fold]["spreads"]
             spreads.append(machine._intervals.spread_at(scaled, values[-1], parts))
-            test = machine._scaled(rows[folds == fold])
+            test = rows[folds == fold]
             scores[folds == fold] /= machine._intervals.spread_at(test, machine._evaluate(test), parts)
     centers, sizes = np.stack(values, axis=-1), np.stack(spreads, axis=-1) if adaptive else None
     (scored,) = np.nonzero(folds >= 0)
@@ -175,7 +173,7 @@ def _machines(model: Any) -> Iterator[Any]:
         machine.n_features_in_, machine.support_ = model.n_features_in_, np.arange(train.size)
         for name, value in parts.items():
             setattr(machine, name, value)
-        machine.support_vectors_ = machine._scaled(rows[train])
+        machine.support_vectors_ = rows[train]
         yield machine
 
 
@@ -207,6 +205,6 @@ def check_stored(model: Any) -> None:
         if "spreads" in parts:
             check_spreads(parts["spreads"], n, int(np.prod(outputs or (1,))))
     for machine in _machines(model):
-        trial = machine._evaluate(machine._scaled(model.support_vectors_[:1]))
+        trial = machine._evaluate(model.support_vectors_[:1])
         if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
             raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")

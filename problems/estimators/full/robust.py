@@ -102,8 +102,6 @@ class RobustLSSVMRegressor(Regressor):
         Weight of the squared errors against the norm; a row's is ``gamma`` times its weight.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
         How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
         Hampel's weight with both thresholds from the density of the errors

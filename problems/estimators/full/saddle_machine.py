@@ -333,7 +333,7 @@ def has_same_rows(model: Any, X: Any) -> bool:
     X = X if is_sparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != kept.shape[1] or (rows.size and X.shape[0] <= int(rows.max())):
         return False
-    rows_of_X = model._scaled(X.tocsr()[rows] if is_sparse(X) else X[rows])
+    rows_of_X = X.tocsr()[rows] if is_sparse(X) else X[rows]
     is_different = rows_of_X != kept
     return not (is_different.nnz if is_sparse(is_different) else np.asarray(is_different).any())
 

@@ -261,8 +261,6 @@ class SquaredHingeClassifier(Classifier):
         Weight of half the squared slacks against the norm; C of an SVM with squared slacks is half of it.
     tol : float, default=1e-6
         Accuracy of the decision values, as a share of the spread of the codes, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"

@@ -105,9 +105,7 @@ class MaximalVariationModel(VariationModel):
 
     def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
         model = self.estimator
-        unrefitted = type(model)(
-            **model.get_params(deep=False) | self.by_number() | {"refit": False, "standardize": False}
-        )
+        unrefitted = type(model)(**model.get_params(deep=False) | self.by_number() | {"refit": False})
         targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
         unrefitted.fit(X, targets)
         return unrefitted.certificate_.rows, unrefitted._model.mark_components(model.relevance)
@@ -127,8 +125,6 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
@@ -210,7 +206,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, rho, tol, standardize, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
+    kernel, rho, tol, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

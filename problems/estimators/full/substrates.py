@@ -73,8 +73,6 @@ class SubstrateRegressor(Regressor):
         The constant of every row, in the units of y; pass a vector to :meth:`fit`.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
 
     Attributes
     ----------
@@ -152,8 +150,6 @@ class L1SubstrateRegressor(Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     ridge : float, default=0.0
         Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
     solver : str, default="auto"
@@ -211,7 +207,7 @@ class L1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol, standardize
+    kernel, zeta, tol
         As for :class:`L1SubstrateRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.

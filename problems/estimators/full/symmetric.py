@@ -25,7 +25,7 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, solver, cg_tol, max_iter, monotone, convex, bounds
+    kernel, gamma, tol, solver, cg_tol, max_iter, monotone, convex, bounds
         As for :class:`~problems.LSSVMRegressor`, like all attributes. All kernels of this package can be given, and
         functions with k(-x, -z) = k(x, z); ``kernel_`` is the even or odd part.
     symmetry : {"even", "odd"}, default="even"
@@ -37,7 +37,7 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
     symmetry: Literal["even", "odd"] = "even"
     _typical = ({"symmetry": "odd"},)
     _page, _title = "symmetric_ls_svm", "Symmetric LS-SVM regression"
-    _translates_x = _takes_matrix = False
+    _takes_matrix = False
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -49,8 +49,6 @@ class LS2SVMClassifier(ColumnReducedClassifier):
         Weight of the squared errors against the norm; 1/gamma is on the diagonal of the system.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
@@ -89,7 +87,7 @@ class AdaPinvClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, coding, calibration
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float).
@@ -162,7 +160,7 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, coding, calibration
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     n_support : int or float, default=0.5
         Patterns that each machine keeps: a count (an int), or a fraction of its rows in (0, 1] (a float). Those with

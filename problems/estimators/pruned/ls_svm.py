@@ -53,8 +53,6 @@ class PrunedLSSVMRegressor(Regressor):
         Weight of the squared errors against the norm.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     step : float or int, default=0.05
         Rows removed at a time: a share of the rows left, at least one row; or a number of rows.
     n_support : int, default=None
@@ -166,7 +164,7 @@ class PrunedLSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, step, n_support, cv, retune
+    kernel, gamma, tol, step, n_support, cv, retune
         As for :class:`PrunedLSSVMRegressor`. The last row of a class is always kept.
     growth : float, default=0.01
         Amount by which the share of misclassified rows may exceed that of the machine on all rows.
@@ -255,5 +253,5 @@ class PrunedLSSVMClassifier(Classifier):
         model = copy(self)
         model._model.keep_codes(rows, groups, self._model.own_path(rows), number, None)
         model._model.certify_step(number, rows, self.code_book_[groups])
-        model._calibration.begin_by(self._given_units(rows.X), self.classes_[groups], rows.weights)
+        model._calibration.begin_by(rows.X, self.classes_[groups], rows.weights)
         return model

@@ -72,7 +72,7 @@ class ALSSVMClassifier(ColumnReducedClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, coding, calibration
+    kernel, gamma, tol, coding, calibration
         As for :class:`~problems.LS2SVMClassifier`.
     threshold : float, default=0.1
         A pattern leaves when the error of its row of the system is smaller than this.

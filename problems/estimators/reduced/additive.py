@@ -75,7 +75,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, tol, standardize, basis, passes
+    gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
@@ -158,7 +158,7 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
 
     Parameters
     ----------
-    kernel, tol, standardize, relevance
+    kernel, tol, relevance
         As for :class:`~problems.MaximalVariationRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations against half the squared errors of all rows, in the units of y.

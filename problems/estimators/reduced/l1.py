@@ -246,8 +246,6 @@ class SparseL1SubstrateRegressor(Regressor):
         left.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
 
     Attributes
     ----------
@@ -328,7 +326,7 @@ class SparseL1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol, standardize, basis, passes
+    kernel, zeta, tol, basis, passes
         As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.

@@ -115,8 +115,6 @@ class SparseLSSVMRegressor(Regressor):
         Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        As for :class:`~problems.LSSVMRegressor`.
     basis : Basis, int, str, array of int, or array of points, default=None
         Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
     passes : Passes or str, default=None
@@ -202,7 +200,7 @@ class SparseLSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, basis, passes, solver
+    kernel, gamma, tol, basis, passes, solver
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes

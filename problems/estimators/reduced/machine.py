@@ -25,11 +25,10 @@ from problems.estimators.shared.checked_again import (
 )
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
 from problems.estimators.shared.coded import Classes, scores_of, winners
-from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.rows_of_files import check_columns, open_new_rows
-from substrate.arrays import Array, is_sparse, real_array
+from substrate.arrays import Array, is_sparse
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
@@ -141,8 +140,6 @@ class ReducedModel(Model):
     def choice(self) -> Basis:
         """Return how the basis is chosen, every default filled in."""
         basis = Basis.of(self.estimator.basis)
-        if self.estimator._scales is not None and _holds_points(basis.rule):
-            basis = basis.with_params(rule=self.estimator._scaled(_as_points(basis.rule)))
         return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
     @contextmanager
@@ -194,11 +191,7 @@ class ReducedModel(Model):
                 self.check_device_means()
             return source
         self.take_names(rows)
-        model, given = self.estimator, rows
-        if model.standardize:
-            first: Survey = passes.sums(self.scale_source(given), SurveyOfLeaf(None, rows.name), "scaling the columns")
-            model._keep_scales(InputScales.of_survey(first, rows.name, rows.feature_names))
-        rows, weighed = self.weigh(self.scale_source(given), sample_weight, self.mean_one)
+        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
         survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
         return FitData.of_stream(rows, survey, coding, passes, weighed)
@@ -332,16 +325,11 @@ class ReducedModel(Model):
         if model.kernel_.pairwise:
             raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
         if streams(X):
-            return self.scale_source(open_new_rows(model, X))
+            return open_new_rows(model, X)
         mapped = self.open_source(X, None)
         if mapped is None:
             return ArraySource(model._new_points(X), None)
-        return self.scale_source(check_columns(model, mapped))
-
-    def scale_source(self, rows: Source) -> Source:
-        """Return rows that are read in passes, in the units of the machine."""
-        scales = self.estimator._scales
-        return rows if scales is None else scales.of_source(rows)
+        return check_columns(model, mapped)
 
     def refuse_to_predict(self, X: Any) -> None:
         """Refuse rows that are read in passes: they are predicted into a file."""
@@ -423,7 +411,7 @@ class ReducedModel(Model):
         with self.passes() as passes:
             rows = self.open_source(X, y)
             if rows is not None:
-                rows, weighed = self.weigh(self.scale_source(rows), sample_weight)
+                rows, weighed = self.weigh(rows, sample_weight)
                 coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
                 yield FitData(coded, passes, weighed=weighed)
                 return
@@ -594,15 +582,6 @@ class ReducedModel(Model):
         n = self.estimator.n_rows_
         if isinstance(n, bool) or not isinstance(n, int) or n < 2:
             raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
-
-
-def _holds_points(rule: Any) -> bool:
-    """Return whether a basis is given by its points, and not by a rule or by numbers of rows."""
-    return rule is not None and not isinstance(rule, str) and len(np.shape(rule)) == 2
-
-
-def _as_points(rule: Any) -> Any:
-    return rule if is_sparse(rule) or is_device_array(rule) else real_array(rule, "basis", ndim=2)
 
 
 def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:

@@ -113,7 +113,7 @@ class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, basis, passes, solver
+    kernel, gamma, tol, basis, passes, solver
         As for :class:`~problems.SparseLSSVMRegressor`; the kernel is that of the columns that are not linear, which
         also choose the basis, and ``solver="cg"`` has no linear part.
     linear_columns : list of int or str, default=()
@@ -163,7 +163,7 @@ class SparsePartiallyLinearLSSVMClassifier(SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, basis, passes, solver, coding, calibration, class_weight
+    kernel, gamma, tol, basis, passes, solver, coding, calibration, class_weight
         As for :class:`~problems.SparseLSSVMClassifier`; the kernel is that of the columns that are not linear.
     linear_columns : list of int or str, default=()
         As for :class:`SparsePartiallyLinearLSSVMRegressor`.

@@ -101,7 +101,7 @@ class RobustSparseLSSVMRegressor(Regressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, standardize, basis, passes
+    kernel, gamma, tol, basis, passes
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.

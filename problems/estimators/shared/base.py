@@ -22,7 +22,6 @@ from problems.estimators.shared.checks import (
     explain_missing,
     warn_if_unscaled,
 )
-from problems.estimators.shared.input_scales import InputScales
 from problems.estimators.shared.machine_rows import points_of
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.relevance import input_relevance
@@ -45,8 +44,6 @@ __all__ = ["Fitted", "KernelEstimator", "Uses", "WeightedRows", "import_page"]
 _PARAMETERS: dict[type, list[str]] = {}
 #: An estimator whose ``fit`` is a function that several classes share.
 Fitted = TypeVar("Fitted")
-#: Attributes of a fit by which rows are prepared for the machine.
-_PREPARED = ("input_center_", "input_scale_")
 #: Choices of parameters, each by name.
 Uses = tuple[Mapping[str, Any], ...]
 
@@ -70,14 +67,11 @@ class KernelEstimator(BaseEstimator):
         A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    standardize : bool, default=False
-        Whether every column is first brought to mean 0 and standard deviation 1 over the rows of the fit.
     """
 
     kernel: Any = "rbf"
     _: KW_ONLY
     tol: float = ACCURATE
-    standardize: bool = False
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
     #: The kind of its model: what its machine is.
@@ -103,8 +97,6 @@ class KernelEstimator(BaseEstimator):
     _location: ClassVar[str | None] = "mean"
     #: Whether a constant added to y is added to the predictions, and nothing else changes.
     _translates_y: ClassVar[bool] = True
-    #: Whether points may be moved together where that changes nothing in the kernel.
-    _translates_x: ClassVar[bool] = True
     #: The function that fits the class that chooses a parameter of this one; set by the root package.
     _fuser: ClassVar[Callable[..., Any] | None] = None
     #: Whether a precomputed kernel matrix can stand for the points.
@@ -250,10 +242,6 @@ class KernelEstimator(BaseEstimator):
     def _check_loaded(self) -> None:
         """Refuse inconsistent attributes read from a file: shapes, kinds, and one trial prediction."""
         if self.__sklearn_is_fitted__():
-            if hasattr(self, "input_center_") != hasattr(self, "input_scale_"):
-                raise DataError("input_center_ and input_scale_ come together; one of them is missing")
-            if (scales := self._scales) is not None:
-                scales.check(self.n_features_in_)
             self._model.check_loaded()
 
     def _keep_expansion(self, X: Any, rows: Any, kernel: Kernel, support_values: Array, bias: Any) -> None:
@@ -276,29 +264,16 @@ class KernelEstimator(BaseEstimator):
         return positive(self.tol, "tol")
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        """Return the rows of a fit, as the machine takes them, with their targets and weights, checked.
-
-        Columns are standardised where that is asked for: by numbers from these rows, or, of a model that checks rows
-        given again, by those of its fit.
-        """
-        X, y, weights = self._check_given(X, y, sample_weight, **rules)
-        for name in set(_PREPARED) & set(vars(self)):
-            if (n_features := getattr(self, name).size) != X.shape[1]:
-                raise DataError(f"X has {X.shape[1]} features, this model was fitted to {n_features}")
-        if self.standardize and self._scales is None:
-            self._keep_scales(InputScales.of(X, weights))
-        return self._scaled(X), y, weights
+        """Return the rows of a fit with their targets and weights, checked."""
+        return self._check_given(X, y, sample_weight, **rules)
 
     def _check_again(self, X: Any, y: Any, sample_weight: Any, **rules: Any) -> tuple[Any, Any, Array]:
-        """Return the data of the fit, given again: checked without changing this model, and prepared as in the fit."""
+        """Return the data of the fit, given again, checked without changing this model."""
         return self._make_checker()._check_data(X, y, sample_weight, **rules)
 
     def _make_checker(self, **parameters: Any) -> Self:
-        """Return an estimator without a fit, which checks rows and prepares them by the numbers of this model."""
-        checker = type(self)(self.kernel, **parameters)
-        for name in set(_PREPARED) & set(vars(self)):
-            setattr(checker, name, getattr(self, name))
-        return checker
+        """Return an estimator without a fit, which checks rows."""
+        return type(self)(self.kernel, **parameters)
 
     def _stated_kernels(self) -> list[Kernel]:
         """Return the kernel of the machine, or those that a search begins with."""
@@ -306,40 +281,6 @@ class KernelEstimator(BaseEstimator):
         if kernels is None or isinstance(kernels, str):
             return [self._own_kernel()]
         return [self._model.own_kernel(kernel) for kernel in kernels]
-
-    def _keep_scales(self, scales: InputScales) -> None:
-        """Keep the scales of the inputs, as far as the machine is about standardised columns."""
-        if self.__sklearn_tags__().input_tags.pairwise:
-            raise DeclarationError(
-                "standardize=True scales the columns of X, and a precomputed kernel matrix has none; leave it at False "
-                "and compute the kernel from scaled rows"
-            )
-        scales = scales.keep_columns(self._model.unscaled_columns())
-        scales = scales if self._translates_x else scales.without_center()
-        self.input_center_, self.input_scale_ = scales.center, scales.scale
-
-    @property
-    def _scales(self) -> InputScales | None:
-        """The scales of the inputs; None where they are taken as they are."""
-        if not hasattr(self, "input_scale_"):
-            return None
-        return InputScales(to_numpy(self.input_center_), to_numpy(self.input_scale_))
-
-    def _scaled(self, X: Any) -> Any:
-        """Return rows that were checked, in the units of the machine."""
-        scales = self._scales
-        return X if scales is None else scales.apply(X)
-
-    def _given_units(self, X: Any) -> Any:
-        """Return rows of the machine in the units in which they were given."""
-        scales = self._scales
-        return X if scales is None else scales.undo(X)
-
-    def _clone_in_scale(self) -> Self:
-        """Return this estimator without a fit, for rows that are as the machine takes them."""
-        alike: Self = clone(self)
-        alike.standardize = False
-        return alike
 
     def _check_given(
         self,
@@ -425,7 +366,7 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"y_val must have one entry per row of X_val: expected {points.shape[0]}, received {targets.shape[0]}"
             )
-        return self._scaled(self._validated(X_val)), targets
+        return self._validated(X_val), targets
 
     def _keep_weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
         """Return the rows of positive weight."""
@@ -499,7 +440,7 @@ class KernelEstimator(BaseEstimator):
 
     def _new_points(self, X: Any) -> Any:
         """Return rows to predict, checked and as the machine takes them; they are where the model is."""
-        return self._scaled(self._check_rows(X))
+        return self._check_rows(X)
 
     def _check_rows(self, X: Any) -> Any:
         """Return rows to predict as they were given, checked."""

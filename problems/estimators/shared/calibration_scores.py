@@ -205,12 +205,7 @@ def fold_scores(machine: Any, X: Any, labels: Any, numbers: Any, weights: Any, p
             continue
         inside, outside = (X[train][:, train], X[test][:, train]) if pairwise else (X[train], X[test])
         weighed = {} if weights is None else {"sample_weight": weights[train]}
-        scores = (
-            clone(machine)
-            .set_params(standardize=False)
-            .fit(inside, labels[train], **weighed)
-            .decision_function(outside)
-        )
+        scores = clone(machine).fit(inside, labels[train], **weighed).decision_function(outside)
         scores_found = np.empty((len(labels), *scores.shape[1:])) if scores_found is None else scores_found
         scores_found[test] = scores
     if scores_found is None:

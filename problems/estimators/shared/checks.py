@@ -212,8 +212,9 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
         names = getattr(model, "feature_names_in_", np.arange(model.n_features_in_))
         warnings.warn(
             f"{kernel!r} compares distances, and column {names[columns[large]]!s} (standard deviation "
-            f"{deviations[large]:.3g}) dominates column {names[columns[small]]!s} ({deviations[small]:.3g}); give "
-            "standardize=True, or scale the columns first, for instance make_pipeline(StandardScaler(), ...)",
+            f"{deviations[large]:.3g}) dominates column {names[columns[small]]!s} ({deviations[small]:.3g}); scale "
+            "the columns first, for instance make_pipeline(StandardScaler(), ...), or give each its own width, "
+            "RBF(sigma='each')",
             ScaleWarning,
             stacklevel=5,
         )

@@ -92,8 +92,6 @@ def chosen_on_rows(model: Any, *, basis: bool = False, unequal: bool = False) ->
         reasons.append("the kernel was chosen on these rows")
     elif model._own_kernel() != model.kernel_:
         reasons.append("the width of the kernel is computed from these rows")
-    if model._scales is not None:
-        reasons.append("the scales of the inputs are computed from these rows")
     if basis:
         reasons.append("the basis was chosen among these rows")
     if unequal:

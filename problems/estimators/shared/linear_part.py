@@ -68,10 +68,6 @@ class LinearColumnsModel(Model):
             )
         return numbers
 
-    def unscaled_columns(self) -> list[int]:
-        """Return the linear columns: they are not penalised, and their coefficients are in the units of the user."""
-        return self.linear_numbers()
-
     def own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel on the columns that are not linear."""
         kernel = super().own_kernel(given)

@@ -52,10 +52,6 @@ class Model:
         """Return the kernel of the machine, made of the one that was given: a parameter, or a candidate of a search."""
         return as_kernel(self.estimator.kernel if given is None else given)
 
-    def unscaled_columns(self) -> list[int]:
-        """Return the columns that are not standardised, whatever is asked for."""
-        return []
-
     def refuse_search(self, search: str | None) -> None:
         """Refuse a search over the scales of kernels that does not know this machine."""
 

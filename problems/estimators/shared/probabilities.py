@@ -71,7 +71,7 @@ class Calibration:
         if rows is not self.state().rows:
             X, labels, _ = self.estimator._check_again(X, labels, weights, numeric=False)
             return self.score_folds(X, labels, weights)
-        return self.score_folds(self.estimator._scaled(X), labels, weights)
+        return self.score_folds(X, labels, weights)
 
     def score_folds(self, X: Any, labels: Any, weights: Any) -> CalibrationScores:
         """Return decision values of rows in the units of the machine, left out in folds."""

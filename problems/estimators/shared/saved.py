@@ -62,8 +62,6 @@ _EVERY: _Kinds = {
     "bias_": either(_NUMBER, array(dimensions=(0, 1))),
     "certificate_": certificate(),
     "feature_names_in_": labels("UO"),
-    "input_center_": _VECTOR,
-    "input_scale_": _VECTOR,
     "kernel_": kernel(),
     "n_features_in_": whole(1),
     "support_": array("iu"),
@@ -110,7 +108,6 @@ _NESTED: _Kinds = {
     "nested_machines_": many(
         entries(
             {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")}
-            | {name: _EVERY[name] for name in ("input_center_", "input_scale_")}
             | _PRIMAL
             | _LINEAR
             | _STACK

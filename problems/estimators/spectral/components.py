@@ -147,9 +147,6 @@ class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     n_components: int = 2
     _: KW_ONLY
-    #: Scores and pre-images are of the columns as they are given: a scaler, or what fills in, comes before, in a
-    #: pipeline.
-    standardize: ClassVar[bool] = False  # type: ignore[misc]
     #: A proof in ball arithmetic is one of fitted values, of which there are none.
     prove: ClassVar[Any] = Absent()
     _model_type: ClassVar[type[Model]] = ComponentsModel

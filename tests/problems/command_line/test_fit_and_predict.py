@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems import load_with_notes
 from problems.command_line.main import main
 from problems.estimators.shared.files import save
-from problems.estimators.shared.input_scales import InputScales
 from problems.tables.fit import reliance_of
 from problems.tables.models import MODELS, WIDTHS
 from problems.tables.table import read_table
@@ -60,7 +60,7 @@ def prepared(X, y, stratify=None):
     train, held = (
         np.sort(part) for part in train_test_split(np.arange(y.size), test_size=0.25, random_state=0, stratify=stratify)
     )
-    return InputScales.of(X[train]).apply(X), train, held
+    return StandardScaler().fit(X[train]).transform(X), train, held
 
 
 def by_hand(model, task, Z, y, train, held):

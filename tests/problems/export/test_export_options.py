@@ -20,6 +20,7 @@ from problems import (
     load,
 )
 from problems.export import to_onnx
+from problems.tables import TabularRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Categorical, Linear, Polynomial
 
@@ -92,7 +93,7 @@ def test_several_outputs_have_their_shape_and_their_intervals():
 def test_scales_are_part_of_the_formula(unit, offset):
     X, y = rows()
     X = (X + offset) * unit
-    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True).fit(X, y)
+    model = TabularRegressor(kernel="rbf", sigma=1.0, gamma=10.0).fit(X, y)
     export = to_onnx(model)
     assert export.precision == ("float64" if offset else "float32")
     assert export.bound.loss <= 1e-3 * np.std(model.predict(X))
@@ -127,7 +128,7 @@ def test_sparse_rows_are_exported_as_dense_ones():
 
     X, y = rows()
     X[np.abs(X) < 0.5] = 0.0
-    model = LSSVMRegressor(RBF(1.0), gamma=10.0, standardize=True).fit(scipy.sparse.csr_array(X), y)
+    model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(scipy.sparse.csr_array(X), y)
     answers = run_onnx(to_onnx(model, precision="float64").content, X)
     np.testing.assert_allclose(answers["prediction"], model.predict(scipy.sparse.csr_array(X)), atol=1e-10)
 
@@ -196,7 +197,7 @@ def test_duplicate_rows_and_two_rows():
 def test_codes_of_categories_are_exported_in_double_precision():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, size=40)])
-    model = LSSVMRegressor(RBF(1.0).on(0) * Categorical(1.0).on(1), gamma=10.0, standardize=True)
+    model = LSSVMRegressor(RBF(1.0).on(0) * Categorical(1.0).on(1), gamma=10.0)
     model.fit(X, X[:, 0] * X[:, 1])
     export = to_onnx(model)
     assert export.precision == "float64"
@@ -266,5 +267,5 @@ def test_a_formula_that_differs_from_the_model_is_not_written(monkeypatch):
 def test_a_number_that_overflows_is_refused():
     X, y = rows()
     model = LSSVMRegressor(RBF(1e200)).fit(X * 1e200, y)
-    with pytest.raises((DataError, DeclarationError), match="standardize=True"):
+    with pytest.raises((DataError, DeclarationError), match="scale the columns"):
         to_onnx(model)

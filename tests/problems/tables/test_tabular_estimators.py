@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
 
 import problems
 from problems.command_line.main import main
-from problems.estimators.shared.input_scales import InputScales
 from problems.tables import TabularClassifier, TabularRegressor
 from problems.tables.frames import frame_of
 from substrate.errors import DataError, DeclarationError
@@ -56,7 +56,8 @@ def test_a_frame_is_the_machine_of_its_numbers(kind):
     ranks = [["bad", "fair", "good"].index(grade) for grade in columns["grade"]]
     dummies = [(columns["heating"] == name).astype(float) for name in ("gas", "oil", "wood")]
     X = np.column_stack([columns["area"], columns["rooms"], *dummies, ranks])
-    X = InputScales.of(X).keep_columns([2, 3, 4]).apply(X)
+    scaled = StandardScaler().fit_transform(X)
+    X[:, [0, 1, 5]] = scaled[:, [0, 1, 5]]
     plain = problems.LSSVMRegressor(RBF(2.0), 10.0).fit(X, price)
     model = TabularRegressor(**QUICK).fit(frame, price)
     np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
@@ -198,7 +199,8 @@ def test_categories_by_a_kernel_of_their_own(tmp_path):
     assert model.model_.preparation.features == ("area", "rooms", "heating", "grade")
     codes = [np.unique(columns[name], return_inverse=True)[1].astype(float) for name in ("heating", "grade")]
     numbers = np.column_stack([columns["area"], columns["rooms"]])
-    X = np.column_stack([InputScales.of(numbers).apply(numbers), *codes])
+    X = np.column_stack([numbers, *codes])
+    X[:, :2] = StandardScaler().fit_transform(X)[:, :2]
     kernel = RBF(2.0).on(0, 1) * Categorical("each").on(2, 3)
     plain = problems.LSSVMRegressor(kernel, 10.0).fit(X, price)
     np.testing.assert_array_equal(model.predict(columns), plain.predict(X))
