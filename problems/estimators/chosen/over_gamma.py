@@ -77,6 +77,11 @@ class OverGamma(Search):
         model = self.estimator
         return "auto" if model.widths is None and families.is_families(model.kernels) else model.widths
 
+    @property
+    def gives_widths(self) -> bool:
+        """Whether columns of different units get widths of their own."""
+        return self.estimator.search == "gradient" and self.way() in ("auto", "each")
+
     def keep_search(self, judged: list[EvaluatedKernel], best: EvaluatedKernel, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""
         model = self.estimator

@@ -72,13 +72,18 @@ class Search:
         positive(model.gap, "gap")
         families.check_kernels(model.kernels, model.__sklearn_tags__().input_tags.pairwise, self.has_families)
 
+    @property
+    def gives_widths(self) -> bool:
+        """Whether columns of different units get widths of their own."""
+        return False
+
     def candidates(self, X: Any) -> list[Kernel]:
         """Return the kernels to judge, made of those given as the model makes its own, their widths as numbers."""
         model = self.estimator
         if model.kernels is None:
             return [model._resolved_kernel(X)]
         kernels = [model._model.own_kernel(kernel) for kernel in families.list_unresolved(model.kernels)]
-        if not is_sparse(X):
+        if not is_sparse(X) and not self.gives_widths:
             n = int(X.shape[1])
             compared = {columns: kernel for kernel in reversed(kernels) for columns in kernel.compared_columns(n)}
             for columns, kernel in compared.items():

@@ -25,7 +25,13 @@ from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.joint_descent import Trail
 from problems.estimators.chosen.kernel_search import family_trails
 from problems.estimators.chosen.tasks import Task
-from problems.estimators.chosen.width_rule import compare_searches, follow_widths, search_widths, widen_to_inputs
+from problems.estimators.chosen.width_rule import (
+    compare_searches,
+    follow_widths,
+    have_other_units,
+    search_widths,
+    widen_to_inputs,
+)
 from substrate.kernels import Kernel
 from substrate.progress import Progress
 from substrate.threads import blas_threads
@@ -80,7 +86,7 @@ def search_machines(
         rich = widen_to_inputs(best.kernel, task.X)
         if rich is None:
             return StackSearch(machines, trails, [])
-        if task.pooled:
+        if task.pooled and not have_other_units(task.X):
             searches = (best.kernel, few), (rich, budgets[0])
             comparison, start = compare_searches(*searches, best.gamma, task, n_jobs, progress)
             if comparison is None or not comparison.takes_each:

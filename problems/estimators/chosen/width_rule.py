@@ -45,6 +45,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
+from substrate.kernels.terms import spreads_of
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
@@ -60,6 +61,7 @@ __all__ = [
     "check_widths",
     "compare_searches",
     "follow_widths",
+    "have_other_units",
     "refine_widths",
     "search_widths",
     "widen_to_inputs",
@@ -74,6 +76,8 @@ _SHARED = 8
 _PRIOR, _PRIOR_OF_EVIDENCE = 0.25, 25.0
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
 _RIVAL = 6
+#: Ratio of the spreads of two columns above which they have different units.
+_UNITS_APART = 100.0
 #: Most rows of a machine on a reduced basis that decide.
 _DECIDING = 1000
 
@@ -158,12 +162,14 @@ def refine_widths(
     if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
         return judged + descend(first, way.task, most, n_jobs, progress)
     few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
+    differ = widths == "auto" and have_other_units(way.X)
+    widths = "each" if differ else widths
     # where one width per input is asked for, a shared one is where its search starts
     candidates = judged if widths == "each" else judged + descend(first, way.task, few, n_jobs, progress)
     simple, rich = min(candidates, key=_score).kernel, widen_to_inputs(best_to_search(candidates).kernel, way.X)
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
-    said, start = "one per input, as asked for", None
+    said, start = "one per input, as asked for" if not differ else "one per input, since their units differ", None
     gamma = float(min(candidates, key=_score).search.gamma[0])
     if widths == "auto":
         if way.decides is None:
@@ -185,6 +191,15 @@ def refine_widths(
     run += best_of(_same_relevance(min(run, key=_score).kernel, by_score), way.task, n_jobs, progress, slope=True)
     run += descend(min(run, key=_score), way.task, max(1, most - len(run)), n_jobs, progress, pull)
     return _saying(candidates + run, said)
+
+
+def have_other_units(X: Any) -> bool:
+    """Return whether the spreads of columns that vary are so far apart that a shared width compares few of them."""
+    if is_sparse(X) or is_device_array(X):
+        return False
+    spreads = spreads_of(np.asarray(X))
+    varying = spreads[spreads > 0.0]
+    return varying.size > 1 and float(varying.max()) > _UNITS_APART * float(varying.min())
 
 
 def search_widths(
