@@ -10,7 +10,7 @@ in the norm of the quadratic term (:mod:`substrate.composition.nearness`), which
 the first term as it is measured, the second as it is proved. A squared loss determines the fitted values;
 :math:`w^T w`, or another square, determines them about their mean. The optimum is that over all w, with what the
 coordinates leave out and with the rounding of the kernel (:mod:`substrate.composition.whole_space`); where that is not
-known, there is no bound.
+known, there is no bound on the answer, and the same check is a row on the problem that was solved.
 """
 
 import math
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import NO_BOUND
+from substrate.certificates import NO_BOUND, Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import (
     UNPOLISHED,
@@ -246,12 +246,13 @@ class _BoundedOutput:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedPoint:
-    """The point of the check, its unit, the questions, and whether the radius is proved."""
+    """The point of the check, its unit, the questions, whether the radius is proved, and whether for all w."""
 
     near: Nearness
     unit: float
     outputs: list[_BoundedOutput]
     within: bool
+    everywhere: bool
     #: A lower bound on the optimal value, in the units of the program, and the unit and the constant of the objective.
     lower: float
     cost_unit: float
@@ -300,8 +301,11 @@ class AnswerCheck:
         self._substituted: Substituted | None = None
         self._norms = NormTies()
 
-    def row(self, problem: Any, witness: Witness | None) -> tuple[Accuracy | None, Facts]:
-        """Return the row and the facts beside it; the reason where there is no bound."""
+    def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
+        """Return the row and the facts beside it; the reason where there is no bound.
+
+        Where directions of w are left out, it is a row on the problem that was solved, and no bound on the answer.
+        """
         if witness is None:
             return None, ((NO_BOUND, "the solver left no multipliers"),)
         numbers = witness.form.numbers()
@@ -316,11 +320,22 @@ class AnswerCheck:
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
         row = accuracy_of_outputs([output.row(kept.near, kept.unit) for output in kept.outputs])
+        if not kept.everywhere:
+            solved = Row(
+                name="problem in coordinates",
+                value=row.value,
+                scale=row.scale,
+                tolerance=row.tolerance,
+                formula="distance from its optimum, without the directions that are left out",
+            )
+            return solved, ((NO_BOUND, _CUT_OFF),)
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest point, or why nothing is."""
-        return self._kept if isinstance(self._kept, str) else OptimalValue(self._kept)
+        if isinstance(self._kept, str):
+            return self._kept
+        return OptimalValue(self._kept) if self._kept.everywhere else _CUT_OFF
 
     def _prepare(self, problem: Any, witness: Witness) -> _CheckedPoint | str:
         start = reference(problem, witness, self._substituted)
@@ -332,13 +347,18 @@ class AnswerCheck:
         if not all(leaf.id in start.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         wide = self._in_all_directions(start, witness)
-        return _CUT_OFF if wide is None else self._check(wide, in_features=wide is not start)
+        if wide is None:
+            return self._check(start, everywhere=False)
+        checked = self._check(wide, everywhere=True, has_another=wide is not start)
+        if isinstance(checked, str) and wide is not start:  # beyond double precision: the problem in coordinates
+            checked = self._check(start, everywhere=False)
+        return checked
 
-    def _check(self, start: Reference, in_features: bool) -> _CheckedPoint | str:
+    def _check(self, start: Reference, everywhere: bool, has_another: bool = False) -> _CheckedPoint | str:
         """Return the best point of a reference for its questions, or why there is none.
 
-        In features, a point that needs no polishing and has no inside near it is the last one: the radii that are asked
-        of the constraints leave none, and they are those of all points next to it.
+        Where there is another reference to check, a point that needs no polishing and has no inside near it is the
+        last one: the radii that are asked of the constraints leave none, and they are those of all points next to it.
         """
         spread = max(output.spread for output in self._compiled) / start.unit
         best: tuple[float, Nearness, list[_BoundedOutput], Array] | None = None
@@ -351,7 +371,7 @@ class AnswerCheck:
             near_point = nearness(start.program, x, z, radius, ties, start.step) if outputs else reason
             if isinstance(near_point, str):
                 reason = near_point
-                if in_features and start.step is not None and reason == NO_INSIDE:
+                if has_another and start.step is not None and reason == NO_INSIDE:
                     break
                 continue
             worst = max(output.proved_distance(near_point, start.unit) / output.tolerance() for output in outputs)
@@ -373,6 +393,7 @@ class AnswerCheck:
             unit=start.unit,
             outputs=outputs,
             within=within,
+            everywhere=everywhere,
             lower=dual_value(start.program, near.x, multipliers, radius),
             cost_unit=start.cost_unit,
             offset=start.offset,

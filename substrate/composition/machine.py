@@ -19,7 +19,7 @@ import cvxpy as cp
 import numpy as np
 
 from substrate.arrays import Array, positive
-from substrate.certificates import Certificate, Row
+from substrate.certificates import Accuracy, Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
 from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
@@ -571,7 +571,8 @@ class Machine:
         facts += [*remarks, *self._all_rows.facts()]
         if self._equalities is not None and self._equalities.dependent:
             missed, rank, count = self._largest_violation(), self._equalities.rank, self._equalities.count
-            answer = answer and replace(answer, about=f"{answer.about} with equalities to {missed:.1e}")
+            if isinstance(answer, Accuracy):
+                answer = replace(answer, about=f"{answer.about} with equalities to {missed:.1e}")
             fact = (
                 f"{count} of rank {rank} in these coordinates; the others follow up to {missed:.1e}, and are left out"
             )
