@@ -1,7 +1,7 @@
 """How do I choose the weight of an elastic net, or of any convex problem, with proof?
 ===================================================================================
 
-``fuse_problem`` takes a plain cvxpy problem with a parameter and an expression for the validation error. It needs no
+``fuse`` takes a plain cvxpy problem with a parameter and an expression for the validation error. It needs no
 kernel: what it solves is the problem, and the problem with the validation error beside it.
 """
 
@@ -9,7 +9,7 @@ import cvxpy as cp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from substrate import fuse_problem
+from substrate import fuse
 
 rng = np.random.default_rng(0)
 X, V = rng.normal(size=(40, 12)), rng.normal(size=(40, 12))
@@ -22,7 +22,7 @@ penalty = 0.9 * cp.norm1(w) + 0.05 * cp.sum_squares(w)
 problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ w + b - y) + weight * penalty))
 validation = cp.sum_squares(V @ w + b - u) / 40
 
-best = fuse_problem(problem, {weight: (1e-2, 1e3)}, validation, gap=0.005)
+best = fuse(problem, weight, box={weight: (1e-2, 1e3)}, validation=validation, gap=0.005)
 print(f"weight = {best.values['weight']:.4g}: validation error {best.validation_error:.4f}")
 print(f"no weight from 0.01 to 1000 is below {best.lower_bound:.4f}; {best.solves} solves")
 print(f"{np.sum(np.abs(w.value) > 1e-6)} of 12 coefficients are not zero\n")

@@ -24,7 +24,6 @@ __all__ = [
     "Substrate",
     "__version__",
     "fuse",
-    "fuse_problem",
     "load_result",
 ]
 
@@ -52,7 +51,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "fuse", "fuse_problem"):
+    if name in ("Fusion", "fuse"):
         from substrate import fusion
 
         return getattr(fusion, name)

@@ -47,7 +47,7 @@ FOLDERS = {
     "tests/substrate/composition": "composed machines: grammar, spans, the structured method, certificates",
     "tests/substrate/declarations": "what declared pages share",
     "tests/substrate/formulas": "formulas of kernels, the bound on their rounding, and graphs written from them",
-    "tests/substrate/fusion": "`fuse` and `fuse_problem`: paths, bounds, searches of one to three parameters",
+    "tests/substrate/fusion": "`fuse`: paths, bounds, searches of one to three parameters",
     "tests/substrate/ingredients": "terms and constraints with their multipliers",
     "tests/substrate/kernels": "kernels: naive loops, algebra, derivatives, rounding",
     "tests/substrate/least_squares": "saddle systems, leave-one-out, spectra, conjugate gradients, pruning, weights",

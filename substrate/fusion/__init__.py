@@ -1,7 +1,6 @@
 """Fusion of training and validation, with a certified global optimum."""
 
 from substrate.fusion.fuse import fuse
-from substrate.fusion.problem_fusion import fuse_problem
 from substrate.fusion.result import FusedPath, Fusion, JointPath
 
 __all__ = [
@@ -9,5 +8,4 @@ __all__ = [
     "Fusion",
     "JointPath",
     "fuse",
-    "fuse_problem",
 ]

@@ -10,7 +10,8 @@ turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_ma
 solved: one search over cells (:mod:`substrate.search.best_first`) with a bound on each states how far from the global
 optimum the answer can be. One parameter is several with one: chords over simplices, which are intervals then
 (:mod:`substrate.fusion.joint`), where the machine is a quadratic program whose squares determine its predictions, and
-the universal bound elsewhere (:mod:`substrate.fusion.machine_fusion`).
+the universal bound elsewhere (:mod:`substrate.fusion.machine_fusion`), and for cvxpy problems of every kind
+(:mod:`substrate.fusion.problem_fusion`).
 """
 
 import sys
@@ -26,7 +27,8 @@ from substrate.errors import DeclarationError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.box import check_box, parameters_of
 from substrate.fusion.joint import fuse_jointly
-from substrate.fusion.machine_fusion import RANGE, MachineFamily, fuse_over_box
+from substrate.fusion.machine_fusion import MachineFamily, fuse_over_box
+from substrate.fusion.problem_fusion import RANGE, fuse_any_problem
 from substrate.fusion.result import Fusion
 from substrate.fusion.simplex_search import COLLAPSED
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
@@ -42,7 +44,7 @@ _BUDGETS = (500, 2000)
 def fuse(
     machine: Any,
     over: Any,
-    validation: tuple[Any, ...] | None = None,
+    validation: Any = None,
     cv: Any = None,
     gap: float = 1e-3,
     *,
@@ -63,8 +65,10 @@ def fuse(
     Parameters
     ----------
     machine
-        A :class:`~substrate.Machine`; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an
-        estimator that supports fusion.
+        A :class:`~substrate.Machine`; a convex ``cvxpy.Problem`` that is affine in its parameters
+        (``problem.is_dcp(dpp=True)``), or convex in its variables together with the bound of a constraint or the width
+        of a tube; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an estimator that
+        supports fusion.
     over
         The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
         is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
@@ -78,7 +82,8 @@ def fuse(
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
         an output that is not validated, and the sum of the outputs' errors is minimised. ``(X, y, weights)`` weighs
-        the rows.
+        the rows. For a cvxpy problem the validation error itself: a convex expression of its variables without
+        parameters, such as ``cp.sum_squares(V @ x - u)``.
     cv
         A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function or
         an estimator, with ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in
@@ -119,6 +124,20 @@ def fuse(
         of the machines of the folds, which are its ``folds``. The certificate holds where the gap is proved, relative
         to the validation error or to a millionth of the variance of the targets where that is more. An interrupt or a
         spent budget ends the search with the best machine so far; ``stop`` says so, and the certificate does not hold.
+        Of a cvxpy problem it has no ``result``: parameters and variables are left at the best values.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np
+    >>> from substrate import fuse
+    >>> rng = np.random.default_rng(0)
+    >>> X, V = rng.normal(size=(30, 5)), rng.normal(size=(30, 5))
+    >>> y, u = (P[:, 0] + 0.5 * rng.normal(size=30) for P in (X, V))
+    >>> x, weight = cp.Variable(5), cp.Parameter(nonneg=True, name="weight")
+    >>> lasso = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ x - y) + weight * cp.norm1(x)))
+    >>> best = fuse(lasso, weight, cp.sum_squares(V @ x - u) / 30, box={weight: (1e-2, 1e2)}, gap=0.01)
+    >>> best.certificate.holds
+    True
     """
     target, judged = positive(gap, "gap"), check_loss(loss)
     several = isinstance(over, (list, tuple)) and len(over) > 1
@@ -145,6 +164,17 @@ def fuse(
         return fused
     if options:
         raise DeclarationError(f"fuse has no options {sorted(options)}")
+    if isinstance(machine, cp.Problem):
+        if not isinstance(validation, cp.Expression) or cv is not None or data is not None or judged != SQUARED:
+            raise DeclarationError(
+                "a cvxpy problem is fused with validation=, its validation error as a cvxpy expression, and without cv, "
+                "data and loss"
+            )
+        if top is not None:
+            raise DeclarationError("up_to is for machines; give box={name: (low, high)}")
+        with late_progress("fuse", limits) as late:
+            shown = late if progress is None else _choose_progress(progress)
+            return fuse_any_problem(machine, over, box, validation, target, limits, shown)
     if isinstance(machine, Machine):
         if validation is None or cv is not None:
             raise DeclarationError(
@@ -156,7 +186,7 @@ def fuse(
         machines, sets, final = folds_of(machine, data, cv, validation, judged)
     else:
         raise DeclarationError(
-            f"fuse needs a Machine, a function (X, y) -> Machine or an estimator, received {machine!r}"
+            f"fuse needs a Machine, a cvxpy.Problem, a function (X, y) -> Machine or an estimator, received {machine!r}"
         )
     if any(each.shapes is not None for each in (*machines, final)):
         raise DeclarationError(

@@ -407,9 +407,7 @@ class FusedFamily:
 def _check_validation(problem: Any, parameters: Sequence[Any], validation: Any) -> Any:
     """Return the validation error as one number of cvxpy, or raise where it does not fit the problem."""
     if not isinstance(problem, cp.Problem) or not problem.is_dcp():
-        raise DeclarationError(
-            "fuse_problem needs a convex cvxpy.Problem, whose objective follows cvxpy's rules (is_dcp)"
-        )
+        raise DeclarationError("fuse needs a convex cvxpy.Problem, whose objective follows cvxpy's rules (is_dcp)")
     if not problem.is_dcp(dpp=True):
         raise DeclarationError(
             "the problem must be affine in its parameters (is_dcp(dpp=True)): no products of two parameters, no "

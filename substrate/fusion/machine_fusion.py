@@ -20,7 +20,7 @@ from substrate.fusion.cell_paths import record_cells
 from substrate.fusion.cell_search import CellSearch, Progress
 from substrate.fusion.fused_family import FusedFamily, FusedKnot
 from substrate.fusion.output_map import output_map
-from substrate.fusion.problem_fusion import search_facts, solvable_box
+from substrate.fusion.problem_fusion import RANGE, search_facts, solvable_box
 from substrate.fusion.program_numbers import parameters_at
 from substrate.fusion.result import Fusion
 from substrate.fusion.validated_machine import (
@@ -35,10 +35,8 @@ from substrate.fusion.validated_machine import (
 from substrate.fusion.validation import ValidationSet
 from substrate.search.best_first import Limits
 
-__all__ = ["RANGE", "MachineFamily", "fuse_over_box"]
+__all__ = ["MachineFamily", "fuse_over_box"]
 
-#: The values of a weight that are considered unless a range is given.
-RANGE = (1e-3, 1e3)
 #: Largest relative difference, in the spread of the targets, of the errors of a knot and of its machine.
 _AGREEMENT = (1e-3, 0.0)
 

@@ -16,7 +16,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import positive
 from substrate.certificates import PROVED, Certificate, Row
 from substrate.errors import DeclarationError
 from substrate.fusion.cell_paths import record_cells
@@ -24,10 +23,12 @@ from substrate.fusion.cell_search import CellSearch
 from substrate.fusion.fused_family import FusedFamily
 from substrate.fusion.result import Fusion
 from substrate.fusion.validated_machine import describe_values, state_proof
-from substrate.search.best_first import Limits, Progress, late_progress
+from substrate.search.best_first import Limits, Progress
 
-__all__ = ["RADIUS", "fuse_problem", "search_facts", "solvable_box"]
+__all__ = ["RADIUS", "RANGE", "fuse_any_problem", "search_facts", "solvable_box"]
 
+#: The values of a weight that are considered unless a range is given.
+RANGE = (1e-3, 1e3)
 #: How far the objective at the chosen point may be above its smallest value, relative.
 _OPTIMAL = 1e-6
 #: Share of a range by which it is kept from the end of the values that can be solved.
@@ -39,76 +40,20 @@ RADIUS = (
 )
 
 
-def fuse_problem(
-    problem: Any,
-    over: Mapping[Any, tuple[float, float]],
-    validation: Any,
-    gap: float = 0.01,
-    *,
-    budget: int = 2000,
-    time_limit: float | None = None,
-    progress: Progress | None = None,
+def fuse_any_problem(
+    problem: cp.Problem, over: Any, box: Any, validation: Any, gap: float, limits: Limits, progress: Progress
 ) -> Fusion:
-    """Choose the parameters whose optimum validates best, and bound how much better any others could be.
+    """Choose the parameters whose optimum validates best, and leave the problem there.
 
     :equation [Pelckmans2005]_ (28): fusion of training and validation, for a convex problem of any kind
-
-    Parameters
-    ----------
-    problem
-        A convex ``cvxpy.Problem`` that is affine in its parameters (``problem.is_dcp(dpp=True)``): a weight times a
-        loss, a norm, squares; or the bound of a constraint and the width of a tube, in which the problem is convex
-        together with its variables: ``cp.norm1(x) <= bound``, ``cp.pos(cp.abs(X @ x - y) - width)``. Parameters that
-        are not fused over keep their values.
-    over
-        The parameters, or their names, with the smallest and the largest value that is considered:
-        ``{weight: (1e-2, 1e3)}``. One or two; a third is possible, and takes many solves.
-    validation
-        The validation error: a convex cvxpy expression of the problem's variables without parameters, such as
-        ``cp.sum_squares(V @ x - u)``, absolute, pinball, hinge or logistic errors.
-    gap
-        Distance between validation error and lower bound at which the search ends, relative to the validation error,
-        or to 1e-6 of the largest one at the values tried where that is more.
-    budget
-        Largest number of solves.
-    time_limit
-        Largest number of seconds, from the call on; a solve that has begun is finished. None: as long as it takes.
-    progress
-        Called with the number of solves, the best error and the bound of the cell at hand. None writes them to a
-        terminal from ten seconds on, with an estimate of the time.
-
-    Returns
-    -------
-    Fusion
-        Without a ``result``: the parameters and the variables of the problem are left at the best values. An interrupt,
-        a time limit or a spent budget ends the search with the best so far; ``stop`` says so, and the certificate does
-        not hold.
-
-    Examples
-    --------
-    >>> import cvxpy as cp, numpy as np
-    >>> from substrate import fuse_problem
-    >>> rng = np.random.default_rng(0)
-    >>> X, V = rng.normal(size=(30, 5)), rng.normal(size=(30, 5))
-    >>> y, u = (P[:, 0] + 0.5 * rng.normal(size=30) for P in (X, V))
-    >>> x, weight = cp.Variable(5), cp.Parameter(nonneg=True, name="weight")
-    >>> lasso = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ x - y) + weight * cp.norm1(x)))
-    >>> best = fuse_problem(lasso, {weight: (1e-2, 1e2)}, cp.sum_squares(V @ x - u) / 30)
-    >>> best.certificate.holds
-    True
     """
-    target = positive(gap, "gap")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
-    limits = Limits(budget, np.inf if time_limit is None else positive(time_limit, "time_limit"))
-    parameters, box = _check_parameters(problem, over)
+    parameters, ends = _check_parameters(problem, over, box)
     family = FusedFamily(problem, parameters, validation)
     floor = 0.0 if family.validation.is_nonneg() else -np.inf
-    with late_progress("fuse_problem", limits) as shown:
-        search = CellSearch(families=[family], gap=target, limits=limits, progress=progress or shown, floor=floor)
-        box, cut_off = solvable_box([family], box)
-        search.run(box)
-        return _result(parameters, box, cut_off, family, search)
+    search = CellSearch(families=[family], gap=gap, limits=limits, progress=progress, floor=floor)
+    ends, cut_off = solvable_box([family], ends)
+    search.run(ends)
+    return _result(parameters, ends, cut_off, family, search)
 
 
 def solvable_box(
@@ -208,34 +153,46 @@ def search_facts(search: CellSearch) -> list[tuple[str, str]]:
     return facts
 
 
-def _check_parameters(problem: Any, over: Any) -> tuple[list[Any], list[tuple[float, float]]]:
+def _check_parameters(problem: cp.Problem, over: Any, box: Any) -> tuple[list[Any], list[tuple[float, float]]]:
     """Return the parameters and their ranges, or why they cannot be fused over."""
-    if not isinstance(problem, cp.Problem):
-        raise DeclarationError(f"fuse_problem needs a cvxpy.Problem, received {problem!r}")
-    if not isinstance(over, Mapping) or not over:
-        raise DeclarationError(
-            f"over is a dict of parameters and their ranges, {{weight: (1e-2, 1e3)}}, received {over!r}"
-        )
     by_name = {parameter.name(): parameter for parameter in problem.parameters()}
-    parameters, box = [], []
-    for key, ends in over.items():
+    keys = list(over) if isinstance(over, (list, tuple)) else [over]
+    if not keys or not all(isinstance(key, (str, cp.Parameter)) for key in keys):
+        raise DeclarationError(f"over is a cvxpy.Parameter or its name, or a tuple of them, received {over!r}")
+    parameters = []
+    for key in keys:
         name = key.name() if isinstance(key, cp.Parameter) else key
         if name not in by_name or (isinstance(key, cp.Parameter) and by_name[name] is not key):
             raise DeclarationError(f"the problem has no parameter {name!r}; it has {sorted(by_name)}")
-        parameter = by_name[name]
-        if not parameter.is_scalar():
-            raise DeclarationError(f"{name!r} must be one number, it has the shape {parameter.shape}")
-        try:
-            low, high = (float(end) for end in ends)
-        except (TypeError, ValueError):
-            raise DeclarationError(f"the range of {name!r} is a pair (low, high), received {ends!r}") from None
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise DeclarationError(f"the range of {name!r} must be two numbers with low < high, received {ends!r}")
-        if parameter.is_nonneg() and low < 0.0:
-            raise DeclarationError(f"{name!r} is non-negative, its range begins at {low:g}")
-        parameters.append(parameter)
-        box.append((low, high))
+        if not by_name[name].is_scalar():
+            raise DeclarationError(f"{name!r} must be one number, it has the shape {by_name[name].shape}")
+        parameters.append(by_name[name])
     missing = sorted(n for n, p in by_name.items() if p.value is None and not any(p is chosen for chosen in parameters))
     if missing:
         raise DeclarationError(f"the parameters {missing} have no value; give them one, or fuse over them too")
-    return parameters, box
+    if box is not None and not isinstance(box, Mapping):
+        raise DeclarationError(f"box is a dict of ranges, {{weight: (1e-2, 1e3)}}, received {box!r}")
+    given = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
+    if strange := sorted(set(given) - {parameter.name() for parameter in parameters}, key=str):
+        raise DeclarationError(f"box has a range for {strange[0]!r}, which is not fused over")
+    return parameters, [_range_of(problem, parameter, given.get(parameter.name())) for parameter in parameters]
+
+
+def _range_of(problem: cp.Problem, parameter: Any, ends: Any) -> tuple[float, float]:
+    """Return the values that are considered: those given, or those of a weight."""
+    name = parameter.name()
+    if ends is None:
+        if any(parameter is other for constraint in problem.constraints for other in constraint.parameters()):
+            raise DeclarationError(
+                f"{name!r} is in a constraint; give the values to consider, box={{{name!r}: (low, high)}}"
+            )
+        return RANGE
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError):
+        raise DeclarationError(f"the range of {name!r} is a pair (low, high), received {ends!r}") from None
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise DeclarationError(f"the range of {name!r} must be two numbers with low < high, received {ends!r}")
+    if parameter.is_nonneg() and low < 0.0:
+        raise DeclarationError(f"{name!r} is non-negative, its range begins at {low:g}")
+    return low, high

@@ -103,8 +103,8 @@ class JointPath:
 class Fusion:
     """Training and validation fused: the values of the parameters whose optimum validates best, over ``proved_on``.
 
-    The one result of :func:`~substrate.fuse` and of :func:`~substrate.fuse_problem`, which leaves the optimum in the
-    variables of the problem and has no ``result``.
+    What :func:`~substrate.fuse` returns. Of a cvxpy problem it has no ``result``: the optimum is left in the variables
+    of the problem.
 
     Every parameter's value is an attribute under its own name (``fusion.rho``); the quantities of the machine there
     (``alpha``, ``b``, ``maximal_variation``, ...) are those of ``result``.

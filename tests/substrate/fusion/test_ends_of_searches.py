@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sampled_cases import first
 
-from substrate import Machine, Substrate, fuse, fuse_problem
+from substrate import Machine, Substrate, fuse
 from substrate.composition.machine import Machine as ComposedMachine
 from substrate.errors import DeclarationError, LongFitWarning
 from substrate.fusion.affine_program import AffineProgram
@@ -71,7 +71,7 @@ def lasso(**options):
     X, y, V, w = rows()
     x, weight = cp.Variable(2), cp.Parameter(nonneg=True, name="weight")
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ x - y) + weight * cp.norm1(x)))
-    return fuse_problem(problem, {weight: BOX}, cp.sum_squares(V @ x - w), **({"gap": GAP} | options))
+    return fuse(problem, weight, box={weight: BOX}, validation=cp.sum_squares(V @ x - w), **({"gap": GAP} | options))
 
 
 FORMS = {

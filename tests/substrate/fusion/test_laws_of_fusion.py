@@ -11,7 +11,7 @@ from fused_machines import KINDS, fused_machine
 from sampled_cases import first
 from user_problems import USER_PROBLEMS, covariance, elastic_net, low_rank, several_tasks, user_problem
 
-from substrate import Machine, fuse, fuse_problem
+from substrate import Machine, fuse
 from substrate.errors import SolverError
 from substrate.fusion.fused_family import FusedFamily, excesses
 from substrate.fusion.universal_bound import bound_interval, bound_one_side
@@ -142,7 +142,7 @@ def test_an_inexact_fused_solve_at_a_small_s_does_not_end_a_search():
 @pytest.mark.parametrize("kind", [low_rank, covariance], ids=lambda kind: kind.__name__)
 def test_semi_definite_cones(kind):
     weight, problem, validation = user_problem(kind, 0)
-    best = fuse_problem(problem, {weight: (1e-2, 1e1)}, validation, gap=0.05)
+    best = fuse(problem, weight, box={weight: (1e-2, 1e1)}, validation=validation, gap=0.05)
     assert best.certificate.holds, str(best.certificate)
     for value in weights_to_try(np.random.default_rng(0), (1e-2, 1e1), best.weight, 12):
         found = error_at(problem, weight, validation, value)
@@ -152,7 +152,7 @@ def test_semi_definite_cones(kind):
 @pytest.mark.parametrize("kind", first(4, USER_PROBLEMS), ids=lambda kind: kind.__name__)
 def test_no_weight_of_a_users_problem_is_below_the_bound(kind):
     weight, problem, validation = user_problem(kind, 0)
-    best = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, gap=0.01, budget=500)
+    best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, gap=0.01, budget=500)
     assert best.certificate.holds, str(best.certificate)
     rng = np.random.default_rng(0)
     for value in weights_to_try(rng, (1e-2, 1e2), best.values["weight"], 60):
@@ -240,7 +240,7 @@ def test_half_of_the_excess_is_above_the_truth_where_a_machine_jumps():
 def test_a_machine_that_jumps_is_not_proved_to_be_bad():
     """The optimum that validates best is returned, or nothing holds; no bound is above its error of zero."""
     problem, weight, validation = jump()
-    best = fuse_problem(problem, {weight: (0.5, 1.5)}, validation + 0.01, budget=200)
+    best = fuse(problem, weight, box={weight: (0.5, 1.5)}, validation=validation + 0.01, budget=200)
     assert best.lower_bound <= 0.01 + 1e-9
     if best.certificate.holds:
         assert best.validation_error <= 0.01 * 1.01 + 1e-9

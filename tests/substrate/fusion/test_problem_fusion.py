@@ -1,4 +1,4 @@
-"""``fuse_problem``: parameters of any convex problem, chosen with a proof."""
+"""``fuse``: parameters of any convex problem, chosen with a proof."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from parametric_problems import KINDS, elastic_net, lasso, parametric_problem, pinball, tube
 from sampled_cases import first
 
-from substrate import Fusion, fuse_problem
+from substrate import Fusion, fuse
 from substrate.errors import DeclarationError
 from substrate.fusion.fused_family import FusedFamily, excesses
 
@@ -26,7 +26,7 @@ def error_at(problem, weight, validation, value):
 def scan(kind, seed, tried):
     """No value tried has a validation error below the bound; whether the gap is proved."""
     weight, problem, validation = parametric_problem(kind, seed)
-    best = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, gap=0.02, budget=400)
+    best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, gap=0.02, budget=400)
     assert best.lower_bound <= best.validation_error
     np.testing.assert_allclose(float(validation.value), best.validation_error, rtol=1e-12)
     assert best.certificate.holds == (best.stop == "the gap of 0.02 is met")
@@ -62,7 +62,7 @@ def test_two_weights(seed):
     x = cp.Variable(4)
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(X @ x - y) + one * cp.norm1(x) + two * cp.sum_squares(x)))
     validation = cp.sum_squares(V @ x - u) / 15
-    best = fuse_problem(problem, {one: (0.1, 10.0), "two": (0.1, 10.0)}, validation, gap=0.1)
+    best = fuse(problem, (one, "two"), box={one: (0.1, 10.0), "two": (0.1, 10.0)}, validation=validation, gap=0.1)
     assert best.certificate.holds, str(best.certificate)
     assert set(best.values) == set(best.proved_on) == {"one", "two"}
     for _ in range(15):
@@ -73,7 +73,7 @@ def test_two_weights(seed):
 
 def test_the_answer_is_left_in_the_problem():
     weight, problem, validation = parametric_problem(elastic_net, 3)
-    best = fuse_problem(problem, {"weight": (1e-2, 1e2)}, validation)
+    best = fuse(problem, "weight", box={"weight": (1e-2, 1e2)}, validation=validation)
     assert weight.value == best.values["weight"]
     left = float(validation.value)
     assert left == best.validation_error
@@ -94,7 +94,7 @@ def test_the_answer_is_left_in_the_problem():
 def test_the_path_of_a_problem_is_drawn():
     plt = pytest.importorskip("matplotlib.pyplot")
     weight, problem, validation = parametric_problem(elastic_net, 3)
-    ax = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, gap=0.05).plot()
+    ax = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, gap=0.05).plot()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("weight", "validation error")
     assert any("lower bound" in line.get_label() for line in ax.lines)
     plt.close(ax.figure)
@@ -103,7 +103,7 @@ def test_the_path_of_a_problem_is_drawn():
 def test_a_spent_budget_or_time_is_reported():
     weight, problem, validation = parametric_problem(tube, 0)
     for limits, words in (({"budget": 12}, "the budget of 12 solves is spent"), ({"time_limit": 1e-9}, "time limit")):
-        best = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, **limits)
+        best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, **limits)
         assert words in best.stop
         assert not best.certificate.holds
         assert "DOES NOT HOLD" in str(best.certificate).splitlines()[0]
@@ -119,7 +119,7 @@ def test_an_interrupt_ends_with_the_best_so_far():
         if len(calls) == 5:
             raise KeyboardInterrupt
 
-    best = fuse_problem(problem, {weight: (1e-2, 1e2)}, validation, progress=interrupt)
+    best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, progress=interrupt)
     assert best.stop == "interrupted; the best so far is kept"
     assert not best.certificate.holds
     assert best.validation_error <= calls[-1][1]
@@ -154,7 +154,7 @@ def test_several_optima_are_not_overlooked():
     x, weight = cp.Variable(2), cp.Parameter(nonneg=True, name="weight")
     problem = cp.Problem(cp.Minimize(cp.abs(x[0] - 1.0) + weight * cp.square(x[0])), [cp.abs(x[1]) <= 2.0])
     validation = cp.square(x[0] - 0.5) + cp.square(x[1] - 1.5) + 0.1
-    best = fuse_problem(problem, {weight: (0.1, 10.0)}, validation, budget=150)
+    best = fuse(problem, weight, box={weight: (0.1, 10.0)}, validation=validation, budget=150)
     assert best.lower_bound <= 0.1 + 1e-6
     if best.certificate.holds:
         assert best.validation_error <= 0.102
@@ -166,7 +166,7 @@ def test_what_cannot_be_fused_is_refused():
     other = cp.Parameter(nonneg=True, name="other")
     cost, given = problem.objective.expr, cp.Parameter(nonneg=True, name="given", value=1.0)
     cases = [
-        ((problem, {}, validation), "over is a dict"),
+        ((problem, {}, validation), "over is a cvxpy.Parameter or its name"),
         ((problem, {"nothing": (1, 2)}, validation), "no parameter 'nothing'; it has"),
         ((problem, {weight: (2, 1)}, validation), "low < high"),
         ((problem, {weight: (-1, 1)}, validation), "is non-negative"),
@@ -181,8 +181,15 @@ def test_what_cannot_be_fused_is_refused():
             "constraint",
         ),
     ]
-    for arguments, words in cases:
+    for (refused, ranges, error), words in cases:
         with pytest.raises(DeclarationError, match=words):
-            fuse_problem(*arguments)
+            fuse(refused, tuple(ranges), error, box=ranges)
+    with pytest.raises(DeclarationError, match="which is not fused over"):
+        fuse(problem, weight, validation, box={"other": (1, 2)})
+    bounded = cp.Problem(cp.Minimize(cp.sum_squares(x)), [cp.norm1(x - 1.0) <= other])
+    with pytest.raises(DeclarationError, match="is in a constraint; give the values to consider"):
+        fuse(bounded, other, cp.norm1(x))
+    with pytest.raises(DeclarationError, match="its validation error as a cvxpy expression"):
+        fuse(problem, weight, (np.zeros((2, 2)), np.zeros(2)))
     with pytest.raises(DeclarationError, match="budget must be"):
-        fuse_problem(problem, {weight: (1, 2)}, validation, budget=0)
+        fuse(problem, weight, box={weight: (1, 2)}, validation=validation, budget=0)
