@@ -167,7 +167,7 @@ def fuse(
     if isinstance(machine, cp.Problem):
         if not isinstance(validation, cp.Expression) or cv is not None or data is not None or judged != SQUARED:
             raise DeclarationError(
-                "a cvxpy problem is fused with validation=, its validation error as a cvxpy expression, and without cv, "
+                "a cvxpy problem is fused with validation=, its validation error as a cvxpy expression, without cv, "
                 "data and loss"
             )
         if top is not None:
