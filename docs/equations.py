@@ -32,7 +32,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "BellMcCaffrey2002": (),
     "Breiman1996": (),
     "Gibbs2021": (),
-    "Nouretdinov2001": (),
     "Platt2000": (),
     "Saerens2002": (),
     "SunLoader1994": (),

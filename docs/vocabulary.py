@@ -30,8 +30,8 @@ in ball arithmetic. `leave_one_out(X=None, y=None)` needs the rows where the mod
 that chooses a weight has `gamma_`, `zeta_` or `rho_`, `criterion_`, `criterion_lower_bound_` and `path_` after `fit`;
 `cv` states how candidates are evaluated: `"loo"`,
 `"gcv"`, `"evidence"`, `"training"` (pruning), a number of folds, a splitter or an iterable of splits, None for
-validation rows. `predict_interval(X, coverage)` and `predict_region` return intervals of a regressor,
-and `interval_guarantee` their conditions;
+validation rows. `predict_interval(X, coverage)` returns intervals of a regressor, and `interval_guarantee` their
+conditions;
 `predict_proba` and `predict_set(X, coverage)` return probabilities and sets of labels
 of a classifier, and `set_guarantee` their conditions; `calibrate(X, y)` bases both on rows that were not used in the
 fit.
@@ -47,7 +47,6 @@ METHODS: Mapping[str, Any] = {
     "leave_one_out": lambda kind: hasattr(kind, "leave_one_out"),
     "left_out_importance": lambda kind: hasattr(kind, "left_out_importance"),
     "predict_interval": lambda kind: hasattr(kind, "predict_interval"),
-    "predict_region": lambda kind: hasattr(kind, "predict_region"),
     "predict_proba": lambda kind: hasattr(kind, "predict_proba"),
     "predict_set": lambda kind: hasattr(kind, "predict_set"),
     "sample_weight in fit": lambda kind: "sample_weight" in inspect.signature(kind.fit).parameters,
@@ -140,11 +139,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "A class is no number, so there is nothing between two ends.",
     ),
     (
-        "predict_region",
-        _CLASSIFIERS,
-        "A set of classes is no union of intervals.",
-    ),
-    (
         "predict_proba",
         _REGRESSORS,
         "A number has no class, and a density would need a model of the noise; `predict_interval` needs none.",
@@ -152,7 +146,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "predict_set",
         _REGRESSORS,
-        "The set of numbers that belong to a level is `predict_region`.",
+        "The set of numbers that belong to a level is an interval, `predict_interval`.",
     ),
     (
         "sample_weight in fit",

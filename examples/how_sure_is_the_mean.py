@@ -20,7 +20,7 @@ truth = np.sinc(points[:, 0])
 bands = {
     "mean, at each place": model.confidence_band(points, 0.9),
     "mean, everywhere at once": model.confidence_band(points, 0.9, simultaneous=True),
-    "a new target": model.predict_interval(points, 0.9, method="gaussian"),
+    "a new target": model.predict_interval(points, 0.9),
 }
 for name, (low, high) in ((name, band.T) for name, band in bands.items()):
     inside = np.mean((low <= truth) & (truth <= high))

@@ -36,10 +36,10 @@ print(model.certificate_)
 # %%
 # No row has a dose above two.
 _, ax = plt.subplots()
-lower, upper = model.predict_interval(beyond, coverage=0.9, method="gaussian").T
-ax.fill_between(beyond[:, 0], lower, upper, color="0.9", label="90 % of new targets")
+predicted, deviation = model.predict(beyond, return_std=True)
+ax.fill_between(beyond[:, 0], predicted - deviation, predicted + deviation, color="0.9", label="a standard deviation")
 ax.plot(beyond[:, 0], plain.predict(beyond), "--", label="kernel alone")
-ax.plot(beyond[:, 0], model.predict(beyond), label="partially linear")
+ax.plot(beyond[:, 0], predicted, label="partially linear")
 ax.plot(beyond[:, 0], truth, ":", color="black", linewidth=1.5, label="truth")
 ax.axvline(2.0, color="0.6", linewidth=0.8)
 ax.set(xlabel="dose, units", ylabel="response at six o'clock", title="Then a coefficient goes on where the rows end")

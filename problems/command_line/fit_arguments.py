@@ -75,11 +75,11 @@ as the model file says, and the columns of --id come first.
 
 With --proba classes have columns probability_CLASS. With --coverage they have
 columns set_CLASS, 1 for the labels that belong to a set with that coverage and 0
-for the others; numbers have columns lower and upper: by leaving every training
-row out, else by Gaussian error bars; for a model of substrate fit --no-refit, by
-the errors of the rows that it held out where these only judged the model. With
---adaptive they are wide where errors are large. What they guarantee is printed on
-standard error.
+for the others; numbers have columns lower and upper: of fewer than 1000 rows by
+folds that repeat the search, else by leaving every training row out, or by
+Gaussian error bars; for a model of substrate fit --no-refit, by the errors of the
+rows that it held out where these only judged the model. With --adaptive they are
+wide where errors are large. What they guarantee is printed on standard error.
 
 The rows given to a model of substrate fit --series follow those of its training
 table in time: where they have the target, each is predicted one step ahead from

@@ -105,6 +105,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     from problems.command_line.summary import describe_file, said, summary
     from problems.tables.embedded_sets import question_of
     from problems.tables.fit import fit_prepared, prepare, reliance_of
+    from problems.tables.intervals import keep_intervals
     from problems.tables.table import named_columns
 
     if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
@@ -114,7 +115,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         raise DataError("name one table: a file, @NAME, or --dataset NAME")
     refuse_unwritable(options.out, options.data)
     refuse_unwritable(options.report, options.data, options.out)
-    progress = Progress(4 if options.report is not None else 3)
+    progress = Progress(3 + (options.report is not None) + (options.out is not None))
     try:
         progress.step(f"reading {source}")
         table = read_options(source, options).drop_columns(options.drop)
@@ -137,6 +138,10 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
             progress.step("drawing the report")
             importances = importance(fit)  # once, for the page and the terminal
             page = report(fit, options.out, importances)
+        if options.out is not None:
+            progress.step("making intervals")
+            with printed_warnings():
+                keep_intervals(fit.saved.estimator)
     finally:
         progress.close()
     interruption.check()

@@ -16,8 +16,10 @@ from problems.estimators.chosen.families import family_name
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS
 from problems.tables.fit import Fit, bound_of, reliance_of, stack_errors
+from problems.tables.intervals import describe_intervals
 from problems.tables.models import MODELS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
+from substrate.errors import DataError
 
 __all__ = ["describe_file", "said", "summary"]
 
@@ -206,10 +208,23 @@ def describe_file(fit: Fit, out: str | None) -> list[str]:
     """Return the line about the file of the model, once it is written."""
     if out is None:
         return ["not saved: give --out model.npz to keep the model, --report report.html for a page about it"]
+    return [_describe_saved(fit, out), *_describe_intervals(fit)]
+
+
+def _describe_intervals(fit: Fit) -> list[str]:
+    if fit.preparation.task != "regression":
+        return []
+    try:
+        return [describe_intervals(fit.saved.estimator, fit.saved.preparation)]
+    except DataError:  # no rows have errors of their own
+        return []
+
+
+def _describe_saved(fit: Fit, out: str) -> str:
     n, total = fit.y.size, fit.y.size + fit.y_val.size
     if fit.saved is not fit.model:
-        return [f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"]
+        return f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"
     only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
     is_refitted = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
     why = ", since the certificate of the one fitted again to all rows does not hold" if is_refitted else ""
-    return [f"saved: {out}{only}{why}"]
+    return f"saved: {out}{only}{why}"

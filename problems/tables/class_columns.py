@@ -12,7 +12,6 @@ from substrate.arrays import Array
 from substrate.errors import DataError, SubstrateError
 
 __all__ = [
-    "broken_by",
     "calibrate_classifier",
     "depend_by",
     "probability_columns",
@@ -26,18 +25,18 @@ _STANDARDISED = "the inputs were standardised by these rows"
 _REFITTED = "the kernel or gamma was chosen by some of these rows"
 
 
-def broken_by(preparation: Preparation) -> tuple[str, ...]:
-    """Return what ``substrate fit`` did with the training rows that breaks the guarantee of leaving them out."""
-    chosen = (_REFITTED,) if preparation.refitted else ()
-    return (*chosen, _STANDARDISED) if preparation.standardised else chosen
+def with_breaks(guarantee: Guarantee, preparation: Preparation | None) -> Guarantee:
+    """Return a guarantee with what the preparation of the table breaks of it.
 
-
-def with_breaks(guarantee: Guarantee, preparation: Preparation | None, is_split: bool) -> Guarantee:
-    """Return a guarantee with what the preparation of the table breaks of it; rows held out are free of its choices."""
+    Rows held out are free of all that was chosen, and folds that repeat the search of the choice of kernel and gamma.
+    """
     if preparation is None:
         return guarantee
-    broken = (*(() if is_split else broken_by(preparation)), *depend_by(preparation))
-    return replace(guarantee, broken=(*guarantee.broken, *broken))
+    is_held = preparation.refitted and guarantee.method not in ("split", "nested", "adaptive")
+    chosen = (_REFITTED,) if is_held else ()
+    standardised = (_STANDARDISED,) if preparation.standardised and guarantee.method != "split" else ()
+    broken = (*guarantee.broken, *chosen, *standardised, *depend_by(preparation))
+    return replace(guarantee, broken=broken)
 
 
 def depend_by(preparation: Preparation) -> tuple[str, ...]:
@@ -71,5 +70,5 @@ def set_statement(estimator: Any, preparation: Preparation | None, coverage: flo
     """Return what the sets guarantee."""
     guarantee = estimator.set_guarantee(coverage)
     if guarantee.method == "conformal":
-        guarantee = with_breaks(guarantee, preparation, is_split=False)
+        guarantee = with_breaks(guarantee, preparation)
     return f"label sets by {guarantee.method}: {guarantee}"

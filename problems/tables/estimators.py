@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -21,11 +20,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.guarantees import Guarantee
-from problems.tables.class_columns import with_breaks
 from problems.tables.fit import fit_prepared, prepare
 from problems.tables.frames import Frame, frame_of
 from problems.tables.inputs import UNKNOWN
-from problems.tables.intervals import interval_ends, interval_method
+from problems.tables.intervals import interval_ends, interval_guarantee
 from problems.tables.models import MODELS, Choices, Weights
 from problems.tables.preparation import IMPUTE
 from problems.tables.sizes import BASIS
@@ -354,22 +352,20 @@ class TabularRegressor(RegressorMixin, _Tabular):
         X = self._matrix(X)
         return np.asarray(self.estimator_.predict(X))
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Array:
-        """Return lower and upper ends that hold a new target with probability ``coverage``, as the machine does."""
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+        """Return lower and upper ends that are to hold a new target with probability ``coverage``, as the machine does.
+
+        After a search on fewer than 1000 rows the default repeats it without each of ten folds, at the first call.
+        """
         X = self._matrix(X)
         with _in_python():
-            return interval_ends(self.estimator_, X, coverage, method, adaptive=adaptive)
+            return interval_ends(self.estimator_, X, coverage, method)
 
-    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Guarantee:
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees, with what the preparation of the table breaks of it."""
         check_is_fitted(self)
         with _in_python():
-            rule = (
-                self.estimator_._intervals.resolve_adaptive if adaptive else partial(interval_method, self.estimator_)
-            )
-            chosen = rule(method)
-        guarantee: Guarantee = self.estimator_.interval_guarantee(coverage, chosen, adaptive=adaptive)
-        return with_breaks(guarantee, self.model_.preparation, chosen == "split")
+            return interval_guarantee(self.estimator_, self.model_.preparation, coverage, method)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions; ``y`` may be the name of a column of X."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from problems.estimators.chosen.stacked import MOST_LEFT_OUT
 from problems.tables.class_columns import calibrate_classifier
@@ -302,7 +303,7 @@ def fit_prepared(ready: PreparedFit) -> Fit:
         chosen_by_them = MODELS[choices.model].validated and choices.weights.of(choices.model) is None
         if task == "regression" and y_val.size and not chosen_by_them:
             # rows that neither fitted nor chose: intervals can rest on them
-            estimator.calibrate(X_val, y_val, adaptive=not is_refitted and "nested" in estimator._intervals.methods)
+            estimator.calibrate(X_val, y_val)
         quality = quality_of(estimator, choices, task, X, y, X_val, y_val, ready.dependence)
         first = len(caught)
         model = saved = TabularModel(estimator, preparation)
@@ -310,6 +311,8 @@ def fit_prepared(ready: PreparedFit) -> Fit:
             last = refit_model(estimator, choices, task, ready.class_weight, ready.X, ready.y)
             if task == "classification":
                 calibrate_classifier(last)
+            else:
+                last._chosen_by = clone(estimator)  # nested intervals repeat the search
             # what rounding hides on more rows is no better for being fitted to them
             if last.certificate_.holds or not estimator.certificate_.holds:
                 saved = TabularModel(last, replace(preparation, refitted=True))

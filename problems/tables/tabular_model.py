@@ -19,7 +19,7 @@ from problems.estimators.shared.files import save
 from problems.tables.class_columns import probability_columns
 from problems.tables.csv_cells import csv_cells, csv_row
 from problems.tables.inputs import Input, describe_imputation, describe_unknown, raw_matrix
-from problems.tables.intervals import interval_columns
+from problems.tables.intervals import interval_columns, keep_intervals
 from problems.tables.preparation import Preparation
 from problems.tables.table import Table, named_columns, read_table
 from substrate.arrays import Array
@@ -60,7 +60,11 @@ class TabularModel:
         return cls(estimator, preparation)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write model and preparation to one file, which :func:`problems.load` reads too, without the latter."""
+        """Write model and preparation to one file, which :func:`problems.load` reads too, without the latter.
+
+        Where the search is to be repeated for intervals, that is done first: the file does not hold how it searched.
+        """
+        keep_intervals(self.estimator)
         notes = None if self.preparation is None else self.preparation.as_notes()
         save(self.estimator, path, notes, lambda estimator, notes: self.of(estimator, notes, path))
 

@@ -270,9 +270,9 @@ class Result:
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "conformal") -> Array:
         """Return lower and upper ends for new values at the rows of X, of a machine of least squares, without a refit.
 
-        ``method`` is ``"conformal"``, ``"jackknife+"``, ``"jackknife-minmax"`` or ``"gaussian"``. The guarantees are
-        those of :mod:`substrate.uncertainty`, for exchangeable values of equal weight; observations of another kind,
-        and squares that are none, are taken as fixed.
+        ``method`` is ``"conformal"`` or ``"jackknife+"``. The guarantees are those of :mod:`substrate.uncertainty`, for
+        exchangeable values of equal weight; observations of another kind, and squares that are none, are taken as
+        fixed.
         """
         return self._squared_rows("predict_interval").predict_interval(self.predict(X), X, coverage, method)
 

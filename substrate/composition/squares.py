@@ -34,15 +34,14 @@ from substrate.gram import Gram
 from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
-from substrate.uncertainty.conformal import conformal_hull
-from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
+from substrate.uncertainty.conformal import conformal_ends
 from substrate.uncertainty.influence import Influence, KernelInfluence, LeftOutMachines, kernel_influence
-from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+from substrate.uncertainty.jackknife import jackknife_plus
 
 __all__ = ["METHODS", "SquaredRows", "Squares", "collect_squares"]
 
 #: The methods of intervals.
-METHODS = ("conformal", "jackknife+", "jackknife-minmax", "gaussian")
+METHODS = ("conformal", "jackknife+")
 #: Share of a coefficient by which the rows of a square may differ from those of the errors: rounding of factors.
 _SAME = 1e-12
 
@@ -146,7 +145,7 @@ class SquaredRows:
     """The rows of a machine of least squares, those of its observations first.
 
     ``maps`` has a row's coefficients of every reading, ``constants`` what a bias of one adds to it, ``ridge`` is D and
-    ``count`` the number of observations, whose weight is one over ``unit``, 1/gamma.
+    ``count`` the number of observations.
     """
 
     substrate: Substrate
@@ -156,7 +155,6 @@ class SquaredRows:
     constants: Array
     ridge: Array
     count: int
-    unit: float
 
     @classmethod
     def of(
@@ -180,7 +178,6 @@ class SquaredRows:
         if errors is None:
             raise DeclarationError(f"the errors contain a variable of your own{advice}")
         weights, further = np.zeros(errors.targets.size), []
-        unit = 0.0
         for weight, argument in squares.squares:
             rows = _expand(argument, holders)
             if rows is None:
@@ -190,7 +187,6 @@ class SquaredRows:
                 further.append((weight, rows))
             else:
                 weights += weight * scales**2
-                unit = max(unit, weight)
         if not (weights > 0.0).all():
             raise DeclarationError(f"not every error is in a square of the objective{advice}")
         if any(_reads_observations(substrate, rows, errors, holders) for _, rows in further):
@@ -217,12 +213,11 @@ class SquaredRows:
             constants=constants,
             ridge=squares.norm / q,
             count=errors.targets.size,
-            unit=squares.norm / unit,
         )
 
     def leave_one_out(self) -> Array:
         """Return y_i minus what the machine without observation i has for it."""
-        alpha, influence = self._solve()[:2]
+        alpha, influence = self._solve()
         return leave_one_out_residuals(alpha[: self.count], influence.diagonal[: self.count])
 
     def predict_interval(self, fitted: Array, X: Any, coverage: Any, method: str) -> Array:
@@ -233,11 +228,11 @@ class SquaredRows:
         rows = np.arange(self.count) if observed is None else np.flatnonzero(observed.are_values)
         if rows.size < 2:
             raise DeclarationError(
-                f"intervals of values are made of the errors of other values, and {rows.size} were observed; ask for "
-                "method='gaussian' of a machine with values, or observe some"
+                f"intervals of values are made of the errors of other values, and {rows.size} were observed; observe "
+                "some"
             )
-        alpha, influence, border = self._solve()
-        gamma, diagonal = 1.0 / self.unit, np.asarray(self.substrate.kernel.diag(points))
+        alpha, influence = self._solve()
+        diagonal = np.asarray(self.substrate.kernel.diag(points))
         restricted: Influence = _RowsOfObservations(influence, rows)
         residuals = leave_one_out_residuals(alpha[rows], influence.diagonal[rows])
         machines = LeftOutMachines(
@@ -245,20 +240,18 @@ class SquaredRows:
             support_values=alpha[rows],
             residuals=residuals,
             diagonal=influence.diagonal[rows],
-            gamma=gamma,
+            gamma=1.0 / float(self.ridge[rows[0]]),
+            ridge=self.ridge[rows],
         )
-        if method == "gaussian":
-            noise = noise_of_targets(self.targets[:, None], alpha[:, None], [gamma], border)
-            return gaussian_ends(fitted, gaussian_deviations(machines, float(noise[0]), points, diagonal), coverage)
-        by_name = {"conformal": conformal_hull, "jackknife+": jackknife_plus, "jackknife-minmax": jackknife_minmax}
-        return by_name[method](machines, fitted, points, diagonal, coverage)
+        interval = conformal_ends if method == "conformal" else jackknife_plus
+        return interval(machines, fitted, points, diagonal, coverage)
 
-    def _solve(self) -> tuple[Array, KernelInfluence, Border]:
-        """Return alpha, the influence of all rows, and the border."""
+    def _solve(self) -> tuple[Array, KernelInfluence]:
+        """Return alpha, and the influence of all rows."""
         gram, border = Gram.from_matrix(self._matrix()), self._border()
         alpha = np.asarray(solve_saddle_system(gram, self.targets, self.ridge, border=border).support_values)
         gram.release()
-        return alpha, kernel_influence(gram, self.ridge, partial(self._represent, border), border), border
+        return alpha, kernel_influence(gram, self.ridge, partial(self._represent, border), border)
 
     def _border(self) -> Border:
         if not self.substrate.bias:

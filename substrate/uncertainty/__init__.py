@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from substrate.uncertainty.bands import Smoother, curve_length, tube_quantile
     from substrate.uncertainty.calibration import beside_decision, fit_isotonic, fit_sigmoid, margins
-    from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
+    from substrate.uncertainty.conformal import conformal_ends, split_ends
     from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
     from substrate.uncertainty.influence import (
         Influence,
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
         kernel_influence,
         primal_influence,
     )
-    from substrate.uncertainty.jackknife import cv_plus, jackknife_minmax, jackknife_plus, minmax_ends, plus_ends
+    from substrate.uncertainty.jackknife import cv_plus, jackknife_plus, plus_ends
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
     from substrate.uncertainty.left_out_stack import LeftOutStack
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import ChangedRows, MachinesWithoutRows, OwnRows, StackedOwnRows
     from substrate.uncertainty.spread import Spread
-    from substrate.uncertainty.studentised import studentised_ends
     from substrate.uncertainty.thirds import CoverageByThirds, coverage_by_thirds
 
 #: The names, each with its module.
@@ -41,8 +40,7 @@ _MODULES = {
     "Spread": "spread",
     "StackedOwnRows": "own_rows",
     "beside_decision": "calibration",
-    "conformal_hull": "conformal",
-    "conformal_region": "conformal",
+    "conformal_ends": "conformal",
     "coverage_by_thirds": "thirds",
     "curve_length": "bands",
     "cv_plus": "jackknife",
@@ -52,20 +50,17 @@ _MODULES = {
     "gaussian_deviations": "gaussian",
     "gaussian_ends": "gaussian",
     "in_set": "label_sets",
-    "jackknife_minmax": "jackknife",
     "jackknife_plus": "jackknife",
     "kernel_influence": "influence",
     "less_strange": "label_sets",
     "less_strange_enlarged": "label_sets",
     "margins": "calibration",
-    "minmax_ends": "jackknife",
     "noise_of_targets": "gaussian",
     "plus_ends": "jackknife",
     "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
     "tube_quantile": "bands",
-    "studentised_ends": "studentised",
 }
 
 __all__ = [
@@ -81,8 +76,7 @@ __all__ = [
     "Spread",
     "StackedOwnRows",
     "beside_decision",
-    "conformal_hull",
-    "conformal_region",
+    "conformal_ends",
     "coverage_by_thirds",
     "curve_length",
     "cv_plus",
@@ -92,19 +86,16 @@ __all__ = [
     "gaussian_deviations",
     "gaussian_ends",
     "in_set",
-    "jackknife_minmax",
     "jackknife_plus",
     "kernel_influence",
     "less_strange",
     "less_strange_enlarged",
     "margins",
-    "minmax_ends",
     "noise_of_targets",
     "plus_ends",
     "primal_influence",
     "split_ends",
     "strangeness",
-    "studentised_ends",
     "tube_quantile",
 ]
 

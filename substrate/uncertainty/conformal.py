@@ -1,219 +1,133 @@
-r"""The exact full conformal set of a kernel least-squares machine, by one sort per point and no refit.
+r"""Conformal intervals: the exact full conformal set of a kernel least-squares machine, and split conformal ends.
 
-Add the row (x, z) with weight one. With c and p of :mod:`~substrate.uncertainty.influence`, :math:`S = p + 1/\gamma`
-and :math:`t = z - f(x)`, the enlarged system has
+Add the row (x, z) with the weight of the other rows. With c and p of :mod:`~substrate.uncertainty.influence`, B the
+lower block of the inverse of the bordered matrix, :math:`S = p + 1/\gamma` and :math:`t = z - f(x)`, the enlarged
+system has
 
 .. math:: \alpha_i(z) = \alpha_i - \frac{c_i}{S} t, \qquad \alpha_{new}(z) = \frac{t}{S}, \qquad
-          \text{diagonal} \; B_{ii} + \frac{c_i^2}{S} \; \text{and} \; \frac1S ,
+          \text{diagonal} \; B_{ii} + \frac{c_i^2}{S} \; \text{and} \; \frac1S .
 
-so the left-out residual of the new row is t, and row i is at least as strange where
+The nonconformity score is the studentised residual :math:`|\alpha_i| / \sqrt{B_{ii}}` ([Vovk2005]_ section 2.3): for
+the Gaussian process of the machine a support value has the variance :math:`\gamma s^2 B_{ii}`, so that scores have one
+scale at all rows, and intervals widen where rows are sparse. With :math:`P_i = B_{ii} S + c_i^2` the signed scores of
+row i and of the new row are
 
-.. math:: \Big| \alpha_i - \frac{c_i}{S} t \Big| \ge \Big( B_{ii} + \frac{c_i^2}{S} \Big) |t| .
+.. math:: \frac{\alpha_i S - c_i t}{\sqrt{S P_i}}, \qquad \frac{t}{\sqrt S} .
 
-([Nouretdinov2001]_ and [Burnaev2014]_ with left-out residuals as scores.) With :math:`P_i = B_{ii} S + c_i^2` and
-:math:`d_i = \operatorname{sign}(\alpha_i)\, c_i` that is, for :math:`t \ge 0`, everything but the interval
+Since :math:`\sqrt{P_i} > |c_i|`, the second less the first rises in t: they meet once. So row i conforms no better, by
+absolute values, on one interval about f(x), with :math:`d_i = \operatorname{sign}(\alpha_i)\, c_i`,
 
-.. math:: \frac{|\alpha_i| S}{P_i + d_i} < t < \frac{|\alpha_i| S}{d_i - P_i} ,
+.. math:: - \frac{|\alpha_i| S}{\sqrt{P_i} - d_i} \le t \le \frac{|\alpha_i| S}{\sqrt{P_i} + d_i} ,
 
-whose first end is infinite where :math:`d_i \le -P_i` and whose second is where :math:`d_i \le P_i`; for
-:math:`t \le 0` the same with :math:`-d_i`. A target z is in the set of level c unless at least
-:math:`k = \lceil c (n + 1) \rceil` rows are less strange. All rows are at least as strange at t = 0, so the set
-contains f(x), and it is an interval but for rows that return (:math:`d_i > P_i`), which may add pieces further out.
-Only the :math:`n - k + 1` largest first ends and the returns have to be sorted.
+and the conformal set of level c is one interval: its ends are the :math:`k = \lceil c (n + 1) \rceil`-th smallest of
+these. Of a difference, :math:`\sqrt{P_i} - |c_i| = B_{ii} S / (\sqrt{P_i} + |c_i|)`. Rows of unequal weight are not
+exchangeable with a new one, and are refused.
 
-Most rows need not even be looked at point by point. With :math:`|c_i| \le m_i` at several points,
-:math:`g_i = m_i (1 - m_i)`, at most 1/4, and :math:`S_0` the least S of these points, a row with
-:math:`B_{ii} S_0 > g_i` does not return, and it leaves at the latest at
-
-.. math:: \frac{|\alpha_i| S}{B_{ii} S - g_i} \le \frac{|\alpha_i|}{B_{ii} - g_i / S_0} .
-
-A few times :math:`n - k + 1` rows that may leave last settle the set, if the others have left where it ends.
+Most rows need not be looked at point by point: with :math:`|c_i| \le m_i` and :math:`S \le S_1` at several points,
+row i leaves at the latest at :math:`|\alpha_i| (\sqrt{B_{ii} S_1 + m_i^2} + m_i) / B_{ii}`.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import TRIED, largest, last_to_leave
+from substrate.uncertainty.order import TRIED, kth_smallest, last_to_leave
 
-__all__ = ["conformal_hull", "conformal_region", "split_ends"]
-
-#: One side of f(x), for a block of points, in units of S: where rows leave from the k-th on, the k-th first; where some
-#: return, one line for each point that has any, on the host; and the number of these for every point.
-_Side = tuple[Array, Array, Any]
+__all__ = ["conformal_ends", "split_ends"]
 
 
-class _BothSides(NamedTuple):
-    """A block of new points, with f(x), S, and the sides below and above f."""
-
-    block: slice
-    fitted: Array
-    scale: Array
-    sides: list[_Side]
-
-
-def conformal_hull(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """Return the smallest interval that holds the conformal set, one line per new point.
+def conformal_ends(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
+    """Return the ends of the conformal set, one line per new point: the whole set.
 
     ``fitted`` are the predictions there, if the machines have no bias.
+
+    :place [Vovk2005]_ section 2.3: the set of targets by studentised residuals is one interval
     """
+    ridge, k = _common_ridge(machines), rank(coverage, machines.n)
     ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
-    for block, f, S, sides in _settle_sides(machines, X, diagonal, fitted, rank(coverage, machines.n)):
-        for column, (sign, side) in enumerate(zip((-1.0, 1.0), sides, strict=True)):
-            ends[block, column] = f + sign * S * _furthest(side)
+    for block, f, c, p in machines.blocks(X, diagonal, fitted):
+        S = p + ridge
+        below, above = _reach(machines.support_values, machines.diagonal, c, S, k)
+        ends[block, 0], ends[block, 1] = f - S * below, f + S * above
     return ends
 
 
-def conformal_region(
-    machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any
-) -> Iterator[Array]:
-    """Yield the conformal set of every point in turn: its pieces, ascending, one line (from, to) each, on the host.
-
-    :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
-    """
-    for _, f, S, sides in _settle_sides(machines, X, diagonal, fitted, rank(coverage, machines.n)):
-        below, above = (_pieces(side) for side in sides)
-        for center, scale, down, up in zip(to_numpy(f), to_numpy(S), below, above, strict=True):
-            first = np.array([[-down[0, 1], up[0, 1]]])
-            joined = np.concatenate([-down[:0:-1, ::-1], first, up[1:]])
-            yield center + scale * joined
-
-
-def split_ends(scores: Array, fitted: Array, coverage: Any, spreads: Any = 1.0) -> Array:
+def split_ends(scores: Array, fitted: Array, coverage: Any) -> Array:
     """Return f(x) plus and minus the k-th smallest absolute error of rows that the machine has not seen; ascending
     scores.
-
-    Where these are errors over a spread, ``spreads`` are its values at the new points.
     """
     k = rank(coverage, int(scores.shape[0]))
     reach = float("inf") if k > scores.shape[0] else float(scores[k - 1])
-    return namespace_of(fitted).stack([fitted - reach * spreads, fitted + reach * spreads], axis=-1)  # type: ignore[no-any-return]
+    return namespace_of(fitted).stack([fitted - reach, fitted + reach], axis=-1)  # type: ignore[no-any-return]
 
 
-def _settle_sides(
-    machines: LeftOutMachines, X: Any, diagonal: Array, fitted: Array | None, k: int
-) -> Iterator[_BothSides]:
-    """Yield the new points block by block, by as many rows as needed."""
-    few = TRIED * (machines.n + 1 - k)
-    for block, f, c, p in machines.blocks(X, diagonal, fitted):
-        S = p + Regularization(machines.gamma).lam
-        if few < machines.n and k <= machines.n:
-            numbers, bound_of_rest = last_to_leave(_latest(machines, c, S), few)
-            last = on_device_of(S, numbers)
-            xp, n_others = namespace_of(c), machines.n - few
-            sides = list(_sides(machines, xp.take(c, last, axis=1), S, k - n_others, last))
-            if all(bool(xp.all(S * top[:, 0] >= bound_of_rest)) for top, _, _ in sides):
-                yield _BothSides(block, f, S, sides)
-                continue
-        yield _BothSides(block, f, S, list(_sides(machines, c, S, k)))
+def _common_ridge(machines: LeftOutMachines) -> float:
+    """Return 1/(gamma v) of the rows, which is also that of the new one; refuse weights that differ."""
+    if machines.ridge is None:
+        return Regularization(machines.gamma).lam
+    ridge = to_numpy(machines.ridge)
+    if (ridge != ridge[0]).any():
+        raise DataError(
+            "method='conformal' needs rows of equal weight: rows of unequal weight are not exchangeable with a new "
+            "one; use method='jackknife+', which is then approximate, or calibrate(X, y) and method='split'"
+        )
+    return float(ridge[0])
 
 
-def _latest(machines: LeftOutMachines, c: Array, S: Array) -> Array:
-    """Return where each row has left for good, at all these points; infinity where that is not known."""
+def _reach(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
+    """Return how far the set reaches below and above f(x), in units of S, by as many rows as needed."""
+    n, xp = int(alpha.shape[0]), namespace_of(c)
+    few = TRIED * (n + 1 - k)
+    if few < n and k <= n:
+        last, bound_of_others = last_to_leave(_latest(alpha, diagonal, c, S), few)
+        columns = on_device_of(S, last)
+        its_alpha, its_diagonal = (xp.take(values, columns, axis=0) for values in (alpha, diagonal))
+        reaches = _both_sides(its_alpha, its_diagonal, xp.take(c, columns, axis=1), S, k - (n - few))
+        if all(bool(xp.all(S * reach >= bound_of_others)) for reach in reaches):
+            return reaches
+    return _both_sides(alpha, diagonal, c, S, k)
+
+
+def _both_sides(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
+    if k > int(alpha.shape[0]):
+        return (zeros_beside(S, int(S.shape[0])) + np.inf,) * 2
     xp = namespace_of(c)
-    most = xp.clip(xp.maximum(xp.max(c, axis=0), -xp.min(c, axis=0)), max=0.5)
-    slack = machines.diagonal - most * (1.0 - most) / xp.min(S)
-    has_slack = slack > 0.0
-    return xp.where(has_slack, xp.abs(machines.support_values) / xp.where(has_slack, slack, 1.0), np.inf)  # type: ignore[no-any-return]
+    plus, minus = _slopes(c, diagonal * S[:, None])
+    size, is_above = xp.abs(alpha), alpha > 0.0
+    below = _quotient(size, xp.where(is_above, minus, plus))
+    above = _quotient(size, xp.where(is_above, plus, minus))
+    return kth_smallest(below, k), kth_smallest(above, k)
 
 
-def _sides(machines: LeftOutMachines, c: Array, S: Array, k: int, rows: Any = None) -> Iterator[_Side]:
-    """Return both sides, below, then above f(x); c, of all rows or of some, is overwritten."""
+def _latest(alpha: Array, diagonal: Array, c: Array, S: Array) -> Array:
+    """Return where each row has left, at all these points; infinity where that is not known."""
     xp = namespace_of(c)
-    alpha, diagonal = machines.support_values, machines.diagonal
-    if rows is not None:
-        alpha, diagonal = xp.take(alpha, rows, axis=0), xp.take(diagonal, rows, axis=0)
-    size = xp.abs(alpha)
-    P = c * c
-    P += diagonal * S[:, None]
-    wild = xp.abs(c) >= P  # on one side such a row never leaves, on the other it returns
-    has_wild = bool(xp.any(wild))
-    c *= xp.sign(alpha)
-    for sign in (-1.0, 1.0):
-        slope = P + c if sign > 0.0 else P - c
-        if not has_wild:
-            yield _last(size / slope, k), *_no_returns(c)
-            continue
-        # a row without error is as strange as any everywhere, or at t = 0 only
-        always = wild & ((sign * c < 0.0) | (size == 0.0))
-        leave = size / xp.where(always, xp.ones_like(slope), slope)
-        leave = xp.where(always, xp.full_like(leave, np.inf), leave)
-        yield _last(leave, k), *_returns(wild & (sign * c > P), size, sign * c, P)
+    most = xp.maximum(xp.max(c, axis=0), -xp.min(c, axis=0))
+    far = xp.sqrt(diagonal * xp.max(S) + most * most) + most
+    has_bound = diagonal > 0.0
+    bound = xp.abs(alpha) * far / xp.where(has_bound, diagonal, 1.0)
+    return xp.where(has_bound, bound, np.inf)  # type: ignore[no-any-return]
 
 
-def _last(leave: Array, k: int) -> Array:
-    """Return the rows from the k-th to leave on, that one first."""
-    return largest(leave, max(int(leave.shape[1]) + 1 - k, 0))
+def _slopes(c: Array, BS: Array) -> tuple[Array, Array]:
+    r"""Return :math:`\sqrt{P} + c` and :math:`\sqrt{P} - c`, each to rounding: the smaller by the product of both."""
+    xp = namespace_of(c)
+    size = xp.abs(c)
+    far = xp.sqrt(size * size + BS) + size
+    near = BS / xp.where(far > 0.0, far, 1.0)
+    return xp.where(c >= 0.0, far, near), xp.where(c >= 0.0, near, far)
 
 
-def _no_returns(c: Array) -> tuple[Array, Any]:
-    return np.empty((0, 0)), np.zeros(c.shape[0], dtype=np.intp)
-
-
-def _returns(back: Any, size: Array, d: Array, P: Array) -> tuple[Array, Any]:
-    """Return the distances at which rows return, one line per point that has any, filled up by infinity; and how
-    many.
-    """
-    xp, (m, n) = namespace_of(d), d.shape
-    points, rows = xp.nonzero(back)
-    at = points * n + rows
-    gaps = xp.take(xp.reshape(d, (-1,)), at, axis=0) - xp.take(xp.reshape(P, (-1,)), at, axis=0)
-    values, places = to_numpy(xp.take(size, rows, axis=0) / gaps), to_numpy(points)
-    counts = np.bincount(places, minlength=m)
-    lines = np.cumsum(counts > 0) - 1
-    firsts = np.cumsum(counts) - counts
-    padded = np.full((int((counts > 0).sum()), int(counts.max(initial=0))), np.inf)
-    padded[lines[places], np.arange(places.size) - firsts[places]] = values
-    return padded, counts
-
-
-def _furthest(side: _Side) -> Array:
-    """Return the largest t of the set on one side."""
-    top, returns, counts = side
-    xp = namespace_of(top)
-    if top.shape[1] == 0:
-        return zeros_beside(top, top.shape[0]) + np.inf  # type: ignore[no-any-return]
-    if not counts.any():
-        return top[:, 0]
-    (places,) = np.nonzero(counts)
-    values, crossed, final = _crossings(returns, to_numpy(xp.take(top, on_device_of(top, places), axis=0)))
-    last = np.where(crossed == 1, values, -np.inf).max(axis=1)
-    furthest = np.array(to_numpy(top[:, 0]))
-    furthest[places] = np.where(final < 1, np.inf, last)
-    return on_device_of(top, furthest)  # type: ignore[no-any-return]
-
-
-def _pieces(side: _Side) -> list[Array]:
-    """Return the pieces of the set on one side of each point, the first from zero on."""
-    top, returns, counts = to_numpy(side[0]), *side[1:]
-    if top.shape[1] == 0:
-        return [np.array([[0.0, np.inf]])] * int(top.shape[0])
-    pieces = [np.array([[0.0, end]]) for end in top[:, 0]]
-    (places,) = np.nonzero(counts)
-    for point, values, crossed in zip(places, *_crossings(returns, top[places])[:2], strict=True):
-        starts, stops = np.append(0.0, values[crossed == -1]), values[crossed == 1]
-        stops = np.append(stops, np.inf) if stops.size < starts.size else stops
-        pieces[point] = np.column_stack([starts, stops])
-    return pieces
-
-
-def _crossings(returns: Array, leaves: Array) -> tuple[Array, Any, Any]:
-    """Return ascending distances, +1 where the set ends and -1 where it begins, and the rows away at the far end.
-
-    ``leaves`` are those from the k-th on: rows away are counted from the k-th. At equal distances rows return first,
-    since the sets of all rows are closed.
-    """
-    values = np.concatenate([returns, leaves], axis=1)
-    step = np.concatenate([np.full(returns.shape, -1), np.ones(leaves.shape, dtype=np.int64)], axis=1)
-    step = np.where(np.isfinite(values), step, 0)
-    order = np.argsort(values, axis=1, kind="stable")
-    values, step = np.take_along_axis(values, order, axis=1), np.take_along_axis(step, order, axis=1)
-    away = np.cumsum(step, axis=1)
-    ended, begun = (step == 1) & (away == 1), (step == -1) & (away == 0)
-    return values, ended.astype(np.int8) - begun.astype(np.int8), away[:, -1]
+def _quotient(size: Array, slopes: Array) -> Array:
+    """Return sizes over the slopes: zero for a row without error, infinite for one that never leaves."""
+    xp = namespace_of(slopes)
+    is_positive = slopes > 0.0
+    values = size / xp.where(is_positive, slopes, 1.0)
+    never = xp.where(size > 0.0, xp.full_like(size, np.inf), xp.zeros_like(size))
+    return xp.where(is_positive, values, never)  # type: ignore[no-any-return]

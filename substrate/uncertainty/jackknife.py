@@ -1,16 +1,13 @@
-r"""Jackknife+ and jackknife-minmax intervals of [Barber2021]_, without a refit.
+r"""Jackknife+ and CV+ intervals of [Barber2021]_, without a refit.
 
 With the left-out residuals :math:`r_i` and machines :math:`f^{(-i)}` of :mod:`~substrate.uncertainty.influence`,
 :math:`k = \lceil c (n + 1) \rceil` (:mod:`~substrate.uncertainty.levels`) and :math:`q_k\{\cdot\}` the k-th smallest,
 
-.. math::
-
-    \text{jackknife+:} \quad \big[\, q_{n+1-k}\{ f^{(-i)}(x) - |r_i| \},\; q_k\{ f^{(-i)}(x) + |r_i| \} \,\big], \qquad
-    \text{minmax:} \quad \big[\, \min_i f^{(-i)}(x) - q_k\{|r_i|\},\; \max_i f^{(-i)}(x) + q_k\{|r_i|\} \,\big].
+.. math:: \big[\, q_{n+1-k}\{ f^{(-i)}(x) - |r_i| \},\; q_k\{ f^{(-i)}(x) + |r_i| \} \,\big] .
 
 For exchangeable rows and a machine fixed in advance jackknife+ covers a new target with probability at least
-:math:`2c - 1`, and about c in practice; minmax with at least c. A rank of n + 1 is an
-infinite end. CV+ is jackknife+ with the machines without a fold in the place of those without a row.
+:math:`2c - 1`, and about c in practice. A rank of n + 1 is an infinite end. CV+
+is the same with machines without a fold in the place of those without a row.
 """
 
 from collections.abc import Iterable
@@ -22,7 +19,7 @@ from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
 from substrate.uncertainty.levels import rank
 from substrate.uncertainty.order import kth_smallest
 
-__all__ = ["cv_plus", "jackknife_minmax", "jackknife_plus", "minmax_ends", "plus_ends"]
+__all__ = ["cv_plus", "jackknife_plus", "plus_ends"]
 
 
 def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
@@ -31,14 +28,6 @@ def jackknife_plus(machines: LeftOutMachines, fitted: Array | None, X: Any, diag
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
     """
     return plus_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
-
-
-def jackknife_minmax(machines: LeftOutMachines, fitted: Array | None, X: Any, diagonal: Array, coverage: Any) -> Array:
-    """Lower and upper ends, one line per new point.
-
-    :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
-    """
-    return minmax_ends(machines.shifts(X, diagonal, fitted), machines.residuals, int(X.shape[0]), coverage)
 
 
 def plus_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
@@ -55,17 +44,6 @@ def plus_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, cov
         reach = size if stretches is None else size * stretches
         ends[block, 0] = f + kth_smallest(shifts - reach, n + 1 - k)
         ends[block, 1] = f + kth_smallest(shifts + reach, k)
-    return ends  # type: ignore[no-any-return]
-
-
-def minmax_ends(blocks: Iterable[ShiftBlock], residuals: Array, n_points: int, coverage: Any) -> Array:
-    """Return the ends of jackknife-minmax from the same."""
-    xp = namespace_of(residuals)
-    size = kth_smallest(xp.abs(residuals), rank(coverage, int(residuals.shape[0])))
-    ends = zeros_beside(residuals, (n_points, 2))
-    for block, f, shifts, _ in blocks:
-        ends[block, 0] = f + xp.min(shifts, axis=1) - size
-        ends[block, 1] = f + xp.max(shifts, axis=1) + size
     return ends  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.namespaces import namespace_of, partition, to_numpy
 
-__all__ = ["TRIED", "kth_smallest", "largest", "last_to_leave"]
+__all__ = ["TRIED", "kth_smallest", "last_to_leave"]
 
 #: How many rows are tried first, as a multiple of those that are left where a conformal set ends.
 TRIED = 3
@@ -20,14 +20,6 @@ def kth_smallest(values: Array, k: int) -> Array:
         edge = -np.inf if k < 1 else np.inf
         return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
     return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]
-
-
-def largest(values: Array, count: int) -> Array:
-    """Return the ``count`` largest of every line, the least of them first and the others in any order."""
-    if count == 0:
-        return values[..., :0]
-    first = int(values.shape[-1]) - count
-    return partition(values, first)[..., first:]  # type: ignore[no-any-return]
 
 
 def last_to_leave(latest: Array, count: int) -> tuple[Any, float]:

@@ -24,8 +24,6 @@ N = 62
 X = RNG.uniform(-2.0, 2.0, size=(N, 2))
 Y = 2.0 * X[:, 0] + np.sin(X[:, 1]) + np.exp(0.8 * X[:, 0]) * RNG.normal(size=N) / 4.0
 NEW = RNG.uniform(-2.0, 2.0, size=(7, 2))
-MORE = RNG.uniform(-2.0, 2.0, size=(40, 2))
-Y_MORE = 2.0 * MORE[:, 0] + np.sin(MORE[:, 1]) + np.exp(0.8 * MORE[:, 0]) * RNG.normal(size=40) / 4.0
 MACHINES = {
     "fixed": LSSVMRegressor(RBF(1.5), gamma=10.0),
     "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
@@ -100,14 +98,14 @@ def left_out(machine, X, y):
     return np.array([y[i] - clone(machine).fit(X[some], y[some]).predict(X[[i]])[0] for i, some in enumerate(rows)])
 
 
-def test_nested_ends_are_those_of_explicit_folds():
+def test_adaptive_ends_are_those_of_explicit_folds():
     """Machines without a fold, their spreads, scores and order statistics."""
-    machine, folds, n = MACHINES["fixed"], 2, 33
+    machine, n = MACHINES["fixed"], 33
     x, y = X[:n], Y[:n]
     model = clone(machine).fit(x, y)
-    model._intervals.nest(x, y, np.ones(n), folds)
+    ends = model.predict_interval(NEW, 0.8, "adaptive")
     centers, reach, scores = np.empty((7, n)), np.empty((7, n)), np.empty(n)
-    for fold in range(folds):
+    for fold in range(10):
         train, test = np.flatnonzero(model.nested_folds_ != fold), np.flatnonzero(model.nested_folds_ == fold)
         other, errors = clone(machine).fit(x[train], y[train]), left_out(machine, x[train], y[train])
         points = np.concatenate([x[test], NEW])
@@ -119,36 +117,22 @@ def test_nested_ends_are_those_of_explicit_folds():
     n, k = scored.size, rank(0.8, scored.size)
     low, high = (centers + side * reach * scores for side in (-1.0, 1.0))
     wanted = np.column_stack([np.sort(low[:, scored], axis=1)[:, n - k], np.sort(high[:, scored], axis=1)[:, k - 1]])
-    assert_allclose(model.predict_interval(NEW, 0.8, "nested", adaptive=True), wanted, atol=1e-6)
+    assert_allclose(ends, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 def test_files_keep_adaptive_intervals(name, tmp_path):
-    """Both methods, the default among them, and what is guaranteed, are the same from a file."""
+    """Intervals, and what is guaranteed, are the same from a file."""
     model = clone(MACHINES[name]).fit(X, Y)
-    with pytest.raises(DataError, match=r"calibrate\(X, y, adaptive=True\) first"):
-        model.predict_interval(NEW, 0.8, "split", adaptive=True)
-    nested = model.predict_interval(NEW, 0.8, adaptive=True)
-    assert_array_equal(nested, model.predict_interval(NEW, 0.8, "nested", adaptive=True))
-    model.calibrate(MORE, Y_MORE, adaptive=True)
-    split = model.predict_interval(NEW, 0.8, adaptive=True)
-    fitted, errors = model.predict(NEW), np.abs(Y_MORE - model.predict(MORE))
-    widths = np.diff(split, axis=1)[:, 0]
-    assert_allclose(split.mean(axis=1), fitted, atol=1e-9)
+    ends = model.predict_interval(NEW, 0.8, "adaptive")
+    widths = np.diff(ends, axis=1)[:, 0]
     assert widths.max() > 1.2 * widths.min()
-    # the widths of all calibration rows are one multiple of their spread, which covers k of them
-    own = np.diff(model.predict_interval(MORE, 0.8, "split", adaptive=True), axis=1)[:, 0]
-    assert int((2.0 * errors <= own * (1.0 + 1e-12)).sum()) == rank(0.8, 40)
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert_array_equal(again.predict_interval(NEW, 0.8, adaptive=True), split)
-    assert_array_equal(again.predict_interval(NEW, 0.8, "nested", adaptive=True), nested)
-    guarantee = again.interval_guarantee(0.8, adaptive=True)
+    assert_array_equal(again.predict_interval(NEW, 0.8, "adaptive"), ends)
+    guarantee = again.interval_guarantee(0.8, "adaptive")
     assert guarantee.holds
-    assert guarantee.level == 0.8
-    assert again.interval_guarantee(0.8, "nested", adaptive=True).level < 0.6
-    again.calibrate(MORE, Y_MORE)
-    assert not hasattr(again, "calibration_spreads_"), "other rows have other scores"
+    assert guarantee.level == model.interval_guarantee(0.8, "nested").level < 0.6
 
 
 def test_intervals_follow_noise_that_grows():
@@ -157,7 +141,7 @@ def test_intervals_follow_noise_that_grows():
     points = rng.uniform(-1.0, 1.0, size=(400, 1))
     targets = points[:, 0] + 0.1 * np.exp(points[:, 0]) * rng.normal(size=400)
     model = LSSVMRegressor(RBF(1.0), gamma=10.0).fit(points[:200], targets[:200])
-    ends = model.predict_interval(points[200:], 0.9, adaptive=True)
+    ends = model.predict_interval(points[200:], 0.9, "adaptive")
     thirds = coverage_by_thirds(targets[200:], model.predict(points[200:]), ends)
     assert 3.0 < thirds.width_ratio < 15.0
     assert min(thirds.shares) > 0.8
@@ -169,46 +153,16 @@ def test_intervals_follow_noise_that_grows():
 
 def test_outputs_are_scaled_on_their_own():
     both = np.column_stack([Y, 1e3 * X[:, 1] ** 2])
-    model = clone(MACHINES["fixed"]).fit(X, both).calibrate(MORE, np.column_stack([Y_MORE, MORE[:, 1]]), adaptive=True)
-    ends = {method: model.predict_interval(NEW, 0.7, method, adaptive=True) for method in ("nested", "split")}
-    alone = clone(MACHINES["fixed"]).fit(X, Y).calibrate(MORE, Y_MORE, adaptive=True)
-    for method, values in ends.items():
-        assert values.shape == (7, 2, 2)
-        assert_allclose(values[:, 0], alone.predict_interval(NEW, 0.7, method, adaptive=True), atol=1e-8)
+    ends = clone(MACHINES["fixed"]).fit(X, both).predict_interval(NEW, 0.7, "adaptive")
+    assert ends.shape == (7, 2, 2)
+    alone = clone(MACHINES["fixed"]).fit(X, Y).predict_interval(NEW, 0.7, "adaptive")
+    assert_allclose(ends[:, 0], alone, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("machine", "method", "message"),
-    [
-        (MACHINES["fixed"], "studentised", "goes with method='nested' or 'split', received 'studentised'"),
-        (SparseLSSVMRegressor(RBF(1.0)), "auto", "no left-out errors of its rows at hand"),
-        (HuberLSSVMRegressor(RBF(1.0)), "auto", "no left-out errors of its rows at hand"),
-    ],
-)
-def test_what_is_refused(machine, method, message):
-    model = clone(machine).fit(X, Y)
-    with pytest.raises(DeclarationError, match=message):
-        model.predict_interval(NEW, 0.8, method, adaptive=True)
-    if method == "auto":
-        with pytest.raises(DeclarationError, match=message):
-            model.calibrate(MORE, Y_MORE, adaptive=True)
-
-
-def test_changed_files_are_refused():
-    model = clone(MACHINES["fixed"]).fit(X, Y).calibrate(MORE, Y_MORE, adaptive=True)
-    model.calibration_spreads_ = model.calibration_spreads_ * 2
-    with pytest.raises(DataError, match="one spread per output"):
-        model._check_loaded()
-    older = clone(MACHINES["fixed"]).fit(X, Y)
-    older._intervals.nest(X, Y, np.ones(N), 2)
-    for parts in older.nested_machines_:
-        del parts["spreads"]  # as in files that were made before there were any
-    older._check_loaded()
-    with pytest.raises(DataError, match="have no spreads; fit the model again"):
-        older.predict_interval(NEW, 0.8, adaptive=True)
-    precomputed = LSSVMRegressor("precomputed", gamma=1.0).fit(RBF(1.0)(X), Y)
-    with pytest.raises(DeclarationError, match="compare inputs in numpy, which a precomputed kernel does not allow"):
-        precomputed.calibrate(RBF(1.0)(MORE, X), Y_MORE, adaptive=True)
+@pytest.mark.parametrize("kind", [SparseLSSVMRegressor, HuberLSSVMRegressor])
+def test_machines_without_left_out_errors_are_refused(kind):
+    with pytest.raises(DeclarationError, match=r"method must be one of auto.*received 'adaptive'"):
+        kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.8, "adaptive")
 
 
 def test_thirds_are_refused_where_there_are_none():

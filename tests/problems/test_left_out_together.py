@@ -129,7 +129,5 @@ def test_refusals_name_the_next_step():
         LSSVMRegressorCV(reach=2).fit(X, y)
     with pytest.raises(DeclarationError, match="widths='shared'"):
         LSSVMRegressorCV(cv="blocks", search="gradient", widths="auto").fit(X, y)
-    with pytest.raises(DeclarationError, match="does not allow"):
-        LSSVMRegressorCV(cv="blocks").fit(X, y, nested=3)
     with pytest.raises(DeclarationError, match="not by groups or blocks"):
         LSSVMRegressorCV(cv="blocks", monotone={0: 1}).fit(X, y)

@@ -1,12 +1,13 @@
 """Nested scores: intervals by folds of the whole choice, against explicit loops, in files, and what is refused."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import (
-    LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
     PartiallyLinearLSSVMRegressorCV,
@@ -24,6 +25,7 @@ X = RNG.normal(size=(N, 2))
 Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=N)
 V = RNG.uniform(0.5, 2.0, size=N)
 NEW = RNG.normal(size=(5, 2))
+SEVERAL = [RBF(0.7), RBF(1.5), RBF(3.0), Laplacian(2.0), Laplacian(6.0), Linear()]
 MACHINES = {
     "kernels": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
     "primal": LSSVMRegressorCV(Linear(), gamma_range=(1.0, 1e9)),
@@ -57,24 +59,29 @@ def test_intervals_are_those_of_explicit_folds(name, weights, tmp_path):
     :place [Barber2021]_ CV+: the interval from machines without folds
     """
     given = {} if weights is None else {"sample_weight": weights}
-    model = clone(MACHINES[name]).fit(X, Y, nested=4, **given)
-    ends = model.predict_interval(NEW, 0.8, "nested")
-    assert_allclose(ends, by_hand(MACHINES[name], model, Y, 0.8, weights), atol=1e-9)
-    assert_array_equal(np.bincount(model.nested_folds_ + 1), [3, 5, 5, 5, 5])
+    model = clone(MACHINES[name]).fit(X, Y, **given)
+    predicted = model.predict(NEW)
+    assert not hasattr(model, "nested_machines_"), "a plain fit pays nothing"
+    ends = model.predict_interval(NEW, 0.8)
+    assert_allclose(ends, by_hand(MACHINES[name], model, Y, 0.8, weights), atol=1e-6)
+    assert_array_equal(model.predict_interval(NEW, 0.8, "nested"), ends)
+    assert_array_equal(model.predict(NEW), predicted)
+    assert_array_equal(np.bincount(model.nested_folds_ + 1), [3, *[2] * 10])
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert_array_equal(again.predict_interval(NEW, 0.8, "nested"), ends)
-    assert again.interval_guarantee(0.8, "nested") == model.interval_guarantee(0.8, "nested")
-    plain = clone(MACHINES[name]).fit(X, Y, **given)
-    assert_array_equal(plain.predict(NEW), model.predict(NEW))
-    assert (np.diff(plain.predict_interval(NEW, 0.8, "nested"), axis=1) > 0.0).all()
+    assert_array_equal(again.predict_interval(NEW, 0.8), ends)
+    assert again.interval_guarantee(0.8) == model.interval_guarantee(0.8)
+    assert again.interval_guarantee(0.8).method == "nested"
 
 
-def test_the_first_call_makes_ten_folds():
-    model, other = LSSVMRegressorCV(RBF(1.0)).fit(X, Y), LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=10)
-    assert not hasattr(model, "nested_machines_")
-    assert_allclose(model.predict_interval(NEW, 0.8, "nested"), other.predict_interval(NEW, 0.8, "nested"), atol=1e-6)
-    assert len(model.nested_machines_) == 10
+def test_folds_are_made_again_from_a_file_and_by_pickle(tmp_path):
+    """Before the first call a file has the rows and the rules of the search: it makes the same machines."""
+    model = LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]).fit(X, Y)
+    model.save(tmp_path / "model.npz")
+    copies = [load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]
+    ends = model.predict_interval(NEW, 0.8)
+    for same in (*copies, pickle.loads(pickle.dumps(model))):
+        assert_array_equal(same.predict_interval(NEW, 0.8), ends)
     model.fit(X, Y)
     assert not hasattr(model, "nested_machines_"), "another fit has others"
     fixed = LSSVMRegressor(RBF(1.0), gamma=4.0).fit(X, Y)
@@ -85,21 +92,40 @@ def test_the_first_call_makes_ten_folds():
     )
 
 
+def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
+    searched, fixed = LSSVMRegressorCV(RBF(1.0)).fit(X, Y), LSSVMRegressor(RBF(1.0)).fit(X, Y)
+    stack = StackedLSSVMRegressor(kernels=[RBF(1.0)], criteria="loo").fit(X, Y)
+    given = StackedLSSVMRegressor(kernels=[RBF(1.0)], gammas=[3.0]).fit(X, Y)
+    methods = [model.interval_guarantee().method for model in (searched, fixed, stack, given)]
+    assert methods == ["nested", "conformal", "nested", "jackknife+"]
+    few = LSSVMRegressorCV(RBF(1.0)).fit(X[:9], Y[:9])
+    grouped = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, groups=np.arange(N))
+    weighted = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, sample_weight=V, groups=np.arange(N))
+    assert [m.interval_guarantee().method for m in (few, grouped, weighted)] == ["conformal", "conformal", "jackknife+"]
+    monkeypatch.setattr("problems.estimators.full.nested.MANY_ROWS", N)
+    guarantee = searched.interval_guarantee()
+    assert guarantee.method == "conformal"
+    assert not guarantee.holds, "no coverage is claimed after a search of many rows"
+    assert str(guarantee).startswith("approximate: gamma was chosen on these rows")
+
+
 def test_long_folds_say_how_long_they_will_take(monkeypatch):
     monkeypatch.setattr("problems.estimators.full.nested._LONG", 0.0)
-    with pytest.warns(LongFitWarning, match=r"2 more folds of the whole fit take about \d+ s; fewer folds"):
-        LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=3)
+    with pytest.warns(
+        LongFitWarning, match=r"repeat the whole fit 9 more times, which takes about \d+ s; method='jack"
+    ):
+        LSSVMRegressorCV(RBF(1.0)).fit(X, Y).predict_interval(NEW)
 
 
 def test_outputs_have_an_axis_of_their_own():
     both = np.column_stack([Y, X[:, 0] ** 2])
-    model = LSSVMRegressorCV(RBF(1.0)).fit(X, both, nested=3)
-    ends = model.predict_interval(NEW, 0.7, "nested")
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, both)
+    ends = model.predict_interval(NEW, 0.7)
     assert ends.shape == (5, 2, 2)
     for k in range(2):
-        alone = LSSVMRegressorCV(RBF(1.0)).fit(X, both[:, k], nested=3)
-        assert_allclose(ends[:, k], alone.predict_interval(NEW, 0.7, "nested"), atol=1e-8)
-    assert "each output is asked for on its own" in model.interval_guarantee(0.7, "nested").conditions
+        alone = LSSVMRegressorCV(RBF(1.0)).fit(X, both[:, k])
+        assert_allclose(ends[:, k], alone.predict_interval(NEW, 0.7), atol=1e-6)
+    assert "each output is asked for on its own" in model.interval_guarantee(0.7).conditions
 
 
 def test_the_guarantee_counts_the_choice():
@@ -107,40 +133,44 @@ def test_the_guarantee_counts_the_choice():
 
     :place [Barber2021]_ theorem 4: the coverage of CV+
     """
-    model = LSSVMRegressorCV(kernels=[RBF(), Laplacian()]).fit(X, Y, nested=4)
-    guarantee = model.interval_guarantee(0.9, "nested")
+    model = LSSVMRegressorCV(kernels=[RBF(), Laplacian()]).fit(X, Y)
+    guarantee = model.interval_guarantee(0.9)
     assert guarantee.holds
     assert_allclose(guarantee.level, 0.8 - np.sqrt(2.0 / 20.0), rtol=1e-12)
     assert guarantee.level <= 0.8 - np.sqrt(2.0 / 20.0)
+    assert model.interval_guarantee(0.9, "adaptive").level == guarantee.level
     assert "covers at least" in str(guarantee)
     assert not model.interval_guarantee(0.9, "conformal").holds
     assert model.interval_guarantee(0.5, "nested").level == 0.0
-    weighted = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=V, nested=3)
+    weighted = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, sample_weight=V)
     assert not weighted.interval_guarantee(0.9, "nested").holds
 
 
 def test_folds_that_cannot_be_are_refused(tmp_path):
-    for wrong in (1, 0, -3, 2.5, "ten", True):
-        with pytest.raises((DeclarationError, DataError), match="nested"):
-            LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=wrong)
-    with pytest.raises(DataError, match="12 folds need at least two rows each, received 23 rows"):
-        LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=12)
-    with pytest.raises(DeclarationError, match="nested= makes intervals of a regressor"):
-        LSSVMClassifierCV(RBF(1.0)).fit(X, Y > 0.0, nested=3)
-    with pytest.raises(DeclarationError, match="which cv=None does not allow"):
-        LSSVMRegressorCV(RBF(1.0), cv=None).fit(X, Y, nested=3)
-    with pytest.raises(DeclarationError, match="not done for a precomputed kernel"):
-        LSSVMRegressor("precomputed").fit(X @ X.T, Y).predict_interval(X[:2] @ X.T, method="nested")
+    for machine, message in (
+        (LSSVMRegressorCV(RBF(1.0), cv=None), "cv=None is about these rows"),
+        (LSSVMRegressorCV(RBF(1.0), cv="blocks"), "cv='blocks' is about these rows"),
+        (LSSVMRegressorCV(RBF(1.0), cv=12), "at least 24 rows are needed, and there are 23"),
+    ):
+        model = machine.fit(X, Y)
+        with pytest.raises(DeclarationError, match=message):
+            model.predict_interval(NEW, method="nested")
+        assert np.isfinite(model.predict_interval(NEW, 0.5)).all()
+    with pytest.raises(DeclarationError, match="which a precomputed kernel does not allow"):
+        LSSVMRegressor("precomputed").fit(X @ X.T, Y).predict_interval(X[:2] @ X.T, method="adaptive")
     with pytest.raises(DeclarationError, match="method must be one of"):
         SparseLSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method="nested")
-    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y, nested=3)
-    with pytest.raises(DeclarationError, match="groups are those of method='studentised', received method='nested'"):
-        model.predict_interval(NEW, method="nested", groups=(np.zeros(N), np.zeros(5)))
+    model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    model.predict_interval(NEW)
     for change, message in (
         ({"nested_folds_": model.nested_folds_[1:]}, "the fold and the score of every row"),
         ({"nested_folds_": np.zeros(N, dtype=np.intp)}, "every fold of nested scores has one machine"),
         ({"nested_scores_": -model.nested_scores_ - 1.0}, "absolute errors, one column per output"),
-        ({"nested_machines_": [*model.nested_machines_[:2], {}]}, "does not belong to the rows of the others"),
+        ({"nested_machines_": [*model.nested_machines_[:9], {}]}, "does not belong to the rows of the others"),
+        (
+            {"nested_machines_": [parts | {"spreads": 2 * parts["spreads"]} for parts in model.nested_machines_]},
+            "one spread per output",
+        ),
     ):
         kept = {name: getattr(model, name) for name in change}
         vars(model).update(change)
@@ -149,15 +179,35 @@ def test_folds_that_cannot_be_are_refused(tmp_path):
         vars(model).update(kept)
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [LSSVMRegressorCV(kernels=SEVERAL), StackedLSSVMRegressor(kernels=SEVERAL[1:5], criteria="loo")],
+    ids=["one machine", "a stack"],
+)
+def test_the_default_covers_after_a_search_over_kernels(machine):
+    """On few rows, over which leaving rows out at the chosen kernel covers less: 200 new rows of each of six draws."""
+    covered, left_out = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        points = rng.normal(size=(230, 3))
+        targets = np.sin(2.0 * points[:, 0]) + 0.3 * rng.normal(size=230)
+        model = clone(machine).fit(points[:30], targets[:30])
+        for found, method in ((covered, "auto"), (left_out, "jackknife+")):
+            low, high = model.predict_interval(points[30:], 0.9, method).T
+            found.append(np.mean((low <= targets[30:]) & (targets[30:] <= high)))
+    assert np.mean(covered) >= 0.9 - 0.02
+    assert np.mean(covered) > np.mean(left_out)
+
+
 @pytest.mark.slow
 def test_coverage_after_a_search_is_what_is_asked_for():
     """Where kernel, width and gamma are chosen on few rows: within three binomial deviations."""
-    held, sets, kernels = 0, 100, [RBF(0.7), RBF(1.5), RBF(3.0), Laplacian(2.0), Laplacian(6.0), Linear()]
+    held, sets = 0, 100
     for seed in range(sets):
         rng = np.random.default_rng(seed)
         points = rng.normal(size=(41, 3))
         targets = np.sin(2.0 * points[:, 0]) + 0.3 * rng.normal(size=41)
-        model = LSSVMRegressorCV(kernels=kernels).fit(points[:-1], targets[:-1], nested=5)
-        low, high = model.predict_interval(points[-1:], 0.9, "nested")[0]
+        model = LSSVMRegressorCV(kernels=SEVERAL).fit(points[:-1], targets[:-1])
+        low, high = model.predict_interval(points[-1:], 0.9)[0]
         held += int(low <= targets[-1] <= high)
     assert held / sets >= 0.9 - 3.0 * np.sqrt(0.9 * 0.1 / sets)

@@ -125,14 +125,14 @@ def test_closed_forms_are_refused_with_advice(model):
     calls = (
         model.leave_one_out,
         model.left_out_importance,
-        lambda: model.predict_interval(X),
-        lambda: model.predict_region(X),
+        lambda: model.predict_interval(X, method="conformal"),
+        lambda: model.predict_interval(X, method="nested"),
         lambda: model.predict(X, return_std=True),
     )
     for call in calls:
         with pytest.raises(DeclarationError, match="split"):
             call()
-    assert model.calibrate(X, y).predict_interval(X, method="split").shape == (40, 2)
+    assert model.calibrate(X, y).predict_interval(X).shape == (40, 2)
     with pytest.raises(DeclarationError, match="cv=5"):
         LSSVMRegressorCV(monotone={0: 1}).fit(X, y)
 

@@ -244,8 +244,8 @@ def test_wrong_parameters_are_refused_before_any_work():
     ):
         with pytest.raises((DeclarationError, DataError), match=message):
             stack(**parameters).fit(X, Y)
-    with pytest.raises(DeclarationError, match="method must be one of auto, conformal, studentised-jackknife"):
-        stack().fit(X, Y).predict_interval(NEW, method="studentised")
+    with pytest.raises(DeclarationError, match="method must be one of auto, jackknife"):
+        stack().fit(X, Y).predict_interval(NEW, method="conformal")
     with pytest.raises(DataError, match="has no calibration rows"):
         stack().fit(X, Y).predict_interval(NEW, method="split")
 

@@ -25,6 +25,7 @@ from problems.displays import (
 )
 from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.chosen.stacked import StackIntervals
+from problems.estimators.full.nested import NestedIntervals
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
@@ -112,8 +113,8 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
             shares = measure_coverage(fit)
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
-                "for. Intervals are made by leaving training rows out; held-out rows did not make them. At "
-                f"{_SHOWN:.0%}: {describe_thirds(fit)}"
+                f"for. Intervals are made by leaving single training rows out{_beside_saved(fit)}; held-out rows did "
+                f"not make them. At {_SHOWN:.0%}: {describe_thirds(fit)}"
             )
             yield PicturePlan(title_of(shares, fit.y_val.size), caption, lambda: _coverages(fit, shares))
     if importances is not None:
@@ -273,15 +274,20 @@ def measure_coverage(fit: Fit) -> list[float]:
 
 
 def _left_out_ends(fit: Fit, coverages: Sequence[float]) -> list[Array]:
-    """Return intervals of the held-out rows by leaving training rows out, which is no default of a calibrated stack."""
+    """Return intervals of the held-out rows by leaving single training rows out, which repeats no search."""
     model = fit.model.estimator
     if has_part(model, StackIntervals):
-        intervals = model._intervals
-        ends: list[Array] = intervals.left_out_ends(
-            model._new_points(fit.X_val), coverages, intervals.left_out_method()
-        )
+        ends: list[Array] = model._intervals.left_out_ends(model._new_points(fit.X_val), coverages)
         return ends
-    return [np.asarray(model.predict_interval(fit.X_val, coverage, "auto")) for coverage in coverages]
+    method = model._intervals.left_out_method()
+    return [np.asarray(model.predict_interval(fit.X_val, coverage, method)) for coverage in coverages]
+
+
+def _beside_saved(fit: Fit) -> str:
+    """Return how intervals of the saved model differ from those that are judged, if they do."""
+    saved = fit.saved.estimator
+    is_nested = has_part(saved, NestedIntervals) and saved._intervals.resolve("auto") == "nested"
+    return " (those of the saved model repeat the search in folds, method nested)" if is_nested else ""
 
 
 def describe_thirds(fit: Fit) -> str:

@@ -22,7 +22,6 @@ from problems.estimators.chosen.shaped_gamma import choose_shaped_gamma
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.nested import check_nested
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.shared.absent import Absent
@@ -78,16 +77,14 @@ class GammaChoice:
         y_val: Any = None,
         sample_weight: Any = None,
         *,
-        nested: int | None = None,
         groups: Any = None,
     ) -> Self:
         """Choose, then fit to all rows, or to those that do not validate where ``cv`` is None.
 
         ``sample_weight`` weighs the errors, in every fit and in the criterion; validation rows given count alike, times
-        the weights of their classes where a classifier has some. ``nested`` is a number of folds: the whole choice is
-        repeated without each of them, for ``predict_interval(method="nested")`` of a regressor. ``groups`` has one
-        label per row: rows of a group are left out together with ``cv="groups"``, a number of folds or a splitter of
-        scikit-learn, and are a series of their own with ``cv="blocks"``.
+        the weights of their classes where a classifier has some. ``groups`` has one label per row: rows of a group are
+        left out together with ``cv="groups"``, a number of folds or a splitter of scikit-learn, and are a series of
+        their own with ``cv="blocks"``.
 
         :place [Cawley2004]_ section 3: model selection by a simplex search
         """
@@ -102,10 +99,6 @@ class GammaChoice:
                 )
             return choose_shaped_gamma(self, X, y, X_val, y_val, sample_weight)
         search.check_rules()
-        if nested is not None:
-            check_nested(model, nested)
-            if groups is not None:
-                raise DeclarationError("nested= divides single rows, not groups; use one of them")
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
         data = (X, y)
@@ -143,8 +136,6 @@ class GammaChoice:
         )
         judged, best, fit = search.fit_best(X, Y, search.search(kernels, task), task, whole)
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
-        if nested is not None:
-            model._intervals.nest(X, y, weights, nested)
         search.keep_search(judged, best, pooled or one_output)
         model._keep_noise(Y, fit, gammas, one_output)
         model._keep_classes(coded, Y)

@@ -33,21 +33,13 @@ from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegress
 from problems.estimators.chosen.stack_members import StackSearch, search_machines
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor, matrix_at_hand
-from problems.estimators.full.nested import (
-    N_FOLDS,
-    check_nested,
-    check_stored,
-    keep_nested,
-    nested_ends,
-    nested_guarantee,
-)
+from problems.estimators.full.nested import NestedIntervals
 from problems.estimators.full.saddle_machine import has_same_rows, left_out_importance, ridges_of
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Numbers
-from problems.estimators.shared.guarantees import UNEQUAL, Guarantee, check_method, guarantee_of, has_unequal_rows
-from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.guarantees import UNEQUAL, has_unequal_rows
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from problems.estimators.shared.regressor import Regressor
@@ -209,7 +201,7 @@ class StackedModel(Model):
     def refuse_many_rows(self) -> None:
         """Refuse to leave each of very many rows out of all members, before any work."""
         model, n = self.estimator, int(self.estimator.support_.size)
-        advice = "keep rows for calibrate(X, y), and use method='split', or fit(X, y, nested=10) and method='nested'."
+        advice = "keep rows for calibrate(X, y), and use method='split', or method='nested'."
         if n > MOST_LEFT_OUT:
             raise DataError(
                 f"to leave every row out of a stack takes a matrix of rows by rows for each machine, which is done up "
@@ -420,55 +412,40 @@ def weights_row(errors: Array, weights: Array, u: Array, targets: Array, pooled:
     return max(rows, key=lambda row: row.relative / row.tolerance)
 
 
-class StackIntervals(Intervals):
+class StackIntervals(NestedIntervals):
     """Intervals of a stack: by leaving every row out of machines and weights, by calibration rows, or by folds."""
 
-    methods: ClassVar[tuple[str, ...]] = (
-        "auto",
-        "conformal",
-        "studentised-jackknife+",
-        "jackknife+",
-        "jackknife-minmax",
-        "nested",
-        "split",
-    )
+    methods: ClassVar[tuple[str, ...]] = ("auto", "jackknife+", "nested", "adaptive", "split")
 
-    def resolve(self, method: str) -> str:
-        """Return for "auto" nested intervals where they have been made, those by calibration rows where there are any,
-        and otherwise those by leaving rows out, studentised where rows have one weight.
-        """
-        model = self.estimator
-        if method != "auto":
-            return method
-        if hasattr(model, "nested_machines_"):
-            return "nested"
-        if hasattr(model, "calibration_scores_"):
-            return "split"
-        return self.left_out_method()
+    def is_searched(self) -> bool:
+        """Return whether kernels or gammas of the machines were chosen by a search."""
+        model = self.repeated()
+        return model.gammas is None or families.is_families(model.kernels) or model.search is not None
+
+    def has_unequal_weights(self) -> bool:
+        """Return whether the rows of the fit differ in their weights."""
+        return has_unequal_rows(self.estimator.row_weights_)
 
     def left_out_method(self) -> str:
-        """Return how rows are left out unless something else is asked for: studentised where they have one weight."""
-        return "jackknife+" if has_unequal_rows(self.estimator.row_weights_) else "studentised-jackknife+"
+        """Return jackknife+."""
+        return "jackknife+"
 
-    def ends(self, X: Any, coverage: float, method: str, adaptive: bool) -> Array:
+    def targets_and_weights(self) -> tuple[Array, Array]:
+        """Return the targets of the rows of the fit, one column per output, and the weights of the rows."""
+        return self.estimator._model.targets(), self.estimator.row_weights_
+
+    def ends(self, X: Any, coverage: float, method: str) -> Array:
         """Return the ends of intervals; machines without folds are made at the first call."""
-        self.check(coverage, method)
-        method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
-        if method in ("conformal", "split"):
-            return self.split_ends(X, coverage, adaptive)
-        model = self.estimator
-        points = model._new_points(X)
-        if method != "nested":
-            return self.left_out_ends(points, (coverage,), method)[0]
-        if not hasattr(model, "nested_machines_"):
-            targets = model._model.targets()
-            targets = targets if model._outputs() else targets[:, 0]
-            keep_nested(model, model.support_vectors_, targets, model.row_weights_, N_FOLDS)
-        return nested_ends(model, points, coverage, adaptive)
+        method = self.check(coverage, method)
+        if method in ("nested", "adaptive"):
+            return self.nested_ends(X, coverage, method)
+        if method == "split":
+            return self.split_ends(X, coverage)
+        return self.left_out_ends(self.estimator._new_points(X), (coverage,))[0]
 
-    def left_out_ends(self, points: Any, coverages: Sequence[float], method: str) -> list[Array]:
-        """Return the ends of intervals by the stacks without each row, at new rows that were checked, for every
-        coverage.
+    def left_out_ends(self, points: Any, coverages: Sequence[float]) -> list[Array]:
+        """Return the ends of jackknife+ by the stacks without each row, at new rows that were checked, for every
+        coverage: by studentised errors where rows have one weight.
         """
         machines, u = self.estimator._model, self.estimator._model.weights()
         n_points = int(points.shape[0])
@@ -479,14 +456,14 @@ class StackIntervals(Intervals):
         values = machines.member_values(points, range(u.shape[0]))
         fitted, ends = average(values, u), np.empty((len(coverages), n_points, u.shape[1], 2))
         diagonals = np.column_stack([np.asarray(kernel.diag(points)) for kernel in self.estimator.kernels_])
-        rule = uncertainty.minmax_ends if method == "jackknife-minmax" else uncertainty.plus_ends
+        is_studentised = not self.has_unequal_weights()
         for k, stack in enumerate(machines.left_out_stacks()):
-            residuals, is_studentised = stack.residuals, method.startswith("studentised")
+            residuals = stack.residuals
             for shifts in stack.shifts(points, diagonals, values[:, k], fitted[:, k], studentised=is_studentised):
                 count = shifts.fitted.shape[0]
                 here = shifts._replace(block=slice(0, count))
                 for place, coverage in enumerate(coverages):
-                    ends[place, shifts.block, k] = rule((here,), residuals, count, coverage)
+                    ends[place, shifts.block, k] = uncertainty.plus_ends((here,), residuals, count, coverage)
         return [of_coverage if machines.outputs() else of_coverage[:, 0] for of_coverage in ends]
 
     def left_out_rows(self) -> tuple[Array, Array]:
@@ -495,19 +472,7 @@ class StackIntervals(Intervals):
         errors = np.einsum("ikm,mk->ik", left_out_errors(model._model.members()), model._model.weights())
         return errors, model._model.targets() - errors
 
-    def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
-        """Return what intervals guarantee, and what breaks it."""
-        check_method(method, self.methods)
-        check_is_fitted(self.estimator)
-        method = self.resolve_adaptive(method) if adaptive else self.resolve(method)
-        outputs = int(np.prod(self.estimator._outputs() or (1,)))
-        is_split = method in ("conformal", "split")
-        guarantee = guarantee_of(method, coverage, outputs, is_split, self.chosen_on_rows(method))
-        if method != "nested":
-            return guarantee
-        return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator.row_weights_))
-
-    def chosen_on_rows(self, method: str = "jackknife+") -> tuple[str, ...]:
+    def chosen_on_rows(self) -> tuple[str, ...]:
         """Return what was chosen or computed from the rows; weights of machines, which each row is left out of, are no
         part of it.
         """
@@ -520,14 +485,9 @@ class StackIntervals(Intervals):
             reasons.append("the widths of their kernels are computed from these rows")
         if not is_searched and model.gammas is not None and len(model.kernels_) < len(model._stated_machines()):
             reasons.append("machines that rounding hides on these rows are not in the stack")
-        if has_unequal_rows(model.row_weights_):
+        if self.has_unequal_weights():
             reasons.append(UNEQUAL)
         return tuple(reasons)
-
-    def check_loaded(self) -> None:
-        """Refuse what no fit leaves."""
-        super().check_loaded()
-        check_stored(self.estimator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,18 +550,12 @@ class StackChoice:
     recommended = RECOMMENDED
     left_out_importance = left_out_importance
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, nested: int | None = None) -> Self:
-        """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere.
-
-        ``nested`` is a number of folds: all of that is repeated without each of them, for
-        ``predict_interval(method="nested")`` of a regressor.
-        """
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Search, fit every machine to all rows, and weigh them; ``sample_weight`` weighs errors everywhere."""
         model: Any = self
         pooled = bool(model._labels)
         model._begin_fit()
         self._check_rules()
-        if nested is not None:
-            check_nested(model, nested)
         model._check_coding()
         X, y, weights = model._check_data(X, y, sample_weight, numeric=not pooled, **self._rules_of_data)
         X, y, weights, rows = model._weighted(X, y, weights)
@@ -618,8 +572,6 @@ class StackChoice:
         self.criterion_, self.apparent_criterion_ = (
             (float(value.mean()) if pooled or one_output else value) for value in (honest, apparent)
         )
-        if nested is not None:
-            keep_nested(model, X, y, weights, nested)
         certificate = self._report(members, errors, Y, (*dropped, *facts, *self._facts(u)))
         warn_unless_holds(certificate)
         self.certificate_ = certificate
@@ -948,30 +900,28 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
     _rules_of_data: ClassVar[dict[str, Any]] = {"multi_output": True}
     _page, _title = "ls_svm_regression", "Stack of LS-SVM regressions"
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Array:
-        """Lower and upper ends that hold a new target with probability ``coverage``.
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+        """Return lower and upper ends that are to hold a new target with probability ``coverage``.
+
+        :meth:`interval_guarantee` states what is guaranteed for this model, and what breaks it.
 
         Parameters
         ----------
         X, coverage
             As for :meth:`LSSVMRegressor.predict_interval`.
-        method : str, default="auto"
-            ``"auto"``: ``"nested"`` where the machines for it have been made, ``"split"`` where there are calibration
-            rows, otherwise ``"studentised-jackknife+"``, or ``"jackknife+"`` for rows of unequal weight.
-            ``"jackknife+"`` and ``"jackknife-minmax"``: those of [Barber2021]_, with machines and weights that have not
-            seen a row, by closed forms and one small problem per row; up to 2000 rows. ``"studentised-jackknife+"``:
-            jackknife+ by errors over their deviation, wider where rows are sparse. ``"nested"``: by folds of the whole
-            choice, made by ``fit(nested=10)`` or at the first call. ``"conformal"`` and ``"split"``: by the rows given
-            to :meth:`calibrate`. :meth:`interval_guarantee` states what each of them guarantees.
-        adaptive : bool, default=False
-            As for :meth:`LSSVMRegressor.predict_interval`.
+        method : {"auto", "jackknife+", "nested", "adaptive", "split"}, default="auto"
+            ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made;
+            otherwise ``"jackknife+"``, that of [Barber2021]_ with machines and weights that have not seen a row, by
+            closed forms and one small problem per row, up to 2000 rows; errors are studentised where rows have one
+            weight, wider where rows are sparse. ``"nested"``, ``"adaptive"`` and ``"split"``: as for
+            :meth:`LSSVMRegressor.predict_interval`.
 
         Returns
         -------
         array of shape (n, 2) or (n, n_outputs, 2)
             Infinite where there are too few rows for the coverage.
         """
-        ends: Array = self._intervals.ends(X, coverage, method, adaptive)
+        ends: Array = self._intervals.ends(X, coverage, method)
         return ends
 
     def __sklearn_tags__(self) -> Tags:

@@ -5,17 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.full.nested import (
-    N_FOLDS,
-    check_nested,
-    check_stored,
-    keep_nested,
-    nested_ends,
-    nested_guarantee,
-)
+from problems.estimators.full.nested import NestedIntervals
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.full.shaped import refuse_closed_form
-from problems.estimators.shared.guarantees import Guarantee, check_method, chosen_on_rows, has_unequal_rows
+from problems.estimators.full.shaped import has_shape, refuse_closed_form
+from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
 from substrate import uncertainty
@@ -30,65 +23,41 @@ from substrate.namespaces import is_device_array, on_device_of, room_on_device, 
 __all__ = ["DenseIntervals"]
 
 
-class DenseIntervals(LeftOutIntervals):
+class DenseIntervals(NestedIntervals, LeftOutIntervals):
     """Intervals from support values and the diagonal of the system: a loaded model has them as well."""
 
-    methods: ClassVar[tuple[str, ...]] = (*LeftOutIntervals.methods[:-1], "nested", "split")
+    methods: ClassVar[tuple[str, ...]] = ("auto", "conformal", "jackknife+", "nested", "adaptive", "split")
 
     def ends(self, X: Any, coverage: float, method: str, rows: Any, diagonal: Any) -> Array:
         """Return the ends of intervals by any method; machines without folds are made at the first call."""
-        check_method(method, self.methods)
-        check_is_fitted(self.estimator)
-        method = self.resolve(method)
-        if method != "nested":
-            return super().ends(X, coverage, method, rows, diagonal)
-        self.check(coverage, method)
-        return self.nested_ends(X, coverage, False)
+        method = self.check(coverage, method)
+        if method in ("nested", "adaptive"):
+            return self.nested_ends(X, coverage, method)
+        return super().ends(X, coverage, method, rows, diagonal)
 
-    def nested_ends(self, X: Any, coverage: float, adaptive: bool) -> Array:
-        """Return the ends of intervals by machines without folds, which are made at the first call."""
-        model = self.estimator
-        points = model._new_points(X)
-        if not hasattr(model, "nested_machines_"):
-            check_nested(model, N_FOLDS)
-            alpha, ridge, _ = model._model.to_columns()
-            targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
-            weights = 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
-            weights = np.ones(alpha.shape[0]) if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else weights
-            self.nest(model.support_vectors_, targets if model._outputs() else targets[:, 0], weights, N_FOLDS)
-        return nested_ends(model, points, coverage, adaptive)
+    def left_out_method(self) -> str:
+        """Return how single rows are left out; a machine with a shape has calibration rows only."""
+        return "split" if has_shape(self.estimator) else super().left_out_method()
+
+    def is_searched(self) -> bool:
+        """Return whether gamma, and perhaps the kernel, was chosen by a search."""
+        return self.repeated()._chooses is not None
 
     def left_out_rows(self) -> tuple[Array, Array]:
         """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
+        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
+        return errors, self.targets_and_weights()[0] - errors
+
+    def targets_and_weights(self) -> tuple[Array, Array]:
+        """Return the targets of the rows, which the system gives back, one column per output, and their weights."""
         model = self.estimator
         alpha, ridge, _ = model._model.to_columns()
-        errors = np.stack([to_numpy(machines.residuals) for machines in self.machines(None)], axis=1)
         targets = np.reshape(to_numpy(model._evaluate(model.support_vectors_)), alpha.shape) + ridge * alpha
-        return errors, targets - errors
-
-    def resolve(self, method: str) -> str:
-        """Return nested intervals for "auto" where they have been made."""
-        return "nested" if method == "auto" and hasattr(self.estimator, "nested_machines_") else super().resolve(method)
+        return targets, 1.0 / (self.gammas(alpha.shape[1])[0] * ridge[:, 0])
 
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit differ in their weights."""
         return has_unequal_rows(self.estimator._model.ridge())
-
-    def nest(self, X: Any, y: Array, weights: Array, n_folds: int) -> None:
-        """Make the machines without folds, and keep them."""
-        keep_nested(self.estimator, X, y, weights, n_folds)
-
-    def guarantee(self, coverage: float, method: str, adaptive: bool = False) -> Guarantee:
-        """Return what intervals guarantee, and what breaks it; nested scores count all that was chosen."""
-        guarantee = super().guarantee(coverage, method, adaptive)
-        if guarantee.method != "nested":
-            return guarantee
-        return nested_guarantee(guarantee, self.estimator, has_unequal_rows(self.estimator._model.ridge()))
-
-    def check_loaded(self) -> None:
-        """Refuse what no fit leaves."""
-        super().check_loaded()
-        check_stored(self.estimator)
 
     def machines(self, rows: Any, gram: Gram | None = None) -> "tuple[uncertainty.LeftOutMachines, ...]":
         """Return all machines without one row, for every output; ``gram`` is their kernel matrix, if available."""
@@ -212,13 +181,6 @@ class DenseIntervals(LeftOutIntervals):
         """Return the gamma of a row of weight one, for every output."""
         return tuple(float(1.0 / ridge) for ridge in np.atleast_1d(self.estimator.unit_ridge_))
 
-    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
-        """Return what was chosen or computed from the training rows; a new row has weight one, or that of all rows."""
-        model = self.estimator
-        ridge = to_numpy(model._model.ridge())
-        unequal = has_unequal_rows(ridge)
-        if method not in ("studentised", "gaussian") and hasattr(model, "unit_ridge_"):
-            outputs = model._outputs() or (1,)
-            columns = np.broadcast_to(ridge[:, None] if ridge.ndim == 1 else ridge, (ridge.shape[0], *outputs))
-            unequal = unequal or not np.allclose(columns, np.atleast_1d(model.unit_ridge_), rtol=1e-12, atol=0.0)
-        return chosen_on_rows(model, unequal=unequal)
+    def chosen_on_rows(self) -> tuple[str, ...]:
+        """Return what was chosen or computed from the training rows; a new row has the weight of the others."""
+        return chosen_on_rows(self.estimator, unequal=self.has_unequal_weights())

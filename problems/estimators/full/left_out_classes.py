@@ -145,7 +145,7 @@ class LeftOutClasses(Calibration):
         if not self.exact_sets():
             return None
         chosen = chosen_on_rows(self.estimator, unequal=has_unequal_rows(self.estimator.ridge_))
-        return guarantee_of("conformal", coverage, 1, False, chosen)
+        return guarantee_of("conformal", coverage, 1, chosen)
 
 
 def _left_out_outputs(system: KernelSystem, alpha: Array, bias: Array, ridge: Array, codes: Array) -> Array:

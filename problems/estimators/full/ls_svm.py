@@ -46,7 +46,6 @@ from problems.estimators.shared.intervals import (
     confidence_band,
     influence_of_rows,
     predict_left_out_interval,
-    predict_left_out_region,
 )
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.machine_rows import each_machine, in_columns
@@ -360,7 +359,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     confidence_band = confidence_band
     influence_of_rows = influence_of_rows
     predict_interval = predict_left_out_interval
-    predict_region = predict_left_out_region
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.

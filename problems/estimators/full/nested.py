@@ -1,4 +1,4 @@
-r"""Nested scores: intervals that count everything that was chosen on the rows, by K folds of the whole choice.
+r"""Nested intervals: folds that repeat everything that was chosen on the rows.
 
 Leaving a row out in closed form holds kernel and gamma, which the row helped to choose, and intervals after a search
 cover less than they state. Here the whole fit, search included, is repeated without each of K folds. With the error
@@ -13,14 +13,16 @@ one size: the rows that are left over, fewer than K, are in all machines and hav
 
 Every machine without a fold has a spread of its own left-out errors (:mod:`substrate.uncertainty.spread`), which has
 not seen the fold either. With errors over it in the place of errors, and its value at x times a score in the place of
-that, intervals follow the noise, and the theorem, which holds for any score, stays. Missing cells of the rows are
-missing here too: what stands for them, and the scales of the columns, are those of the rows of each machine.
+that, adaptive intervals follow the noise, and the theorem, which holds for any score, stays.
+
+The machines are made at the first call that needs them, from the rows that the model keeps, and are saved with it.
 """
 
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,24 +31,18 @@ from sklearn.base import clone
 
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
-from problems.estimators.shared.intervals import check_spreads
+from problems.estimators.shared.intervals import Intervals
 from substrate import uncertainty
-from substrate.arrays import Array, whole_number
+from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.namespaces import is_device_array
 
-__all__ = [
-    "N_FOLDS",
-    "check_nested",
-    "check_stored",
-    "guaranteed_level",
-    "keep_nested",
-    "nested_ends",
-    "nested_guarantee",
-]
+__all__ = ["NestedIntervals", "guaranteed_level"]
 
-#: Number of folds where none is given.
-N_FOLDS = 10
+#: From so many rows on the default repeats no search.
+MANY_ROWS = 1000
+#: Number of folds, each of at least so many rows, and the fewest rows of all.
+_N_FOLDS, _SMALLEST_FOLD, _FEWEST_ROWS = 10, 2, 10
 #: What a machine without a fold is made of, beside its rows: those of these attributes that it has.
 _PARTS = (
     "kernel_",
@@ -70,98 +66,168 @@ _PARTS = (
 _LONG = 60.0
 
 
-def nested_guarantee(guarantee: Guarantee, model: Any, is_unequal: bool) -> Guarantee:
-    """Return what nested scores guarantee: all that was chosen is chosen anew in every fold.
+class NestedIntervals(Intervals):
+    """Intervals by folds of the whole fit, of a machine that keeps its rows."""
 
-    ``guarantee`` is that of another method, whose condition on what is fixed in advance is not needed.
-    """
-    conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
-    folds = getattr(model, "nested_folds_", None)
-    n, made = (model.support_.size, N_FOLDS) if folds is None else (folds[folds >= 0].size, int(folds.max()) + 1)
-    level = guaranteed_level(guarantee.coverage, n - n % made)
-    return replace(guarantee, level=level, conditions=conditions, broken=(UNEQUAL,) if is_unequal else ())
+    @abstractmethod
+    def is_searched(self) -> bool:
+        """Return whether kernel or gamma was chosen by a search."""
 
+    @abstractmethod
+    def targets_and_weights(self) -> tuple[Array, Array]:
+        """Return the targets of the rows of the fit, one column per output, and the weights of the rows."""
 
-def check_nested(model: Any, n_folds: Any) -> None:
-    """Refuse folds of a choice that cannot be repeated on fewer rows, before any work."""
-    whole_number(n_folds, "nested", 2)
-    if model._labels:
-        raise DeclarationError("nested= makes intervals of a regressor; classes have predict_set and calibrate(X, y)")
-    has_a_shape = hasattr(model, "monotone") and has_shape(model)
-    if has_a_shape or model.__sklearn_tags__().input_tags.pairwise:
-        kind = "a shape" if has_a_shape else "a precomputed kernel"
-        raise DeclarationError(
-            f"nested scores repeat the whole fit on parts of the rows, which is not done for {kind}; keep rows, and "
-            "call calibrate(X, y), then predict_interval(X, method='split')"
-        )
-    cv = getattr(model, "cv", "loo")
-    if not isinstance(cv, (str, int)) or isinstance(cv, bool) or cv in ("blocks", "groups"):
-        raise DeclarationError(
-            f"nested scores repeat the whole choice on parts of the rows, which cv={cv!r} does not allow: use "
-            "cv='loo', 'gcv', 'evidence' or a number of folds"
-        )
+    @abstractmethod
+    def left_out_rows(self) -> tuple[Array, Array]:
+        """Return left-out errors and left-out predictions of the rows of the fit, one column per output."""
 
+    def resolve(self, method: str) -> str:
+        """Return for "auto" nested intervals where they have been made, and after a search of few rows."""
+        if method != "auto":
+            return method
+        model = self.estimator
+        if hasattr(model, "nested_machines_"):
+            return "nested"
+        is_few = model.support_.size < MANY_ROWS and self.is_searched()
+        return "nested" if is_few and self.refusal() is None else self.left_out_method()
 
-def keep_nested(model: Any, X: Any, y: Array, weights: Array, n_folds: int) -> None:
-    """Fit the estimator without each fold of its rows, all of positive weight, and keep machines and errors."""
-    check_nested(model, n_folds)
-    if is_device_array(X):
-        raise DataError("nested scores are made of numpy arrays (X.cpu().numpy(), X.get())")
-    n = int(X.shape[0])
-    if n < 2 * n_folds:
-        raise DataError(f"{n_folds} folds need at least two rows each, received {n} rows; give fewer folds, nested=")
-    order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
-    scored = order[: n - n % n_folds]
-    folds[scored] = np.arange(scored.size) % n_folds
-    given = {} if (weights == 1.0).all() else {"sample_weight": weights}
-    scores, machines, start = np.zeros(y.shape), [], time.perf_counter()
-    for fold in range(n_folds):
-        (train,), (test,) = np.nonzero(folds != fold), np.nonzero(folds == fold)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the fit to all rows they were, or will be, given
-            machine = clone(model).fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
-        scores[test] = np.abs(y[test] - machine.predict(X[test]))
-        parts = {name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)}
-        machines.append(parts | {"spreads": machine._intervals.spreads()})
-        if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
-            warnings.warn(
-                f"{n_folds - 1} more folds of the whole fit take about {seconds:.0f} s; fewer folds, nested=5, take "
-                "less",
-                LongFitWarning,
-                stacklevel=4,
+    def refusal(self) -> str | None:
+        """Return why the whole fit cannot be repeated on parts of the rows; None where it can."""
+        model, n = self.repeated(), int(self.estimator.support_.size)
+        if hasattr(model, "monotone") and has_shape(model):
+            return "a machine with a shape is not fitted again"
+        if self.estimator.kernel_.pairwise or is_device_array(self.estimator.support_vectors_):
+            kind = "a precomputed kernel" if self.estimator.kernel_.pairwise else "arrays on a device"
+            return f"rows are divided in numpy, which {kind} does not allow"
+        cv = getattr(model, "cv", "loo")
+        if not isinstance(cv, (str, int)) or isinstance(cv, bool) or cv in ("blocks", "groups"):
+            return f"cv={cv!r} is about these rows; use cv='loo', 'gcv', 'evidence' or a number of folds"
+        needed = _FEWEST_ROWS if isinstance(cv, str) else max(_FEWEST_ROWS, 2 * cv)
+        return f"at least {needed} rows are needed, and there are {n}" if n < needed else None
+
+    def repeated(self) -> Any:
+        """Return the estimator that the folds fit: the search that chose kernel and gamma, where another one did."""
+        return getattr(self.estimator, "_chosen_by", self.estimator)
+
+    def make_nested(self) -> None:
+        """Fit without each fold of the rows, and keep machines and errors; nothing where they are there."""
+        model = self.estimator
+        if hasattr(model, "nested_machines_"):
+            return
+        if (reason := self.refusal()) is not None:
+            raise DeclarationError(
+                f"nested intervals repeat the whole fit on parts of the rows: {reason}; or keep rows, call "
+                "calibrate(X, y), then predict_interval(X, method='split')"
             )
-    model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
+        targets, weights = self.targets_and_weights()
+        y = targets if model._outputs() else targets[:, 0]
+        X, n = model.support_vectors_, int(weights.size)
+        n_folds = min(_N_FOLDS, n // _SMALLEST_FOLD)
+        order, folds = np.random.default_rng(0).permutation(n), np.full(n, -1)
+        scored = order[: n - n % n_folds]
+        folds[scored] = np.arange(scored.size) % n_folds
+        given = {} if np.allclose(weights, 1.0, rtol=1e-12, atol=0.0) else {"sample_weight": weights}
+        scores, machines, start = np.zeros(y.shape), [], time.perf_counter()
+        for fold in range(n_folds):
+            (train,), (test,) = np.nonzero(folds != fold), np.nonzero(folds == fold)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit to all rows has given them
+                machine = clone(self.repeated())
+                machine.fit(X[train], y[train], **{name: values[train] for name, values in given.items()})
+            scores[test] = np.abs(y[test] - machine.predict(X[test]))
+            parts = {name: getattr(machine, name) for name in _PARTS if hasattr(machine, name)}
+            machines.append(parts | {"spreads": machine._intervals.spreads()})
+            if fold == 0 and (seconds := (n_folds - 1) * (time.perf_counter() - start)) > _LONG:
+                warnings.warn(
+                    f"nested intervals repeat the whole fit {n_folds - 1} more times, which takes about {seconds:.0f} "
+                    "s; method='jackknife+' takes no fit, and no coverage is guaranteed after a search",
+                    LongFitWarning,
+                    stacklevel=4,
+                )
+        model.nested_machines_, model.nested_folds_, model.nested_scores_ = machines, folds, scores
+
+    def nested_ends(self, X: Any, coverage: Any, method: str) -> Array:
+        """Return the ends of nested intervals, which with method "adaptive" count errors in units of a spread."""
+        self.make_nested()
+        model, is_adaptive = self.estimator, method == "adaptive"
+        points = model._new_points(X)
+        values, spreads = list[Array](), list[Array]()
+        folds, scores = model.nested_folds_, np.array(model.nested_scores_)
+        rows = model.support_vectors_
+        for fold, machine in enumerate(_machines(model)):
+            values.append(machine._evaluate(points))
+            if is_adaptive:
+                parts = model.nested_machines_[fold]["spreads"]
+                spreads.append(machine._intervals.spread_at(points, values[-1], parts))
+                test = rows[folds == fold]
+                scores[folds == fold] /= machine._intervals.spread_at(test, machine._evaluate(test), parts)
+        centers, sizes = np.stack(values, axis=-1), np.stack(spreads, axis=-1) if is_adaptive else None
+        (scored,) = np.nonzero(folds >= 0)
+        folds, scores = folds[scored], scores[scored]
+        if centers.ndim == 2:
+            return uncertainty.cv_plus(centers, folds, scores, coverage, sizes)
+        outputs = [
+            uncertainty.cv_plus(centers[:, k], folds, scores[:, k], coverage, None if sizes is None else sizes[:, k])
+            for k in range(centers.shape[1])
+        ]
+        return np.stack(outputs, axis=1)
+
+    def spreads(self) -> "list[uncertainty.Spread]":
+        """Return the spread of the left-out errors of every output."""
+        model = self.estimator
+        errors, predictions = self.left_out_rows()
+        K = np.asarray(model.kernel_(model.support_vectors_))
+        return [uncertainty.Spread.of(K, errors[:, k], predictions[:, k]) for k in range(errors.shape[1])]
+
+    def spread_at(self, points: Any, fitted: Array, spreads: "Sequence[uncertainty.Spread]") -> Array:
+        """Return the spreads at new points that were checked, with these predictions, in the shape of these."""
+        model = self.estimator
+        values = np.asarray(model.kernel_(points, model.support_vectors_))
+        columns = np.reshape(fitted, (values.shape[0], -1))
+        at_points = [spread.at(values, columns[:, k]) for k, spread in enumerate(spreads)]
+        return np.reshape(np.stack(at_points, axis=1), fitted.shape)
+
+    def guarantee(self, coverage: float, method: str) -> Guarantee:
+        """Return what intervals guarantee, and what breaks it; folds repeat all that was chosen."""
+        guarantee = super().guarantee(coverage, method)
+        if guarantee.method not in ("nested", "adaptive"):
+            return guarantee
+        conditions = (guarantee.conditions[0], "the fit does not depend on their order", *guarantee.conditions[2:])
+        n = int(self.estimator.support_.size)
+        level = guaranteed_level(coverage, n - n % max(min(_N_FOLDS, n // _SMALLEST_FOLD), 1))
+        broken = (UNEQUAL,) if self.has_unequal_weights() else ()
+        return replace(guarantee, level=level, conditions=conditions, broken=broken)
+
+    def check_loaded(self) -> None:
+        """Refuse machines without folds that do not belong to the rows of a model."""
+        super().check_loaded()
+        model = self.estimator
+        stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
+        if not stored:
+            return
+        if len(stored) < 3 or model.nested_folds_.shape != (model.support_.size,):
+            raise DataError("nested scores need machines, and the fold and the score of every row")
+        folds, scores, outputs = model.nested_folds_, model.nested_scores_, model._outputs()
+        if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
+            raise DataError("nested scores are absolute errors, one column per output")
+        if set(np.unique(folds[folds >= 0]).tolist()) != set(range(len(model.nested_machines_))) or folds.min() < -1:
+            raise DataError("every fold of nested scores has one machine")
+        for fold, parts in enumerate(model.nested_machines_):
+            _check_parts(parts, int((folds != fold).sum()), int(np.prod(outputs or (1,))))
+        for machine in _machines(model):
+            trial = machine._evaluate(model.support_vectors_[:1])
+            if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
+                raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")
 
 
-def nested_ends(model: Any, points: Any, coverage: Any, adaptive: bool = False) -> Array:
-    """Return the ends of the intervals at new rows that were checked, in the units of the model, of every output.
-
-    With ``adaptive``, scores are errors over the spread of the machine without the fold, at the row.
-    """
-    if adaptive and not all("spreads" in parts for parts in model.nested_machines_):
-        raise DataError(
-            "the machines without folds of this model file have no spreads; fit the model again, with nested="
-        )
-    values, spreads = list[Array](), list[Array]()
-    folds, scores, rows = model.nested_folds_, np.array(model.nested_scores_), model.support_vectors_
-    for fold, machine in enumerate(_machines(model)):
-        scaled = points
-        values.append(machine._evaluate(scaled))
-        if adaptive:
-            parts = model.nested_machines_[fold]["spreads"]
-            spreads.append(machine._intervals.spread_at(scaled, values[-1], parts))
-            test = rows[folds == fold]
-            scores[folds == fold] /= machine._intervals.spread_at(test, machine._evaluate(test), parts)
-    centers, sizes = np.stack(values, axis=-1), np.stack(spreads, axis=-1) if adaptive else None
-    (scored,) = np.nonzero(folds >= 0)
-    folds, scores = folds[scored], scores[scored]
-    if centers.ndim == 2:
-        return uncertainty.cv_plus(centers, folds, scores, coverage, sizes)
-    outputs = [
-        uncertainty.cv_plus(centers[:, k], folds, scores[:, k], coverage, None if sizes is None else sizes[:, k])
-        for k in range(centers.shape[1])
-    ]
-    return np.stack(outputs, axis=1)
+def _check_parts(parts: dict[str, Any], n: int, outputs: int) -> None:
+    """Refuse a machine without a fold that does not belong to n rows and so many outputs."""
+    needed = {"kernel_", "support_values_", "bias_", "spreads"}
+    if not needed <= set(parts) or parts["support_values_"].shape[0] != n:
+        raise DataError("a machine without a fold does not belong to the rows of the others")
+    spreads = parts["spreads"]
+    if len(spreads) != outputs or not all(spread.is_valid(n) for spread in spreads):
+        raise DataError("nested intervals need one spread per output, of the rows of its machine, and positive")
 
 
 def _machines(model: Any) -> Iterator[Any]:
@@ -184,27 +250,3 @@ def guaranteed_level(coverage: Any, n: int) -> float:
     """
     level = float(2 * uncertainty.exact_level(coverage) - 1)
     return max(math.nextafter(level - math.nextafter(math.sqrt(2.0 / n), 1.0e300), -1.0), 0.0)
-
-
-def check_stored(model: Any) -> None:
-    """Refuse machines without folds that do not belong to the rows of a model."""
-    stored = [name for name in ("nested_machines_", "nested_folds_", "nested_scores_") if hasattr(model, name)]
-    if not stored:
-        return
-    if len(stored) < 3 or model.nested_folds_.shape != (model.support_.size,):
-        raise DataError("nested scores need machines, and the fold and the score of every row")
-    folds, scores, outputs = model.nested_folds_, model.nested_scores_, model._outputs()
-    if scores.shape != (folds.size, *outputs) or not (scores >= 0.0).all():
-        raise DataError("nested scores are absolute errors, one column per output")
-    if set(np.unique(folds[folds >= 0]).tolist()) != set(range(len(model.nested_machines_))) or folds.min() < -1:
-        raise DataError("every fold of nested scores has one machine")
-    for fold, parts in enumerate(model.nested_machines_):
-        n = int((folds != fold).sum())
-        if not {"kernel_", "support_values_", "bias_"} <= set(parts) or parts["support_values_"].shape[0] != n:
-            raise DataError("a machine without a fold does not belong to the rows of the others")
-        if "spreads" in parts:
-            check_spreads(parts["spreads"], n, int(np.prod(outputs or (1,))))
-    for machine in _machines(model):
-        trial = machine._evaluate(model.support_vectors_[:1])
-        if trial.shape != (1, *outputs) or not np.isfinite(trial).all():
-            raise DataError("a trial prediction of a machine without a fold is not finite, or of other outputs")

@@ -29,7 +29,7 @@ class ReducedIntervals(LeftOutIntervals):
         if rows is None:
             raise DataError(
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
-                "rows=(X_train, y_train), and their sample_weight if there was one, or use method='gaussian'"
+                "rows=(X_train, y_train), and their sample_weight if there was one, or use predict(X, return_std=True)"
             )
         data_given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
         with model._model.read_again(*data_given) as data:
@@ -88,11 +88,11 @@ class ReducedIntervals(LeftOutIntervals):
         """Refuse a fit without leverages."""
         self.estimator._model.check_leverages("intervals need", ", or calibrate(X, y) and use method='split'")
 
-    def chosen_on_rows(self, method: str = "conformal") -> tuple[str, ...]:
+    def chosen_on_rows(self) -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows."""
         model = self.estimator
         return chosen_on_rows(
             model,
             basis=model.basis_indices_ is not None,
-            unequal=bool(getattr(model, "weighted_", False)),
+            unequal=self.has_unequal_weights(),
         )

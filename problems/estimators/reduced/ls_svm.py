@@ -35,7 +35,6 @@ from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
 from problems.estimators.shared.intervals import (
     predict_left_out_interval,
-    predict_left_out_region,
 )
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array
@@ -183,7 +182,6 @@ class SparseLSSVMRegressor(Regressor):
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     predict_interval = predict_left_out_interval
-    predict_region = predict_left_out_region
     basis_ = BASIS
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

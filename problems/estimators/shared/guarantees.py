@@ -61,18 +61,15 @@ def check_method(method: Any, methods: tuple[str, ...]) -> str:
     return method
 
 
-def guarantee_of(method: str, coverage: Any, outputs: int, split: bool, broken: tuple[str, ...]) -> Guarantee:
+def guarantee_of(method: str, coverage: Any, outputs: int, broken: tuple[str, ...]) -> Guarantee:
     """Return the guarantee of a method; ``broken`` is what a machine did with its training rows."""
     level = uncertainty.exact_level(coverage)
     level_given = float(level)
     each = ("each output is asked for on its own",) if outputs > 1 else ()
-    if split:
+    if method == "split":
         rows = "the calibration rows and the new row are exchangeable, and the former were not used in the fit"
         return Guarantee(method, level_given, level_given, (rows, *each))
-    if method == "gaussian":
-        model = "the targets are a Gaussian process with this kernel, gamma and normal noise"
-        return Guarantee(method, level_given, None, (model, *each))
-    proved = max(2 * level - 1, 0 * level) if method.endswith("jackknife+") else level
+    proved = max(2 * level - 1, 0 * level) if method == "jackknife+" else level
     return Guarantee(
         method=method,
         coverage=level_given,

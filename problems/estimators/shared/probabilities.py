@@ -173,7 +173,7 @@ class Calibration:
         """Return what label sets guarantee, and what breaks it, if anything does."""
         scores = self.state().scores
         if scores is not None and scores.source == "split":
-            return guarantee_of("split", coverage, 1, True, ())
+            return guarantee_of("split", coverage, 1, ())
         if (exact := self.exact_guarantee(coverage)) is not None:
             return exact
         how = "left-out rows" if self.leaves_rows_out else f"rows left out in {N_FOLDS} folds"

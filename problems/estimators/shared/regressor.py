@@ -40,17 +40,13 @@ class Regressor(RegressorMixin, KernelEstimator):
         same_home(X=X, y=y, sample_weight=sample_weight)
         return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=to_numpy(sample_weight)))
 
-    def calibrate(self, X: Any, y: Any, adaptive: bool = False) -> Self:
+    def calibrate(self, X: Any, y: Any) -> Self:
         """Measure the errors of this fitted model on rows that it has not seen; the model itself is not changed.
 
         ``calibration_scores_``, the absolute errors in ascending order, is what ``method="split"`` uses. The coverage
-        is guaranteed if these rows are exchangeable with the new ones, however the model was chosen and fitted. With
-        ``adaptive``, a spread of the left-out errors of the fit is kept too, and errors over it, for
-        ``predict_interval(X, method="split", adaptive=True)``.
+        is guaranteed if these rows are exchangeable with the new ones, however the model was chosen and fitted.
         """
         check_is_fitted(self)
-        if adaptive:
-            self._intervals.resolve_adaptive("split")
         fitted = self.predict(X)
         if is_device_array(fitted):
             same_home(X=X, y=y)
@@ -60,16 +56,11 @@ class Regressor(RegressorMixin, KernelEstimator):
                 f"y must have the targets of the rows of X: expected shape {tuple(fitted.shape)}, received "
                 f"{targets.shape}"
             )
-        errors = np.abs(targets - to_numpy(fitted))
-        for name in ("calibration_spreads_", "calibration_scaled_scores_"):  # of other rows
-            self.__dict__.pop(name, None)
-        if adaptive:
-            self._intervals.calibrate_spread(self._new_points(X), errors, to_numpy(fitted))
-        self.calibration_scores_ = np.sort(errors, axis=0)
+        self.calibration_scores_ = np.sort(np.abs(targets - to_numpy(fitted)), axis=0)
         return self
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Array:
-        """Lower and upper ends that hold a new target with probability ``coverage``.
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
+        """Return lower and upper ends that hold a new target with probability ``coverage``.
 
         Parameters
         ----------
@@ -77,11 +68,9 @@ class Regressor(RegressorMixin, KernelEstimator):
             New rows.
         coverage : float, default=0.9
             Share of new targets to be covered, above 0 and below 1, for every output on its own.
-        method : str, default="auto"
-            ``"auto"``, ``"conformal"`` and ``"split"`` are split conformal intervals here, after :meth:`calibrate`: the
-            machine without one of its rows is not available in closed form.
-        adaptive : bool, default=False
-            Refused here for the same reason.
+        method : {"auto", "split"}, default="auto"
+            Both are split conformal intervals, after :meth:`calibrate`: the machine without one of its rows is not
+            available in closed form.
 
         Returns
         -------
@@ -89,24 +78,12 @@ class Regressor(RegressorMixin, KernelEstimator):
             Infinite where there are too few rows for the coverage (8 or fewer for 0.9).
         """
         self._intervals.check(coverage, method)
-        if adaptive:
-            self._intervals.resolve_adaptive(method)
         ends: Array = self._intervals.split_ends(X, coverage)
         return ends
 
-    def predict_region(self, X: Any, coverage: float = 0.9) -> list[Any]:
-        """Return the set of targets that belong to the coverage, one array of pieces (from, to) per row.
-
-        For split conformal intervals there is one piece; of several outputs each has a list of its own.
-        """
-        ends = to_numpy(self.predict_interval(X, coverage))
-        if ends.ndim == 2:
-            return [line[None, :] for line in ends]
-        return [[line[None, :] for line in lines] for lines in ends]
-
-    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto", *, adaptive: bool = False) -> Guarantee:
+    def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees for this model, and what breaks it, if anything does."""
-        guarantee: Guarantee = self._intervals.guarantee(coverage, method, adaptive)
+        guarantee: Guarantee = self._intervals.guarantee(coverage, method)
         return guarantee
 
     def _encode(self, y: Any) -> Numbers:

@@ -116,8 +116,6 @@ _NESTED: _Kinds = {
         2,
     ),
     "nested_scores_": _EACH,
-    "calibration_scaled_scores_": _EACH,
-    "calibration_spreads_": _SPREADS,
 }
 #: The choice of validation, and values of the criterion; beyond 1e154 a square is infinite.
 _PROOF: _Kinds = {

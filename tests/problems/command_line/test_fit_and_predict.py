@@ -504,8 +504,8 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
     ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
     X_table = model.matrix(read_table(path))
-    np.testing.assert_allclose(ends, model.estimator.predict_interval(X_table, 0.9, "split", adaptive=True))
-    assert "adaptive intervals by method split: covers at least 0.9 of new rows in finite samples" in err
+    np.testing.assert_allclose(ends, model.estimator.predict_interval(X_table, 0.9, "adaptive"))
+    assert "intervals by method adaptive: approximate: the inputs were standardised by these rows" in err
     assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--validation", "0", "--kernel", "rbf", "--out", str(kept)])
@@ -514,9 +514,23 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     ends, err = _intervals(tmp_path, capsys, kept, path)
     model = TabularModel.load(kept)
     np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path))))
-    assert "intervals by method studentised: approximate: gamma was chosen on these rows" in err
-    assert "the inputs were standardised by these rows" in err
+    assert hasattr(model.estimator, "nested_machines_"), "the file holds them"
+    assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
+
+
+def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, regression, capsys):
+    path, kept = regression[0], tmp_path / "model.npz"
+    assert main(["fit", str(path), "--target", "y", "--kernel", "rbf", "--out", str(kept)]) == 0
+    assert "intervals: method nested, by folds that repeat the search" in capsys.readouterr().out
+    model = TabularModel.load(kept)
+    assert isinstance(model.estimator, problems.LSSVMRegressor)
+    widths = {parts["kernel_"].sigma for parts in model.estimator.nested_machines_}
+    assert len(widths) > 1, "every fold has a kernel of its own"
+    ends, err = _intervals(tmp_path, capsys, kept, path)
+    np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
+    assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
+    assert "was chosen" not in err, "the choice is repeated"
 
 
 def test_adaptive_is_refused_where_it_has_no_meaning(tmp_path, regression, classes, capsys):

@@ -149,7 +149,7 @@ def test_coverages_are_counted_on_held_out_rows(motorcycle):
     shares = measure_coverage(fit)
     assert len(shares) == len(COVERAGES)
     assert np.all(np.diff(shares) >= 0.0)
-    ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "auto")
+    ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "conformal")
     assert shares[-1] == np.mean((ends[:, 0] <= fit.y_val) & (fit.y_val <= ends[:, 1]))
     assert title_of(shares, fit.y_val.size) in text
     thirds = coverage_by_thirds(fit.y_val, fit.model.estimator.predict(fit.X_val), ends)

@@ -15,6 +15,7 @@ from problems.tables import TabularRegressor
 from problems.tables import fit as fitting
 from problems.tables.effort import effort_of
 from problems.tables.fit import Choices, fit_prepared, prepare, stack_errors
+from problems.tables.intervals import interval_method
 from problems.tables.models import Weights
 from problems.tables.quality import quality_of
 from problems.tables.table import Table
@@ -131,9 +132,9 @@ def test_rows_are_left_out_where_none_are_held_out():
 
 def test_intervals_of_a_report_are_not_by_the_rows_that_they_are_judged_by(fit):
     stack = fit.model.estimator
-    assert stack._intervals.resolve("auto") == "split", "the rows held out have calibrated it"
+    assert interval_method(stack) == "split", "the rows held out have calibrated it"
     for place in (2, 8):
-        low, high = stack.predict_interval(fit.X_val, COVERAGES[place], "studentised-jackknife+").T
+        low, high = stack.predict_interval(fit.X_val, COVERAGES[place], "jackknife+").T
         assert measure_coverage(fit)[place] == np.mean((low <= fit.y_val) & (fit.y_val <= high))
 
 
@@ -163,7 +164,7 @@ def test_every_command_takes_the_model(files, tmp_path, target, capsys):
         assert main(["predict", str(model), str(table), "--coverage", "0.8", *options]) == 0
         out, err = capsys.readouterr()
         assert len(out.splitlines()) == N + 1
-        method = "nested" if options else "studentised-jackknife+"
+        method = "adaptive" if options else "nested"
         assert (f"method {method}" in err) if target == "y" else ("label sets" in err)
     assert main(["export", str(model), str(graph)]) == 0
     assert main([*fitted, "--no-refit", "--out", str(model), "--quiet"]) == 0
@@ -179,8 +180,8 @@ def test_the_estimator_of_tables_is_the_same():
     ends = model.predict_interval(frame, 0.8)
     assert (ends[:, 0] < ends[:, 1]).all()
     guarantee = model.interval_guarantee(0.8)
-    assert guarantee.method == "studentised-jackknife+"
-    assert any("kernels were chosen" in reason for reason in guarantee.broken)
+    assert guarantee.method == "nested"
+    assert guarantee.broken == ("the inputs were standardised by these rows",), "the choice of kernels is repeated"
     with pytest.raises(DeclarationError, match="model='stack' chooses by single rows left out"):
         TabularRegressor(model="stack", split="time").fit(frame, Y)
 

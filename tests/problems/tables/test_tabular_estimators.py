@@ -62,9 +62,10 @@ def test_a_frame_is_the_machine_of_its_numbers(kind):
     model = TabularRegressor(**QUICK).fit(frame, price)
     np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
     np.testing.assert_array_equal(model.predict_interval(frame), plain.predict_interval(X))
-    adaptive = model.predict_interval(frame, adaptive=True)
-    np.testing.assert_array_equal(adaptive, plain.predict_interval(X, adaptive=True))
-    assert model.interval_guarantee(adaptive=True).method == "nested"
+    assert model.interval_guarantee().method == "conformal"
+    adaptive = model.predict_interval(frame, method="adaptive")
+    np.testing.assert_array_equal(adaptive, plain.predict_interval(X, method="adaptive"))
+    assert model.interval_guarantee(method="adaptive").method == "adaptive"
     assert model.certificate_ == plain.certificate_
     assert model.certify(frame, price).holds
     assert any("ranks: grade" in line for line in model.remarks_)

@@ -1,7 +1,5 @@
 """All machines without one row, and the enlarged machine, against the inverse of the bordered matrix."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -9,11 +7,9 @@ from scipy.special import ndtri
 from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
-from substrate.uncertainty import conformal
-from substrate.uncertainty.conformal import conformal_hull, conformal_region, split_ends
 from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, feature_root, kernel_influence
-from substrate.uncertainty.jackknife import jackknife_minmax, jackknife_plus
+from substrate.uncertainty.jackknife import jackknife_plus
 from substrate.uncertainty.levels import rank
 from substrate.uncertainty.order import kth_smallest
 
@@ -55,18 +51,6 @@ class Case:
         s = solved(self.K[np.ix_(rest, rest)], self.ridge[rest], self.y[rest])
         at = np.append(self.Q[:, rest], self.K[i, rest][None, :], axis=0) @ s[1:] + s[0]
         return at[:-1], self.y[i] - at[-1]
-
-    def scores(self, j, grid):
-        """Left-out residuals of all rows and the new one, (Z_j, z) added, by one refit each; a column for each z."""
-        points = np.append(self.X, self.Z[[j]], axis=0)
-        y = np.append(np.repeat(self.y[:, None], grid.size, axis=1), grid[None, :], axis=0)
-        K, ridge = self.kernel(points), np.append(self.ridge, 1.0 / self.gamma)
-        found = []
-        for i in range(ridge.size):
-            rest = np.arange(ridge.size) != i
-            s = solved(K[np.ix_(rest, rest)], ridge[rest], y[rest])
-            found.append(abs(y[i] - K[i, rest] @ s[1:] - s[0]))
-        return np.array(found)
 
     def given(self):
         return self.fitted, self.Z, self.kernel.diag(self.Z)
@@ -112,7 +96,6 @@ def test_jackknife_intervals_are_those_of_explicit_refits(coverage):
     """One refit per row, and order statistics of what they predict.
 
     :place [Barber2021]_ jackknife+: the interval from left-out machines and residuals
-    :place [Barber2021]_ jackknife-minmax: the interval from the extreme left-out machines
     """
     case = Case()
     n, k = case.y.size, rank(coverage, case.y.size)
@@ -121,93 +104,6 @@ def test_jackknife_intervals_are_those_of_explicit_refits(coverage):
     low, high = np.sort(outputs - sizes[:, None], axis=0)[n - k], np.sort(outputs + sizes[:, None], axis=0)[k - 1]
     plus = jackknife_plus(case.machines(), *case.given(), coverage)
     np.testing.assert_allclose(plus, np.column_stack([low, high]), atol=1e-11)
-    reach = np.sort(sizes)[k - 1]
-    minmax = jackknife_minmax(case.machines(), *case.given(), coverage)
-    np.testing.assert_allclose(minmax, np.column_stack([outputs.min(0) - reach, outputs.max(0) + reach]), atol=1e-11)
-
-
-@pytest.mark.parametrize(("seed", "gamma"), [(0, 3.0), (1, 200.0), (2, 1e4), (5, 0.1)])
-@pytest.mark.parametrize("coverage", [0.25, 0.6, 0.85])
-def test_the_conformal_set_is_that_of_a_grid_of_explicit_refits(seed, gamma, coverage):
-    """A thousand targets z, each with one refit per row of the enlarged set.
-
-    :place [Nouretdinov2001]_ ridge regression confidence machine: the set of targets, exactly and without a grid
-    """
-    case = Case(n=8, m=3, gamma=gamma, seed=seed)
-    n = case.y.size
-    regions = list(conformal_region(case.machines(), *case.given(), coverage))
-    hulls = conformal_hull(case.machines(), *case.given(), coverage)
-    for j, (region, hull) in enumerate(zip(regions, hulls, strict=True)):
-        assert (hull[0], hull[1]) == (pytest.approx(region[0, 0]), pytest.approx(region[-1, 1]))
-        assert (region[:, 0] <= region[:, 1]).all()
-        assert (region[1:, 0] > region[:-1, 1]).all()
-        grid = np.linspace(case.fitted[j] - 12.0, case.fitted[j] + 12.0, 997)
-        scores = case.scores(j, grid)
-        clear = np.abs(scores[:-1] - scores[-1]).min(axis=0) > 1e-9  # no end of the set, which rounding decides
-        inside = (scores >= scores[-1]).sum(axis=0) > n + 1 - rank(coverage, n)
-        held = ((region[:, [0]] <= grid) & (grid <= region[:, [1]])).any(axis=0)
-        np.testing.assert_array_equal(inside[clear], held[clear])
-        assert clear.sum() > 900
-
-
-def test_some_sets_have_several_pieces_or_infinite_ends():
-    """The returns of rows are tested above only if there are any."""
-    found = [region for seed in range(3) for region in conformal_region(*_wild(seed), 0.25)]
-    assert any(region.shape[0] > 1 for region in found)
-    assert any(np.isinf(region).any() for region in found)
-
-
-def _wild(seed):
-    case = Case(n=8, m=40, gamma=1e4, seed=seed)
-    return case.machines(), *case.given()
-
-
-@pytest.mark.parametrize(("gamma", "far"), [(0.3, 1.0), (10.0, 1.0), (1e4, 1.0), (10.0, 30.0)])
-@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.97])
-def test_rows_that_have_left_only_count(monkeypatch, gamma, far, coverage):
-    """With or without the rows that leave early: the same sets, also where rows return."""
-    case = Case(n=90, m=40, gamma=gamma, noise=2.0)
-    case.Z = far * case.Z
-    machines, given = case.machines(), (case.Z @ [1.0, 0.0], case.Z, case.kernel.diag(case.Z))
-    machines.support_values[::7] *= 1e-3  # rows of small errors, whatever their leverage
-    some = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
-    monkeypatch.setattr("substrate.uncertainty.conformal.TRIED", 1000)
-    every = conformal_hull(machines, *given, coverage), list(conformal_region(machines, *given, coverage))
-    np.testing.assert_array_equal(some[0], every[0])
-    for mine, its in zip(some[1], every[1], strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_that_return_are_counted_among_the_few(monkeypatch, seed):
-    """A wild row is never left out of the count, and comes back where it does."""
-    rng, n, m = np.random.default_rng(seed), 40, 5
-    diagonal, alpha, C = np.ones(n), rng.normal(size=n), 0.05 * rng.normal(size=(m, n))
-    wild = np.argsort(np.abs(alpha))[-6:]
-    diagonal[wild], C[:, wild] = 0.1, rng.choice([-0.5, 0.5], size=(m, 6))
-    known = SimpleNamespace(represent=lambda X: X, at=lambda rows, own: (C.copy(), np.zeros(m)), diagonal=diagonal)
-    machines = LeftOutMachines(known, alpha, alpha / diagonal, diagonal, 1.0)
-    given, found = (np.zeros(m), np.zeros((m, 1)), np.ones(m)), []
-    for tried in (3, 1000):
-        monkeypatch.setattr(conformal, "TRIED", tried)
-        found.append((conformal_hull(machines, *given, 0.9), list(conformal_region(machines, *given, 0.9))))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert any(len(pieces) > 1 or not np.isfinite(pieces).all() for pieces in found[1][1]), "no row returned"
-    for mine, its in zip(found[0][1], found[1][1], strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-def test_rows_are_saved_where_the_bound_allows_it(monkeypatch):
-    case, seen = Case(n=200, gamma=0.3, noise=2.0), []
-
-    def watched(machines, c, S, k, rows=None):
-        seen.append(None if rows is None else len(rows))
-        return sides(machines, c, S, k, rows)
-
-    sides = conformal._sides
-    monkeypatch.setattr(conformal, "_sides", watched)
-    conformal_hull(case.machines(), *case.given(), 0.9)
-    assert seen == [3 * (201 - rank(0.9, 200))]
 
 
 def test_features_give_what_the_kernel_gives():
@@ -262,26 +158,4 @@ def test_ranks_that_run_out_are_infinite():
     values = np.array([[3.0, 1.0, 2.0]])
     assert [float(kth_smallest(values, k)[0]) for k in range(5)] == [-np.inf, 1.0, 2.0, 3.0, np.inf]
     case = Case(n=3, gamma=1.0)
-    for interval in (jackknife_plus, jackknife_minmax, conformal_hull):
-        np.testing.assert_array_equal(interval(case.machines(), *case.given(), 0.9), [[-np.inf, np.inf]] * 7)
-    assert [region.tolist() for region in conformal_region(case.machines(), *case.given(), 0.9)] == [
-        [[-np.inf, np.inf]]
-    ] * 7
-    np.testing.assert_array_equal(split_ends(np.array([1.0, 2.0, 3.0]), np.zeros(1), 0.75), [[-3.0, 3.0]])
-    np.testing.assert_array_equal(split_ends(np.array([1.0, 2.0, 3.0]), np.zeros(1), 0.76), [[-np.inf, np.inf]])
-
-
-def test_rows_without_error_and_ties():
-    """Equal rows have equal scores, and where all errors vanish the set is the prediction itself."""
-    case = Case(n=6, noise=0.0)
-    case.y = np.full(6, 2.5)
-    case.alpha, case.fitted = np.zeros(6), np.full(7, 2.5)
-    np.testing.assert_array_equal(conformal_hull(case.machines(), *case.given(), 0.5), np.full((7, 2), 2.5))
-    twice = Case(n=6)
-    twice.X = np.repeat(twice.X[:3], 2, axis=0)
-    twice.y, twice.ridge = np.repeat(twice.y[:3], 2), np.full(6, 1.0 / twice.gamma)
-    twice.K, twice.Q = twice.kernel(twice.X), twice.kernel(twice.Z, twice.X)
-    s = solved(twice.K, twice.ridge, twice.y)
-    twice.alpha, twice.fitted = s[1:], twice.Q @ s[1:] + s[0]
-    for region in conformal_region(twice.machines(), *twice.given(), 0.5):
-        assert np.isfinite(region).all()
+    np.testing.assert_array_equal(jackknife_plus(case.machines(), *case.given(), 0.9), [[-np.inf, np.inf]] * 7)

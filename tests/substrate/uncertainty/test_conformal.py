@@ -1,4 +1,4 @@
-"""Studentised conformal sets against the inverse of the enlarged bordered matrix."""
+"""Full conformal sets against the inverse of the enlarged bordered matrix."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import pytest
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.uncertainty import studentised
+from substrate.uncertainty import conformal
+from substrate.uncertainty.conformal import conformal_ends, split_ends
 from substrate.uncertainty.influence import LeftOutMachines, kernel_influence
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.studentised import studentised_ends
 
 
 def invert(K, ridge):
@@ -57,7 +57,7 @@ def test_the_set_is_that_of_explicit_scores(seed, gamma):
     :place [Vovk2005]_ section 2.3: the set of targets by studentised residuals is one interval
     """
     case = Case(seed=seed, gamma=gamma)
-    ends = studentised_ends(case.machines(), *case.given(), 0.7)
+    ends = conformal_ends(case.machines(), *case.given(), 0.7)
     for j in range(4):
         grid = np.linspace(case.fitted[j] - 6.0, case.fitted[j] + 6.0, 301)
         scores = case.scores(j, grid)
@@ -72,36 +72,36 @@ def test_the_set_is_that_of_explicit_scores(seed, gamma):
 @pytest.mark.parametrize("coverage", [0.6, 0.9, 0.97])
 def test_rows_that_have_left_only_count(monkeypatch, gamma, coverage):
     case = Case(n=90, m=40, gamma=gamma)
-    some = studentised_ends(case.machines(), *case.given(), coverage)
-    monkeypatch.setattr(studentised, "TRIED", 1000)
-    np.testing.assert_array_equal(some, studentised_ends(case.machines(), *case.given(), coverage))
+    some = conformal_ends(case.machines(), *case.given(), coverage)
+    monkeypatch.setattr(conformal, "TRIED", 1000)
+    np.testing.assert_array_equal(some, conformal_ends(case.machines(), *case.given(), coverage))
 
 
 def test_few_rows_decide_where_the_bound_allows_it(monkeypatch):
     case, seen = Case(n=200, gamma=0.3), []
-    both_sides = studentised._both_sides
+    both_sides = conformal._both_sides
     monkeypatch.setattr(
-        studentised, "_both_sides", lambda alpha, *given: seen.append(len(alpha)) or both_sides(alpha, *given)
+        conformal, "_both_sides", lambda alpha, *given: seen.append(len(alpha)) or both_sides(alpha, *given)
     )
-    studentised_ends(case.machines(), *case.given(), 0.9)
+    conformal_ends(case.machines(), *case.given(), 0.9)
     assert seen == [3 * (201 - rank(0.9, 200))]
 
 
 def test_slopes_keep_their_digits_where_a_row_determines_the_point():
     """c = 1 and B S = 1e-14: the difference of roots has lost all digits, the quotient none."""
     c, BS = np.array([[1.0, -1.0, 0.0, 0.0]]), np.array([[1e-14, 1e-14, 4.0, 0.0]])
-    plus, minus = studentised._slopes(c, BS)
+    plus, minus = conformal._slopes(c, BS)
     np.testing.assert_allclose(plus, [[2.0, 5e-15, 2.0, 0.0]], rtol=1e-13)
     np.testing.assert_allclose(minus, [[5e-15, 2.0, 2.0, 0.0]], rtol=1e-13)
     np.testing.assert_array_equal(
-        studentised._quotient(np.array([1.0, 2.0, 0.0]), np.zeros((1, 3))), [[np.inf, np.inf, 0.0]]
+        conformal._quotient(np.array([1.0, 2.0, 0.0]), np.zeros((1, 3))), [[np.inf, np.inf, 0.0]]
     )
 
 
 def test_unequal_weights_are_refused():
     case = Case()
-    with pytest.raises(DataError, match="need rows of equal weight"):
-        studentised_ends(case.machines(np.linspace(0.1, 0.2, 12)), *case.given(), 0.9)
+    with pytest.raises(DataError, match="needs rows of equal weight"):
+        conformal_ends(case.machines(np.linspace(0.1, 0.2, 12)), *case.given(), 0.9)
 
 
 def test_no_row_leaves_later_than_it_is_said_to():
@@ -110,8 +110,19 @@ def test_no_row_leaves_later_than_it_is_said_to():
     alpha, diagonal = rng.normal(size=9), rng.uniform(0.1, 2.0, 9)
     c, S = rng.normal(size=(4, 9)), rng.uniform(0.5, 3.0, 4)
     for points in (slice(0, 4), slice(1, 2)):
-        plus, minus = studentised._slopes(c[points], diagonal * S[points][:, None])
+        plus, minus = conformal._slopes(c[points], diagonal * S[points][:, None])
         leaves = (S[points][:, None] * np.abs(alpha) / np.minimum(plus, minus)).max(axis=0)
-        latest = studentised._latest(alpha, diagonal, c[points], S[points])
+        latest = conformal._latest(alpha, diagonal, c[points], S[points])
         assert (leaves <= latest * (1.0 + 1e-12)).all()
     np.testing.assert_allclose(leaves, latest, rtol=1e-12)
+
+
+def test_ranks_that_run_out_are_infinite_and_rows_without_error_have_no_width():
+    three = Case(n=3, m=2, gamma=1.0)
+    np.testing.assert_array_equal(conformal_ends(three.machines(), *three.given(), 0.9), [[-np.inf, np.inf]] * 2)
+    scores = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(split_ends(scores, np.zeros(1), 0.75), [[-3.0, 3.0]])
+    np.testing.assert_array_equal(split_ends(scores, np.zeros(1), 0.76), [[-np.inf, np.inf]])
+    flat = Case(n=6)
+    flat.alpha, flat.fitted = np.zeros(6), np.full(4, 2.5)
+    np.testing.assert_array_equal(conformal_ends(flat.machines(), *flat.given(), 0.5), np.full((4, 2), 2.5))
