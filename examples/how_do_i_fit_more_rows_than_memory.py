@@ -1,12 +1,13 @@
 """How do I fit more rows than fit in memory?
 ==========================================
 
-Name the file instead of loading it. A fit on a reduced basis needs sums over its rows only, so they are read in passes
-of a few megabytes; the sums are taken in one fixed order, and the result is that of arrays to the last bit. With
-``passes="dask"``, or the client of a cluster, the same passes run on many machines.
+Map the file instead of loading it, or give blocks of rows, or a Dask array or dataframe, which reads Parquet and runs
+on a cluster. A fit on a reduced basis needs sums over its rows only, so they are read in passes of a few megabytes; the
+sums are taken in one fixed order, and the result is that of arrays to the last bit.
 """
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -24,24 +25,30 @@ with tempfile.TemporaryDirectory() as folder:
     X = rng.uniform(-3.0, 3.0, size=(n, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.standard_normal(n)
     np.save(rows, X)
-    np.save(targets, y)  # or one Parquet file, or a folder of them: fit("rows.parquet", "name of the target")
+    np.save(targets, y)
+    mapped = np.load(rows, mmap_mode="r"), np.load(targets, mmap_mode="r")
 
     settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "basis": Basis(40, random_state=0)}
     model = SparseLSSVMRegressor(**settings, passes=Passes(memory_budget=2**20))  # one megabyte of rows at a time
-    model.fit(rows, targets)
+    model.fit(*mapped)
     print(f"{model.n_rows_} rows from a file, {model.support_.size} vectors")
 
     held = SparseLSSVMRegressor(**settings).fit(X, y)
     print("the same bits as from arrays:", np.array_equal(held.support_values_, model.support_values_))
-    threads = SparseLSSVMRegressor(**settings, passes="joblib").fit(rows, targets)
-    print("and by threads:", np.array_equal(threads.support_values_, model.support_values_))
 
-    left_out = model.leave_one_out(rows, targets)  # one more pass, no refit
+    def read_blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield rows and targets part by part, from wherever they are."""
+        for start in range(0, n, 7000):
+            yield X[start : start + 7000], y[start : start + 7000]
+
+    blocks = SparseLSSVMRegressor(**settings).fit(read_blocks)
+    print("and as from blocks:", np.array_equal(blocks.support_values_, model.support_values_))
+
+    left_out = model.leave_one_out(*mapped)  # one more pass, no refit
     print(f"left out: root mean square {np.sqrt(left_out.mean_square):.4f}, the noise is 0.3000")
 
-    model.predict_to(rows, Path(folder) / "predictions.npy")  # from file to file, written whole or not at all
-    predicted = np.load(Path(folder) / "predictions.npy")
-    print(f"predictions written: {predicted.size}, mean square error {np.mean((y - predicted) ** 2):.4f}\n")
+    predicted = model.predict(lambda: (rows for rows, _ in read_blocks()))  # blocks of rows alone
+    print(f"predictions: {predicted.size}, mean square error {np.mean((y - predicted) ** 2):.4f}\n")
 
 print(left_out.certificate, end="\n\n")
 print(model.certificate_)

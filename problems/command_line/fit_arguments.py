@@ -265,7 +265,7 @@ def _machine(group: _Group, models: Sequence[str], kernels: Sequence[str]) -> No
 def add_predict(predict: argparse.ArgumentParser) -> None:
     """Give the parser of ``substrate predict`` its arguments."""
     predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
-    predict.add_argument("data", help="a CSV or Parquet file, or @NAME; for a sparse model also a folder")
+    predict.add_argument("data", help="a CSV or Parquet file, or @NAME")
     predict.add_argument(
         "--out", metavar="FILE.csv", help="file to write the predictions to; standard output unless given"
     )

@@ -5,7 +5,7 @@ are numpy's or read in passes, another pass is made: kernel values are computed 
 :math:`\hat K^T e` are summed in doubled precision (:mod:`~substrate.certificates.doubled_precision`), and what
 ``predict`` returns for the same coefficients is compared with it instead of bounded. The coefficients are corrected by
 its gradient as long as the bound falls. The sums over leaves add up as in any other pass, so the result does not depend
-on the executor. Where double precision does not suffice, the certificate states it, with a remedy.
+on who computes them. Where double precision does not suffice, the certificate states it, with a remedy.
 """
 
 from collections.abc import Iterable
@@ -27,8 +27,8 @@ from substrate.reduced.moments import RowWeights, weights_of_tile
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
 from substrate.reduced.summed_errors import CHECKED
-from substrate.streaming.executors import highest
 from substrate.streaming.source import Block
+from substrate.streaming.summation import highest
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 

@@ -34,7 +34,6 @@ from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.namespaces import HOST, to_numpy
 from substrate.operators import SymmetricOperator
-from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
 __all__ = [
@@ -230,9 +229,9 @@ class SampledRows:
         return self.X[places]
 
 
-def sample_of(source: Source, passes: OpenPasses, *numbers: Any) -> Any:
+def sample_of(source: Source, *numbers: Any) -> Any:
     """Return rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
     if source.block_in_memory is not None and source.home == HOST:
         return source.block_in_memory.X
     wanted = np.unique(np.concatenate(numbers))
-    return SampledRows(wanted, to_numpy(passes.take_rows(source, wanted)))
+    return SampledRows(wanted, to_numpy(source.take_rows(wanted)))

@@ -112,7 +112,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
                 "raise basis.n_candidates"
             )
         count = rows.size
-    X = sample_of(source, passes, rows, scoring, spread_rows(n))
+    X = sample_of(source, rows, scoring, spread_rows(n))
     candidates = Candidates(Gram(X) if kernel.pairwise else KernelBlocks(kernel, X), rows, scoring)
 
     def every() -> KernelRows:
@@ -180,7 +180,7 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: Ope
         description = f"{rows.size} given rows of {n}"
         if rows.size < values.size:
             description += f", {values.size - rows.size} named twice and kept once"
-        X = sample_of(source, passes, rows, scoring, spread_rows(n))
+        X = sample_of(source, rows, scoring, spread_rows(n))
         return ChosenBasis(
             rows=rows,
             points=None if kernel.pairwise else source.beside(X[rows]),
@@ -195,7 +195,7 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: Ope
     points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
     if points.shape[1] != source.n_features:
         raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
-    X = sample_of(source, passes, scoring, spread_rows(n))
+    X = sample_of(source, scoring, spread_rows(n))
     if is_sparse(X) and not is_sparse(points):
         from scipy.sparse import csr_matrix
 

@@ -100,7 +100,7 @@ def sampled_scatter(
     m = min(n, PER_VECTOR * features.n_basis)
     drawn = np.sort(np.random.default_rng(_SEED).choice(n, size=m, replace=False))
     light = None if rows.weights is None else rows.weights[drawn]
-    source = ArraySource(rows.passes.take_rows(rows.source, drawn), np.zeros((m, origin.targets.size)), weights=light)
+    source = ArraySource(rows.source.take_rows(drawn), np.zeros((m, origin.targets.size)), weights=light)
     sample = KernelRows(rows.values, source, rows.passes)
     weight = n / m if light is None else rows.mass / sample.mass
     statistic = accumulate(sample, features, origin, lam / weight, method="accumulated")

@@ -24,9 +24,9 @@ from substrate.operators import Operator
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.row_products import CHUNK, PART, terms_in_parts
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import LeafSum, highest
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block, Source
+from substrate.streaming.summation import LeafSum, highest
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 from substrate.streaming.tally import Tally
 
@@ -606,7 +606,7 @@ class KernelRows(Operator):
 
     def target_summary(self) -> TargetSummary:
         """Return means and extremes of the targets."""
-        passes = self.passes.without_checkpoint()
+        passes = self.passes
         summary: TargetSummary = passes.sums(self.source, summary_of_targets, "targets")
         return summary
 

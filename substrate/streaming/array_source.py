@@ -1,14 +1,12 @@
 """Rows that are already in memory, in this process or on a device, and sources derived from another one.
 
-An array source holds a dense or sparse matrix and its targets; for a Dask client its rows are sent to the workers,
-again where the connection breaks. A derived source changes another one block by block: coded targets, inputs
-that are filled in, or scaled.
+An array source holds a dense or sparse matrix and its targets. A derived source changes another one block by block:
+coded targets, inputs that are filled in, or scaled.
 
 Where all rows would be too many, some are sampled by their numbers before anything is read. The numbers depend only on
-the number of rows, the number wanted, and a seed, so that an array and a file of the same rows give the same model.
+the number of rows, the number wanted, and a seed, so that an array and blocks of the same rows give the same model.
 """
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.errors import DataError, SolverError
+from substrate.errors import DataError
 from substrate.namespaces import on_device_of, take_rows, where_it_lives
 from substrate.streaming.source import Block, Source
 
@@ -27,26 +25,8 @@ __all__ = [
     "LabelCodes",
     "draw_rows",
     "numbers",
-    "scatter",
     "width_rows",
 ]
-
-_TRIES = 5
-#: Seconds to wait before another attempt, after which a lost worker has been detected.
-_PAUSE = 0.5
-
-
-def scatter(client: Any, value: Any, *, everywhere: bool = False) -> Any:
-    """Return the future of a value that one worker holds, or all of them.
-
-    The connection to a worker that dies at this moment breaks; the next attempt uses the others.
-    """
-    for _ in range(_TRIES):
-        try:
-            return client.scatter(value, broadcast=everywhere, hash=False)
-        except OSError:
-            time.sleep(_PAUSE)
-    raise SolverError(f"the connection to a worker broke {_TRIES} times in a row; read the logs of the workers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +85,6 @@ class ArraySource(Source):
         """Return rows by number."""
         return take_rows(self.X, rows)
 
-    def send(self, client: Any, start: int, stop: int) -> Any:
-        """Return the span as data on a worker, since another process cannot open the memory of this one."""
-        rows = slice(start - self.first, stop - self.first)
-        Y, weights = (None if values is None else values[rows] for values in (self.Y, self.weights))
-        return scatter(client, ArraySource(self.X[rows], Y, start, weights))
-
 
 #: Number of rows from which the width of a kernel is determined: all of them up to this many. The heuristic sorts these
 #: and uses a thousand, so more of them would not improve the width.
@@ -168,10 +142,9 @@ class DerivedSource(Source):
         return names
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Return the files of the inner source."""
-        names: tuple[str, ...] = self.inner.files
-        return names
+    def is_dask(self) -> bool:
+        """Return whether Dask computes the rows of the inner source."""
+        return bool(self.inner.is_dask)
 
     def row_weights(self) -> Any:
         """Return those of the inner source."""
@@ -185,12 +158,16 @@ class DerivedSource(Source):
         """Return the rows of the inner source; a source that modifies rows modifies these too."""
         return self.inner.take_rows(rows)
 
-    def send(self, client: Any, start: int, stop: int) -> Any:
-        """Return the inner source as sent to a worker, modified there."""
-        inner = self.inner.send(client, start, stop)
-        return (
-            self if inner is self.inner else client.submit(replace, replace(self, inner=None), inner=inner, pure=False)
-        )
+    def delay(self, start: int, stop: int) -> Any:
+        """Return the delayed span of the inner source, modified where it is computed."""
+        return self.delay_inner(self.inner.delay(start, stop))
+
+    def delay_inner(self, inner: Any) -> Any:
+        """Return this source over a delayed one."""
+        from dask import delayed
+
+        without = delayed(replace(self, inner=None), traverse=False, pure=False)
+        return delayed(replace, pure=False)(without, inner=inner)
 
 
 def numbers(block: Block, name: str) -> Array:

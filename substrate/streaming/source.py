@@ -1,15 +1,11 @@
 r"""Sources of rows: what a pass reads, by row numbers, wherever the rows are stored.
 
-A source is a small value that can be pickled. A worker opens the source itself and reads its own span only; the rows
-are not transferred, unless they are in the memory of one process (:meth:`Source.send`).
-
 Rows are read in steps of any multiple of :data:`MICRO` rows, and processed in micro-blocks of exactly that many: the
 result for a row never depends on how it was read.
 
 Every block must have rows of one width, real and finite; an error names the source and the rows.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -87,9 +83,9 @@ class Source(ABC):
         return HOST
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Return the files and folders from which the rows are read, as far as they are known."""
-        return ()
+    def is_dask(self) -> bool:
+        """Return whether Dask computes the rows."""
+        return False
 
     @property
     def block_in_memory(self) -> Block | None:
@@ -125,9 +121,9 @@ class Source(ABC):
             blocks.append(block.X[inside])
         return np.concatenate(blocks)
 
-    def send(self, client: Any, start: int, stop: int) -> Any:
-        """Return what a worker of a Dask client needs to read a span: this source, or the future of another one."""
-        return self
+    def delay(self, start: int, stop: int) -> Any:
+        """Return a span of rows that Dask computes, as a delayed source; others have none."""
+        raise NotImplementedError
 
 
 def micro_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -240,18 +236,20 @@ def is_dask(X: Any) -> bool:
 
 
 def streams(X: Any, y: Any = None) -> bool:
-    """Return whether X is read in passes: a path, a Dask collection, blocks, or a source."""
-    if isinstance(X, (str, os.PathLike, Source)) or is_dask(X):
+    """Return whether X is read in passes: a Dask collection, blocks, or a source."""
+    if isinstance(X, Source) or is_dask(X):
         return True
     if (
         y is not None
         or X is None
+        or isinstance(X, (str, bytes))
         or is_sparse(X)
         or any(hasattr(X, a) for a in ("shape", "__array__", "__dataframe__"))
     ):
         return False
     if callable(X):
         return True
-    if isinstance(X, (list, tuple)):  # blocks are pairs of arrays, rows are lists of numbers
-        return len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) == 2 and np.ndim(X[0][0]) == 2
+    if isinstance(X, (list, tuple)):  # blocks are arrays or pairs of them, rows are lists of numbers
+        first = X[0] if len(X) > 0 else None
+        return getattr(first[0] if isinstance(first, tuple) and len(first) == 2 else first, "ndim", 0) == 2
     return isinstance(X, Iterable)

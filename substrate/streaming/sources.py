@@ -1,161 +1,127 @@
-"""Sources from user input: ``.npy`` files, iterables of row blocks, and the choice among all sources.
+"""Sources from user input: mapped arrays, Dask collections, iterables of row blocks, and the choice among them.
 
-In ``.npy`` files a matrix is in one and its targets in another, each opened by the process that reads it. The bytes are
-read, not mapped: a file that ends early is then an error that names its rows, and rows do not stay in memory. Row
-blocks come from an iterable that can be iterated again and again, in this process.
+A mapped array and a Dask collection are read one slice at a time; Dask computes a slice where it is needed, and its
+graph is unchanged but for slices. Row blocks come from an iterable that can be iterated again and again, in this
+process.
 """
 
-import math
-import os
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.lib import format as npy
 
 from substrate.errors import DataError
-from substrate.streaming.dask_source import DaskSource
-from substrate.streaming.parquet_source import ParquetSource
-from substrate.streaming.source import (
-    LEAF,
-    Block,
-    Source,
-    checked_block,
-    is_dask,
-    reblock,
-    refuse_short,
-)
+from substrate.streaming.array_source import ArraySource
+from substrate.streaming.source import LEAF, Block, Source, checked_block, is_dask, reblock, refuse_short
 
-__all__ = ["NpyFile", "NpySource", "RowBlocks", "files_behind", "is_mapped", "source_of"]
-
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+__all__ = ["RowBlocks", "SlicedSource", "is_mapped", "source_of"]
 
 
 def is_mapped(values: Any, ndim: int) -> bool:
-    """Return whether values are a file that is mapped into memory, with contiguous rows.
-
-    A deleted file, and one mapped copy-on-write, whose changes are in memory only, cannot be read instead.
-    """
-    if not isinstance(values, np.memmap) or values.filename is None or values.ndim != ndim or values.mode == "c":
-        return False
-    return bool(values.flags.c_contiguous) and os.path.isfile(values.filename)
+    """Return whether values are a file that is mapped into memory."""
+    return isinstance(values, np.memmap) and values.ndim == ndim
 
 
-@dataclass(frozen=True, slots=True)
-class NpyFile:
-    """One array on disk: the offset of its data, its shape and dtype."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SlicedSource(Source):
+    """An array of rows and one of targets or none, both mapped files or both of Dask, of known lengths."""
 
-    path: str
-    offset: int
-    shape: tuple[int, ...]
-    dtype: str
+    X: Any
+    y: Any
+    columns: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], ndim: int) -> Self:
-        """Read the header; the file must have the length it implies."""
-        name = os.fspath(path)
-        try:
-            with open(name, "rb") as stream:
-                shape, fortran, dtype = _HEADERS[npy.read_magic(stream)](stream)
-                offset, size = stream.tell(), Path(name).stat().st_size
-        except FileNotFoundError as error:
-            raise DataError(f"there is no file {name}") from error
-        except (KeyError, ValueError) as error:
-            raise DataError(f"{name} is not a .npy file, or its header is damaged: {error}") from error
-        if len(shape) != ndim:
-            raise DataError(f"{name} must hold a {ndim}-D array, received shape {shape}")
-        if fortran and ndim > 1:
-            raise DataError(f"{name} is stored by columns; save np.ascontiguousarray(X), whose rows can be read alone")
-        if dtype.kind not in ("fiub" if ndim == 2 else "fiubU"):
-            raise DataError(f"{name} holds dtype {dtype}; real numbers are needed{'' if ndim == 2 else ', or text'}")
-        if 0 in shape:
-            raise DataError(f"{name} is empty: received shape {shape}")
-        file = cls(name, offset, shape, dtype.str)
-        whole = (size - offset) // file.row_bytes
-        if whole < shape[0]:
-            raise DataError(f"{name} ends early: its header announces {shape[0]} rows, it holds {whole}")
-        return file
+    def of_dask(cls, X: Any, y: Any = None) -> Self:
+        """Compute unknown lengths. The target is the name of a column of a dataframe, or another collection."""
+        columns = None
+        if hasattr(X, "to_dask_array"):
+            if isinstance(y, str):
+                if y not in X.columns:
+                    raise DataError(f"the dataframe has no column {y!r}; it has {', '.join(map(str, X.columns))}")
+                X, y = X.drop(columns=y), X[y]
+            columns = tuple(map(str, X.columns))
+            X = X.to_dask_array(lengths=True)
+        if y is not None and hasattr(y, "to_dask_array"):
+            plain = getattr(y.dtype, "kind", "O") in "fiub"
+            y = (y if plain else y.astype(object)).to_dask_array(lengths=True)  # text as Python's own
+        if y is not None and not is_dask(y):
+            raise DataError(
+                f"rows in a Dask collection need targets in one, or the name of a column; received {type(y).__name__}"
+            )
+        X, y = _compute_sizes(X), None if y is None else _compute_sizes(y)
+        return cls(X, y, columns).check_shapes()
 
-    @classmethod
-    def behind(cls, mapped: Any) -> Self:
-        """Return the file of a memory-mapped array, which may be a part of it."""
-        whole = mapped
-        while isinstance(whole.base, np.memmap):
-            whole = whole.base
-        if mapped.mode != "r":
-            mapped.flush()  # changes of the map must be in the file before it is read
-        offset = int(whole.offset) + mapped.ctypes.data - whole.ctypes.data
-        return cls(os.fspath(mapped.filename), offset, mapped.shape, mapped.dtype.str)
+    def check_shapes(self) -> Self:
+        """Return the same; refuse arrays of other shapes than rows and one target for each."""
+        X, y = self.X, self.y
+        if X.ndim != 2:
+            raise DataError(f"X must be 2-D, received {self.name} of shape {X.shape}")
+        if X.shape[0] == 0:
+            raise DataError(f"{self.name} holds no rows: its shape is {X.shape}")
+        if y is not None and y.shape != X.shape[:1]:
+            raise DataError(f"X has {X.shape[0]} rows and y has shape {y.shape}; one target per row is needed")
+        return self
 
     @property
-    def row_bytes(self) -> int:
-        """Return bytes of a row."""
-        return int(np.dtype(self.dtype).itemsize * math.prod(self.shape[1:]))
-
-    def read(self, start: int, stop: int) -> Any:
-        """Return the rows from ``start`` to ``stop``."""
-        width = math.prod(self.shape[1:])
-        with open(self.path, "rb") as stream:
-            stream.seek(self.offset + start * self.row_bytes)
-            values = np.fromfile(stream, dtype=self.dtype, count=(stop - start) * width)
-        if values.size < (stop - start) * width:
-            raise DataError(f"{self.path} ends early: row {start + values.size // width} is missing")
-        return values.reshape(stop - start, *self.shape[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class NpySource(Source):
-    """A file of rows, and one of targets or none."""
-
-    rows: NpyFile
-    targets: NpyFile | None
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Return the files of the rows and of the targets."""
-        return (self.rows.path, *(() if self.targets is None else (self.targets.path,)))
-
-    @classmethod
-    def of(cls, path: str | os.PathLike[str], target: str | os.PathLike[str] | None = None) -> Self:
-        """Open both, and check that they belong together."""
-        rows = NpyFile.of(path, 2)
-        targets = None if target is None else NpyFile.of(target, 1)
-        if targets is not None and targets.shape[0] != rows.shape[0]:
-            raise DataError(f"{rows.path} has {rows.shape[0]} rows and {targets.path} has {targets.shape[0]} targets")
-        return cls(rows, targets)
-
-    @classmethod
-    def from_memory_map(cls, X: Any, y: Any) -> Self:
-        """Return the file behind a memory-mapped matrix; targets are mapped likewise."""
-        rows, targets = NpyFile.behind(X), None if y is None else NpyFile.behind(y)
-        if targets is not None and targets.shape != rows.shape[:1]:
-            raise DataError(f"X has {rows.shape[0]} rows and y has shape {targets.shape}; one target per row is needed")
-        return cls(rows, targets)
+    def is_dask(self) -> bool:
+        """Return whether the arrays are of Dask."""
+        return is_dask(self.X)
 
     @property
     def name(self) -> str:
-        """Return the path."""
-        return self.rows.path
+        """Return the file that is mapped, or a name for a collection."""
+        return "the Dask collection" if self.is_dask else f"the mapped file {self.X.filename}"
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows in the header."""
-        return self.rows.shape[0]
+        """Return the number of rows."""
+        return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Return the number of columns in the header."""
-        return self.rows.shape[1]
+        """Return the number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Return the column names of a dataframe."""
+        return self.columns
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Read and check."""
+        """Yield slices, checked."""
         for begin in range(start, stop, step):
-            end = min(begin + step, stop)
-            y = None if self.targets is None else self.targets.read(begin, end)
-            rows = self.rows.read(begin, end)
-            yield checked_block(rows, y, self.name, begin, self.n_features)
+            rows = slice(begin, min(begin + step, stop))
+            y = None if self.y is None else _read(self.y[rows])
+            yield checked_block(_read(self.X[rows]), y, self.name, begin, self.n_features)
+
+    def take_rows(self, rows: Any) -> Any:
+        """Return rows by number, in ascending order."""
+        return np.asarray(_read(self.X[rows]), dtype=np.float64)
+
+    def delay(self, start: int, stop: int) -> Any:
+        """Return a span as a source that Dask computes where it is needed."""
+        from dask import delayed
+
+        y = None if self.y is None else self.y[start:stop]
+        span = delayed(_computed_span, pure=False)
+        return span(self.X[start:stop], y, self.name, start, self.n_features)
+
+
+def _computed_span(X: Any, y: Any, name: str, start: int, n_features: int) -> ArraySource:
+    return ArraySource(*checked_block(X, y, name, start, n_features))
+
+
+def _read(part: Any) -> Any:
+    return part.compute() if is_dask(part) else np.asarray(part)
+
+
+def _compute_sizes(collection: Any) -> Any:
+    if np.isnan(np.array(collection.shape, dtype=float)).any():
+        collection = copy(collection)  # the method modifies its object
+        collection.compute_chunk_sizes()
+    return collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,48 +191,10 @@ class RowBlocks(Source):
             refuse_short(self.name, self.rows, start)
 
 
-def files_behind(X: Any) -> tuple[str, ...]:
-    """Return the files and folders from which rows are read, as far as they are known: of mapped arrays and of
-    sources.
-    """
-    if isinstance(X, Source):
-        return X.files
-    files = []
-    while isinstance(X, np.ndarray):  # a view keeps its base
-        if isinstance(X, np.memmap) and X.filename is not None:
-            files.append(os.fspath(X.filename))
-        X = X.base
-    return tuple(files)
-
-
 def source_of(X: Any, y: Any = None) -> Source:
-    """Return the source of a ``.npy`` file X and another y; of a Parquet file or folder and its target; and so on."""
-    if not (isinstance(X, (Source, str, os.PathLike)) or is_dask(X)):
-        if y is not None:
-            raise DataError("row blocks have their own targets, (X, y) each; leave y out")
-        return RowBlocks.of(X)
-    return _known_source(X, y)
-
-
-def _known_source(X: Any, y: Any) -> Source:
-    if isinstance(X, Source):
-        if y is not None:
-            raise DataError("a source of rows has its own targets; leave y out")
-        return X
-    return DaskSource.of(X, y) if is_dask(X) else _file(X, y)
-
-
-def _file(X: str | os.PathLike[str], y: Any) -> Source:
-    if y is not None and not isinstance(y, (str, os.PathLike)):
-        raise DataError(
-            f"rows in the file {os.fspath(X)} need targets there: the name of a column of a Parquet file, or the path "
-            f"of a .npy file beside a .npy file; received {type(y).__name__}"
-        )
-    path = Path(X)
-    if path.suffix == ".npy":
-        return NpySource.of(X, y)
-    if path.is_dir() or path.suffix in (".parquet", ".pq"):
-        return ParquetSource.of(X, None if y is None else os.fspath(y))
-    if not path.exists():
-        raise DataError(f"there is no file or folder {path}; rows come from .npy files, or Parquet files and folders")
-    raise DataError(f"{path} is neither a .npy file nor Parquet (*.parquet, *.pq, or a folder of them)")
+    """Return the source of a Dask collection and its targets, of blocks, or of a source."""
+    if is_dask(X):
+        return SlicedSource.of_dask(X, y)
+    if y is not None:
+        raise DataError("row blocks have their own targets, (X, y) each; leave y out")
+    return X if isinstance(X, Source) else RowBlocks.of(X)

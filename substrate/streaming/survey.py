@@ -16,7 +16,7 @@ A double is a key of 64 bits with the order of the numbers. Sixteen bits of the 
 
 and the next pass counts only the bin :math:`j^*` that holds rank r. As soon as few enough numbers remain they are
 gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to ``GATHERED``
-rows, in one; memory does not depend on the number of rows. Nothing is rounded, so the executor does not matter.
+rows, in one; memory does not depend on the number of rows. Nothing is rounded.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,8 +30,8 @@ from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.streaming.array_source import numbers
-from substrate.streaming.executors import LeafSum
 from substrate.streaming.source import Block
+from substrate.streaming.summation import LeafSum
 from substrate.streaming.tally import Tally, add_in_pairs, join
 
 __all__ = [

@@ -12,7 +12,7 @@ A field of a tally is a sum unless its type states how it is combined otherwise,
 
 by a function of two values: ``max`` and ``min`` of numbers, ``np.maximum`` and ``np.minimum`` of arrays, and those of
 this module. The left operand is always that of the rows before; so a summation tree of tallies
-(:mod:`~substrate.streaming.executors`) determines the order of every addition, and with it every bit.
+(:mod:`~substrate.streaming.summation`) determines the order of every addition, and with it every bit.
 """
 
 from collections.abc import Callable

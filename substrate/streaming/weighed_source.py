@@ -4,7 +4,6 @@ Rows of weight zero are absent: they are read and passed over, and the others ar
 sum, draw and fold is the one of the rows without them.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,6 @@ from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.streaming.array_source import DerivedSource
 from substrate.streaming.source import Block, Source, reblock
-from substrate.streaming.sources import NpyFile
 
 __all__ = ["WeighedSource", "weights_of_source"]
 
@@ -58,16 +56,13 @@ class WeighedSource(DerivedSource):
         """Return the rows by the numbers that they have in the inner source."""
         return self.inner.take_rows(rows if self.numbers is None else self.numbers[rows])
 
-    def send(self, client: Any, start: int, stop: int) -> Any:
-        """Return the rows as sent to a worker, with their part of the weights."""
+    def delay(self, start: int, stop: int) -> Any:
+        """Return a delayed span with its part of the weights."""
         own_numbers, rows = self._numbers_in(start, stop), slice(start - self.first, stop - self.first)
         numbers = None if self.numbers is None else own_numbers
         weights = None if self.weights is None else self.weights[rows]
         span = replace(self, weights=weights, numbers=numbers, first=start)
-        inner = self.inner.send(client, int(own_numbers[0]), int(own_numbers[-1]) + 1)
-        if inner is self.inner:
-            return span
-        return client.submit(replace, replace(span, inner=None), inner=inner, pure=False)
+        return span.delay_inner(self.inner.delay(int(own_numbers[0]), int(own_numbers[-1]) + 1))
 
     def _numbers_in(self, start: int, stop: int) -> Any:
         """Return the numbers in the inner source of the rows from ``start`` to ``stop``."""
@@ -85,17 +80,8 @@ class WeighedSource(DerivedSource):
 
 
 def weights_of_source(sample_weight: Any, rows: Source) -> Array:
-    """Return one finite weight, not negative, for each row of a source: an array, or the path of a ``.npy`` file."""
-    if isinstance(sample_weight, (str, os.PathLike)):
-        path = os.fspath(sample_weight)
-        if not path.endswith(".npy"):
-            raise DataError(
-                f"sample_weight must be an array, or the path of a .npy file, received {path!r}; of a Parquet file, "
-                "read the column of weights first: pandas.read_parquet(path, columns=[name])[name]"
-            )
-        file = NpyFile.of(path, 1)
-        sample_weight = file.read(0, file.shape[0])
-    elif hasattr(sample_weight, "compute"):  # a Dask collection: one number per row fits where its rows do not
+    """Return one finite weight, not negative, for each row of a source."""
+    if hasattr(sample_weight, "compute"):  # a Dask collection: one number per row fits where its rows do not
         sample_weight = sample_weight.compute()
     weights = real_array(sample_weight, "sample_weight", ndim=1)
     if weights.shape != (rows.n_rows,):

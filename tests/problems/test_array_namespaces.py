@@ -39,7 +39,6 @@ from substrate.errors import (
 from substrate.kernels import RBF, Componentwise, Precomputed, SinglePrecision
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -343,27 +342,18 @@ def test_passes_and_devices_do_not_mix(tmp_path):
         SparseLSSVMRegressor(RBF(1.5), basis=send(NEW)).fit(X, y)
     numbered = SparseLSSVMRegressor(RBF(1.5), basis=send(np.arange(9))).fit(X, y)
     assert_array_equal(numbered.basis_indices_, np.arange(9))
-    with pytest.raises(DeclarationError, match=r"passes\.executor='joblib' is for rows that are read in passes"):
-        SparseLSSVMRegressor(RBF(1.5), passes="joblib").fit(send(X), send(y))
-    with pytest.raises(DeclarationError, match=r"passes\.checkpoint="):
-        SparseLSSVMRegressor(RBF(1.5), passes=Passes(checkpoint=tmp_path / "c"), basis=Basis(random_state=0)).fit(
-            send(X), send(y)
-        )
     with pytest.raises(DataError, match="y is missing"):
         SparseLSSVMRegressor(RBF(1.5)).fit(send(X))
     model = SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit(send(X), send(y))
     for refused in (
-        lambda: model.predict_to(NEW, tmp_path / "out.csv"),
+        lambda: model.predict([NEW]),
         lambda: model.certify([(X, y)]),
         lambda: model.leave_one_out([(X, y)]),
     ):
         with pytest.raises(DataError, match=r"read in passes are numpy's; model\.to_numpy\(\)"):
             refused()
-    with pytest.raises(DataError, match="for rows on a device use predict"):
-        model.to_numpy().predict_to(send(NEW), tmp_path / "out.csv")
     with pytest.raises(DataError, match="X is numpy"):
         model.certify(X, y)
-    assert not any(tmp_path.iterdir())
 
 
 @everywhere

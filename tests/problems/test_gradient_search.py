@@ -280,14 +280,14 @@ def assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, gammas=None, vect
     size = min(vectors, n)
     model = maker(kernel, basis=Basis(size, random_state=0), cv=cv, gamma_range=gammas, search="gradient")
     targets, weights = (CLASSES if classes else VALUES)[:n], MASSES[:n] if weighted else None
-    with model._model.read(ROWS[:n], targets, weights) as data:
-        rules = (data, model._selector.folds(data, ROWS[:n], targets), model._labels)
-        found = model._selector.judge_kernel(kernel, *rules, slopes=True)
-        differences = []
-        for name, scale in kernel.scales().items():
-            moved = [kernel.with_scales({name: scale * np.exp(0.5 * k * STEP)}) for k, _ in STENCIL]
-            scores = [model._selector.judge_kernel(one, *rules, found.prepared.basis).judged.score for one in moved]
-            differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (6.0 * STEP))
+    data = model._model.read(ROWS[:n], targets, weights)
+    rules = (data, model._selector.folds(data, ROWS[:n], targets), model._labels)
+    found = model._selector.judge_kernel(kernel, *rules, slopes=True)
+    differences = []
+    for name, scale in kernel.scales().items():
+        moved = [kernel.with_scales({name: scale * np.exp(0.5 * k * STEP)}) for k, _ in STENCIL]
+        scores = [model._selector.judge_kernel(one, *rules, found.prepared.basis).judged.score for one in moved]
+        differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (6.0 * STEP))
     judged = found.judged
     assert_allclose(judged.slope, differences, rtol=1e-6, atol=1e-6 * max(np.abs(differences).max(), judged.score))
 
@@ -334,8 +334,8 @@ def test_the_end_of_the_default_range_moves_with_the_kernel_on_a_basis_too():
     model = SparseLSSVMRegressorCV(kernel, basis=Basis(12, random_state=0), cv="evidence")
     for seed in range(20):
         noise = np.random.default_rng(seed).normal(size=60)
-        with model._model.read(ROWS, noise) as data:
-            found = model._selector.judge_kernel(kernel, data, None, False, slopes=True)
+        data = model._model.read(ROWS, noise)
+        found = model._selector.judge_kernel(kernel, data, None, False, slopes=True)
         judged = found.judged
         if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
             break

@@ -189,7 +189,7 @@ def test_every_value_of_a_file_is_asked_for_its_kind(tmp_path, part):
 
 # ---- what acts outside ---------------------------------------------------------------------------
 
-PASSES = Passes(executor="tcp://127.0.0.1:1", checkpoint="somewhere.ckpt", memory_budget=1e15, verbose=True)
+PASSES = Passes(memory_budget=1e15, verbose=True)
 
 
 @pytest.fixture
@@ -206,7 +206,6 @@ def test_what_acts_outside_is_not_written(tmp_path):
     model = made(SparseLSSVMRegressor).set_params(passes=PASSES)
     model.save(tmp_path / "m.npz")
     assert not set(content_of(tmp_path / "m.npz")["parameters"]) & OUTSIDE
-    assert b"127.0.0.1" not in (tmp_path / "m.npz").read_bytes()
     loaded = load(tmp_path / "m.npz")
     assert loaded.passes is None
     assert model.passes is PASSES, "and the model that was saved keeps its own"

@@ -19,11 +19,9 @@ from problems.estimators.reduced.machine import ReducedModel
 from substrate.kernels import RBF
 from substrate.reduced import RULES, Basis
 from substrate.streaming import array_source as row_numbers
-from substrate.streaming.executors import Joblib
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 RNG = np.random.default_rng(28)
@@ -84,9 +82,7 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("rows")
     for name, y in (("numbers", Y), ("classes", LABELS)):
         np.save(made / f"{name}.npy", y)
-        pq.write_table(pa.table({"u": X[:, 0], "v": X[:, 1], "t": y}), made / f"{name}.parquet", row_group_size=111)
     np.save(made / "X.npy", X)
-    np.save(made / "single.npy", X.astype(np.float32))
     return made
 
 
@@ -108,6 +104,10 @@ def mapped(path):
     return np.load(path, mmap_mode="r")
 
 
+def dask_arrays(y):
+    return da.from_array(X, chunks=(101, 2)), da.from_array(y, chunks=97)
+
+
 #: From (targets, their name, folder) to what ``fit`` is given, and parameters that say how it is read.
 SOURCES = {
     "Fortran order": lambda y, name, folder: ((np.asfortranarray(X), y), {}),
@@ -123,21 +123,16 @@ SOURCES = {
         (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
         {"passes__memory_budget": 1e12},
     ),
-    "map by threads": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
-        {"passes__executor": Joblib(2)},
-    ),
     "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {"passes__memory_budget": 1.0}),
-    "file": lambda y, name, folder: ((folder / "X.npy", folder / f"{name}.npy"), {"passes__memory_budget": 3e4}),
-    "file in single precision": lambda y, name, folder: ((folder / "single.npy", folder / f"{name}.npy"), {}),
     "blocks": lambda y, name, folder: (
         ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],),
         {"passes__memory_budget": 1.0},
     ),
-    "table": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {}),
-    "table by threads": lambda y, name, folder: ((folder / f"{name}.parquet", "t"), {"passes__executor": "joblib"}),
-    "array by threads": lambda y, name, folder: ((X, y), {"passes__executor": Joblib(3), "passes__memory_budget": 1.0}),
-    "array, one after another": lambda y, name, folder: ((X, y), {"passes__executor": "serial"}),
+    "Dask array": lambda y, name, folder: (dask_arrays(y), {}),
+    "Dask frame": lambda y, name, folder: (
+        (dd.from_pandas(pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "t": y}), npartitions=5), "t"),
+        {"passes__memory_budget": 1.0},
+    ),
 }
 
 
@@ -199,7 +194,7 @@ def test_all_estimators_that_read_rows_are_here():
 
 #: Regression and classification are read in all ways, the other estimators in the main ones, options in a few.
 FEW = ("map, small budget", "map, large budget", "blocks")
-MAIN = (*FEW, "Fortran order", "file", "array by threads", "table by threads")
+MAIN = (*FEW, "Fortran order", "Dask array")
 KINDS = dict.fromkeys(READERS, MAIN) | dict.fromkeys(["SparseLSSVMRegressor", "SparseLSSVMClassifier"], tuple(SOURCES))
 PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]
 
@@ -230,15 +225,12 @@ def client():
 
 
 @pytest.mark.parametrize("case", ON_A_CLUSTER)
-def test_a_cluster_changes_no_bit(case, client, of_arrays, folder):
+def test_a_cluster_changes_no_bit(case, client, of_arrays):
     """Nor do more BLAS threads than one, which none of the workers may use."""
-    y, name = targets_of(machine(case))
-    blocks = da.from_array(X, chunks=(101, 2)), da.from_array(y, chunks=97)
+    y, _ = targets_of(machine(case))
     with threadpool_limits(2, user_api="blas"):
         expected = machine(case).fit(X, y)
-        for given in ((X, y), (folder / f"{name}.parquet", "t"), blocks):
-            assert_same(machine(case).set_params(passes__executor=client).fit(*given), expected)
-        assert_same(machine(case).fit(*blocks), expected)
+        assert_same(machine(case).fit(*dask_arrays(y)), expected)
 
 
 @pytest.mark.parametrize("rule", RULES)

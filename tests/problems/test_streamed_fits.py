@@ -1,4 +1,4 @@
-"""The same call fits arrays and files: same bits, same certificate, same leave-one-out; and it can be resumed."""
+"""The same call fits arrays, blocks and Dask collections: same bits, same certificate, same leave-one-out."""
 
 import signal
 import subprocess
@@ -6,26 +6,27 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import problems
-from problems import SparseLSSVMClassifier, SparseLSSVMClassifierCV, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems import (
+    LSSVMRegressor,
+    SparseLSSVMClassifier,
+    SparseLSSVMClassifierCV,
+    SparseLSSVMRegressor,
+    SparseLSSVMRegressorCV,
+)
 from problems.estimators.reduced.ls_svm_machine import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 from substrate.streaming import Passes
 from substrate.streaming.array_source import width_rows
-from substrate.streaming.executors import Joblib, Serial
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
 
 RNG = np.random.default_rng(8)
 N = 20_000
@@ -35,25 +36,26 @@ LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
 KERNEL = RBF(1.0)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("rows")
-    inputs = {"u": X[:, 0], "v": X[:, 1]}
-    pq.write_table(pa.table({**inputs, "y": Y}), made / "numbers.parquet", row_group_size=6000)
-    pq.write_table(pa.table({**inputs, "c": LABELS}), made / "classes.parquet", row_group_size=7000)
-    np.save(made / "X.npy", X)
-    np.save(made / "y.npy", Y)
-    return made
+def frame_of(**target):
+    """The rows and a target as a Dask dataframe."""
+    return dd.from_pandas(pd.DataFrame({"u": X[:, 0], "v": X[:, 1], **target}), npartitions=3)
 
 
 @pytest.fixture(scope="module")
-def client():
-    """A cluster inside this process: connections as they are, no waiting for workers to start."""
-    with (
-        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
-        distributed.Client(cluster) as opened,
-    ):
-        yield opened
+def numbers():
+    return frame_of(y=Y), "y"
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return frame_of(c=LABELS), "c"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    return tmp_path
 
 
 def same(one, other):
@@ -64,16 +66,15 @@ def same(one, other):
 @pytest.mark.parametrize(
     "basis", ["feature_vectors", "stochastic", "pivoted_cholesky", "random", np.arange(0, 900, 30)]
 )
-def test_a_file_is_fitted_like_an_array(folder, basis):
+def test_a_frame_is_fitted_like_an_array(numbers, basis):
     n = None if isinstance(basis, np.ndarray) else 30
     model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(n, basis, n_candidates=400, n_scoring=200, random_state=0))
     arrays = clone(model).fit(X, Y)
-    streamed = clone(model).fit(folder / "numbers.parquet", "y")
+    streamed = clone(model).fit(*numbers)
     assert same(arrays, streamed)
     assert arrays.certificate_.rows == streamed.certificate_.rows
     assert streamed.certificate_.holds
     assert list(streamed.feature_names_in_) == ["u", "v"]
-    assert same(clone(model).fit(folder / "X.npy", folder / "y.npy"), arrays)
 
 
 @pytest.mark.parametrize("basis", ["renyi", "kmeans++"])
@@ -85,90 +86,61 @@ def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
         clone(model).set_params(basis__n=301).fit(X, Y)
 
 
-def test_classes_are_learnt_from_the_file(folder):
+def test_classes_are_learnt_from_the_rows(classes):
     model = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0))
-    arrays, streamed = clone(model).fit(X, LABELS), clone(model).fit(folder / "classes.parquet", "c")
+    arrays, streamed = clone(model).fit(X, LABELS), clone(model).fit(*classes)
     assert same(arrays, streamed)
     assert list(streamed.classes_) == ["high", "low", "middle"]
-    one, other = arrays.leave_one_out(X, LABELS), streamed.leave_one_out(folder / "classes.parquet", "c")
+    one, other = arrays.leave_one_out(X, LABELS), streamed.leave_one_out(*classes)
     assert other.misclassification == pytest.approx(one.misclassification, abs=1e-12)
     assert_allclose(other.mean_square, one.mean_square, rtol=1e-10)
 
 
 @pytest.mark.parametrize("criterion", ["gcv", "loo", "folds"])
-def test_gamma_is_chosen_alike(folder, criterion):
+def test_gamma_is_chosen_alike(numbers, criterion):
     from sklearn.model_selection import KFold
 
     model = SparseLSSVMRegressorCV(
         KERNEL, cv=5 if criterion == "folds" else criterion, basis=Basis(15, random_state=0), gamma_range=(0.01, 10.0)
     )
     arrays = clone(model).set_params(cv=KFold(5) if criterion == "folds" else criterion).fit(X, Y)
-    streamed = clone(model).fit(folder / "numbers.parquet", "y")
+    streamed = clone(model).fit(*numbers)
     assert same(arrays, streamed)
     assert (streamed.gamma_, streamed.criterion_lower_bound_) == (arrays.gamma_, arrays.criterion_lower_bound_)
 
 
-def test_classes_and_gamma_together(folder):
+def test_classes_and_gamma_together(classes):
     model = SparseLSSVMClassifierCV(KERNEL, cv="gcv", basis=Basis(15, random_state=0))
-    assert same(clone(model).fit(X, LABELS), clone(model).fit(folder / "classes.parquet", "c"))
+    assert same(clone(model).fit(X, LABELS), clone(model).fit(*classes))
 
 
-def test_leave_one_out_and_certificate_of_a_stream(folder):
+def test_leave_one_out_and_certificate_of_a_stream(numbers):
     model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
-    for rows in [(folder / "numbers.parquet", "y"), (lambda: [(X, Y)],)]:
+    for rows in [numbers, (lambda: [(X, Y)],)]:
         left, known = model.leave_one_out(*rows), model.leave_one_out(X, Y)
         assert left.certificate.holds
         for name in ("press", "mean_square", "mean_absolute", "gcv", "degrees_of_freedom"):
             assert_allclose(getattr(left, name), getattr(known, name), rtol=1e-10)
         assert model.certify(*rows).holds
     model.bias_ += 1e-3
-    assert not model.certify(folder / "numbers.parquet", "y").holds
+    assert not model.certify(*numbers).holds
     with pytest.raises(DataError, match="fitted to 20000 rows, these are 100"):
         model.certify([(X[:100], Y[:100])])
 
 
-def test_executors_change_no_bit(folder, client):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
-    expected = clone(model).fit(X, Y)
-    for executor in ("serial", "joblib", Joblib(2), client):
-        model.set_params(passes__executor=executor, passes__memory_budget=1e5)
-        assert same(clone(model).fit(folder / "numbers.parquet", "y"), expected)
-        assert same(clone(model).fit(X, Y), expected)
-
-
-def test_mapped_files_are_read_and_not_mapped(folder, monkeypatch):
-    """Whatever the budget; but not where the file is not what the map shows."""
-    from problems.estimators.reduced.machine import NpySource
-
-    asked = []
-    monkeypatch.setattr(
-        NpySource, "from_memory_map", lambda *given, made=NpySource.from_memory_map: asked.append(1) or made(*given)
-    )
+def test_mapped_files_are_read_slice_by_slice(folder):
     model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     expected = clone(model).fit(X, Y)
     rows, targets = (np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
     for budget in (1e5, 1e9):
-        asked.clear()
         assert same(clone(model).set_params(passes__memory_budget=budget).fit(rows, targets), expected)
-        assert len(asked) == 1
     assert type(model.fit(rows, targets).leave_one_out(rows, targets)) is LeftOutSums
-    asked.clear()
     changed = np.load(folder / "X.npy", mmap_mode="c")
     changed += 1.0
     assert same(clone(model).fit(changed, targets), clone(model).fit(X + 1.0, Y)), "changes that no file has"
     assert same(clone(model).fit(rows, Y), expected), "targets in memory"
-    assert asked == []
-
-
-def test_what_was_written_to_a_map_is_read(tmp_path):
-    np.save(tmp_path / "X.npy", np.zeros_like(X))
-    np.save(tmp_path / "y.npy", Y)
-    rows = np.load(tmp_path / "X.npy", mmap_mode="r+")
-    rows[:] = X
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
-    assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y))
-    (tmp_path / "X.npy").unlink()
-    assert same(clone(model).fit(rows, np.load(tmp_path / "y.npy", mmap_mode="r")), clone(model).fit(X, Y)), "file gone"
+    with pytest.raises(DataError, match="one target per row"):
+        clone(model).fit(rows, targets[:-1])
 
 
 def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
@@ -179,108 +151,44 @@ def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
     assert np.array_equal(clone(model).fit(K, y).support_values_, clone(model).fit(np.array(K), y).support_values_)
 
 
-def test_a_client_survives_clones_searches_and_files(client, tmp_path):
-    model = SparseLSSVMRegressor(KERNEL, basis=Basis(10, random_state=0), passes=Passes(executor=client))
-    assert clone(model).passes.executor is client
-    assert clone(make_pipeline(StandardScaler(), model))[-1].passes.executor is client
-    search = GridSearchCV(model, {"basis__n": [5, 10]}, cv=2).fit(X[:400], Y[:400])
-    assert search.best_estimator_.passes.executor is client
-    search.best_estimator_.save(tmp_path / "model.npz")
-    assert problems.load(tmp_path / "model.npz").passes is None
-
-
-@pytest.mark.parametrize("name", ["out.npy", "out.parquet", "out.csv"])
-def test_prediction_goes_from_file_to_file(folder, tmp_path, name):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(folder / "numbers.parquet", "y")
-    model.predict_to(folder / "numbers.parquet", tmp_path / name)
-    found = {
-        ".npy": lambda path: np.load(path),
-        ".parquet": lambda path: pq.read_table(path)["prediction"].to_numpy(),
-        ".csv": lambda path: np.loadtxt(path, skiprows=1),
-    }[f".{name.split('.')[1]}"](tmp_path / name)
-    assert_allclose(
-        found, SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y).predict(X), atol=1e-9
-    )
-
-
-def test_classes_go_to_files_with_their_outputs(folder, tmp_path):
-    model = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
-    model.predict_to(folder / "X.npy", tmp_path / "out.parquet")
-    table = pq.read_table(tmp_path / "out.parquet")
-    assert table.column_names == ["prediction", "decision_high", "decision_low", "decision_middle"]
-    assert np.array_equal(table["prediction"].to_pylist(), model.predict(X))
-    assert_allclose(table["decision_low"].to_numpy(), model.decision_function(X)[:, 1], atol=1e-9)
-    model.predict_to(X, tmp_path / "out.npy")
-    assert np.array_equal(np.load(tmp_path / "out.npy"), model.predict(X))
-
-
-def test_nothing_is_written_by_half(folder, tmp_path):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(10, random_state=0)).fit(X, Y)
+def test_rows_read_in_passes_are_predicted(numbers, classes):
+    blocks = [X[:7000], X[7000:]]
+    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(*numbers)
+    expected = model.predict(pd.DataFrame(X, columns=["u", "v"]))
+    for rows in (blocks, da.from_array(X, chunks=(3000, 2)), frame_of()):
+        assert_allclose(model.predict(rows), expected, atol=1e-9)
+    labels = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
+    assert np.array_equal(labels.predict(blocks), labels.predict(X))
+    assert_allclose(labels.decision_function(blocks), labels.decision_function(X), atol=1e-9)
+    with pytest.raises(DataError, match="has 1 columns, the model has 2"):
+        model.predict([X[:, :1]])
     spoilt = X.copy()
     spoilt[-1, 0] = np.nan
-    np.save(tmp_path / "spoilt.npy", spoilt)
-    (tmp_path / "out.csv").write_text("what was there before", encoding="utf-8")
-    with pytest.raises(DataError, match=rf"spoilt\.npy.*row {N - 1}, column 0"):
-        model.predict_to(tmp_path / "spoilt.npy", tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_text(encoding="utf-8") == "what was there before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "spoilt.npy"]
-    with pytest.raises(DataError, match="would destroy"):
-        model.predict_to(tmp_path / "spoilt.npy", tmp_path / "spoilt.npy")
-    with pytest.raises(DataError, match="must end in"):
-        model.predict_to(folder / "X.npy", tmp_path / "out.txt")
-    with pytest.raises(DataError, match="does not exist"):
-        model.predict_to(folder / "X.npy", tmp_path / "nowhere" / "out.npy")
-    with pytest.raises(DataError, match="predict_to"):
-        model.predict(folder / "X.npy")
+    with pytest.raises(DataError, match=rf"row {N - 1}, column 0"):
+        model.predict([spoilt])
 
 
-class Broken(Serial):
-    """Stops at the first span of a pass but the first few."""
-
-    passes = 0
-
-    def results(self, job, start, stop, level):
-        type(self).passes += 1
-        yield from Serial.results(self, job, start, stop, level)
-        if type(self).passes == 2:
-            raise KeyboardInterrupt
+def test_a_machine_of_all_rows_takes_arrays(numbers):
+    for rows in ((da.from_array(X[:50], chunks=(20, 2)), da.from_array(Y[:50], chunks=20)), ([(X[:50], Y[:50])],)):
+        with pytest.raises(DataError, match=r"LSSVMRegressor takes arrays .*X\.compute\(\)"):
+            LSSVMRegressor(KERNEL).fit(*rows, *([None] if len(rows) == 1 else []))
+    with pytest.raises(DataError, match="LSSVMRegressor takes arrays"):
+        LSSVMRegressor(KERNEL).fit(X[:50], Y[:50]).predict(da.from_array(X, chunks=(20, 2)))
 
 
-def test_an_interrupted_fit_is_resumed(folder, tmp_path):
-    path = tmp_path / "sums.npz"
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0), passes=Passes(checkpoint=path))
-    expected = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
-    Broken.passes = 0
-    with pytest.raises(KeyboardInterrupt):
-        clone(model).set_params(passes__executor=Broken()).fit(folder / "numbers.parquet", "y")
-    assert path.exists()
-    for other in [{"gamma": 6.0}, {"basis__random_state": 1}, {"kernel": RBF(2.0)}, {"basis__n": 24}]:
-        with pytest.raises(DataError, match="another problem"):
-            clone(model).set_params(**other).fit(folder / "numbers.parquet", "y")
-    with pytest.raises(DataError, match="another problem"):
-        clone(model).fit([(X[:-1], Y[:-1])])
-    resumed = clone(model).fit(folder / "numbers.parquet", "y")
-    assert same(resumed, expected)
-    assert not path.exists()
-    assert same(clone(model).fit(X, Y), expected)
-    with pytest.raises(DeclarationError, match=r"integer basis\.random_state"):
-        clone(model).set_params(basis__random_state=None).fit(X, Y)
-
-
-def test_what_cannot_be_streamed_is_refused(folder):
-    parquet = folder / "numbers.parquet"
+def test_what_cannot_be_streamed_is_refused(numbers, classes):
     with pytest.raises(DataError, match="regression needs numbers"):
-        SparseLSSVMRegressor(KERNEL).fit(folder / "classes.parquet", "c")
+        SparseLSSVMRegressor(KERNEL).fit(*classes)
     with pytest.raises(DataError, match="has no targets"):
-        SparseLSSVMRegressor(KERNEL).fit(folder / "X.npy")
+        SparseLSSVMRegressor(KERNEL).fit(frame_of())
     with pytest.raises(DataError, match="must be in memory"):
-        SparseLSSVMRegressor("precomputed").fit(parquet, "y")
-    with pytest.raises(DeclarationError, match=r"passes\.executor must be"):
-        SparseLSSVMRegressor(KERNEL, passes="spark").fit(X, Y)
+        SparseLSSVMRegressor("precomputed").fit(*numbers)
+    with pytest.raises(DeclarationError, match="passes must be a Passes or None"):
+        SparseLSSVMRegressor(KERNEL, passes="dask").fit(X, Y)
     with pytest.raises(DeclarationError, match=r"passes\.memory_budget must be positive"):
         SparseLSSVMRegressor(KERNEL, passes=Passes(memory_budget=0.0)).fit(X, Y)
     with pytest.raises(DeclarationError, match="cv must be a number of folds, at least 2"):
-        SparseLSSVMRegressorCV(KERNEL, cv=1).fit(parquet, "y")
+        SparseLSSVMRegressorCV(KERNEL, cv=1).fit(*numbers)
     with pytest.raises(DataError, match="no class of the row blocks has more than 4 rows"):
         SparseLSSVMClassifierCV(KERNEL, cv=5).fit([(X[:8], np.repeat([0, 1], 4))])
     with pytest.raises(DataError, match="absent from the training rows of a fold: it has 1 rows"):
@@ -291,13 +199,12 @@ def test_what_cannot_be_streamed_is_refused(folder):
         SparseLSSVMRegressor(KERNEL).fit([(X[:1], Y[:1])])
 
 
-def test_a_fault_leaves_no_fit_behind(folder, tmp_path):
+def test_a_fault_leaves_no_fit_behind():
     model = SparseLSSVMRegressor(KERNEL, basis=Basis(10, random_state=0)).fit(X, Y)
     spoilt = X.copy()
     spoilt[-1] = np.inf
-    np.save(tmp_path / "X.npy", spoilt)
     with pytest.raises(DataError, match=rf"row {N - 1}"):
-        model.fit(tmp_path / "X.npy", folder / "y.npy")
+        model.fit([(spoilt, Y)])
     assert not model.__sklearn_is_fitted__()
 
 

@@ -1,6 +1,7 @@
-"""Every machine on a reduced basis fits files, blocks and clusters as it fits arrays: same bits, same certificate."""
+"""Every machine on a reduced basis fits blocks and Dask collections as it fits arrays: same bits, same certificate."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -14,12 +15,8 @@ from problems import (
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming import Passes
-from substrate.streaming.executors import Joblib, Serial
-from substrate.streaming.survey import CountsOfLeaf
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 RNG = np.random.default_rng(18)
@@ -46,15 +43,10 @@ def in_memory():
     return {name: clone(machine).fit(X, targets_of(name)) for name, machine in MACHINES.items()}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("rows")
-    table = pa.table({"u": X[:, 0], "v": X[:, 1], "y": Y, "c": LABELS})
-    pq.write_table(table.drop_columns("c"), made / "numbers.parquet", row_group_size=6000)
-    pq.write_table(table.drop_columns("y"), made / "classes.parquet", row_group_size=9000)
-    np.save(made / "X.npy", X)
-    np.save(made / "y.npy", Y)
-    return made
+def frame_of(name):
+    """The rows and their targets as a Dask dataframe."""
+    frame = pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "t": targets_of(name)})
+    return dd.from_pandas(frame, npartitions=4), "t"
 
 
 def assert_same(one, other):
@@ -68,9 +60,8 @@ def assert_same(one, other):
 
 @over_machines
 @pytest.mark.some_cases(2)
-def test_a_table_is_fitted_like_an_array(name, in_memory, folder):
-    file, column = ("classes", "c") if "classes" in name else ("numbers", "y")
-    fitted = clone(MACHINES[name]).fit(folder / f"{file}.parquet", column)
+def test_a_frame_is_fitted_like_an_array(name, in_memory):
+    fitted = clone(MACHINES[name]).fit(*frame_of(name))
     assert list(fitted.feature_names_in_) == ["u", "v"]
     assert_same(fitted, in_memory[name])
 
@@ -83,36 +74,26 @@ def test_blocks_of_any_size_are_fitted_like_an_array(name, in_memory):
     assert_same(clone(MACHINES[name]).set_params(passes__memory_budget=1e5).fit(blocks), in_memory[name])
 
 
-@over_machines
-@pytest.mark.some_cases(2)
-def test_threads_change_no_bit(name, in_memory):
-    threaded = clone(MACHINES[name]).set_params(passes=Passes(Joblib(n_jobs=2)))
-    assert_same(threaded.fit(X, targets_of(name)), in_memory[name])
-
-
 @pytest.mark.slow
-def test_a_cluster_changes_no_bit(in_memory, folder):
+def test_a_cluster_changes_no_bit(in_memory):
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster),
     ):
         for name in MACHINES:
-            file, column = ("classes", "c") if "classes" in name else ("numbers", "y")
-            fitted = clone(MACHINES[name]).set_params(passes=Passes(client)).fit(folder / f"{file}.parquet", column)
-            assert_same(fitted, in_memory[name])
+            assert_same(clone(MACHINES[name]).fit(*frame_of(name)), in_memory[name])
 
 
-def test_a_check_of_files_is_that_of_arrays(in_memory, folder):
+def test_a_check_of_blocks_is_that_of_arrays(in_memory):
     robust = in_memory["robust"]
-    again = robust.certify(folder / "X.npy", folder / "y.npy")
+    again = robust.certify([(X[:9000], Y[:9000]), (X[9000:], Y[9000:])])
     assert again.holds
     assert again == robust.certify(X, Y)
 
 
 @over_machines
-def test_predictions_go_from_file_to_file(name, in_memory, folder, tmp_path):
-    in_memory[name].predict_to(folder / "X.npy", tmp_path / "out.npy")
-    found, wanted = np.load(tmp_path / "out.npy"), in_memory[name].predict(X)
+def test_blocks_are_predicted_like_an_array(name, in_memory):
+    found, wanted = in_memory[name].predict([X[:9000], X[9000:]]), in_memory[name].predict(X)
     assert_array_equal(found, wanted) if "classes" in name else assert_allclose(found, wanted, atol=1e-12)
 
 
@@ -125,32 +106,3 @@ def test_a_row_that_is_not_a_number_is_named(name):
     with pytest.raises(DataError, match="20001"):
         machine.fit(blocks)
     assert not hasattr(machine, "support_values_")
-
-
-def test_an_interrupted_fit_goes_on_where_it_was(in_memory, folder, tmp_path, monkeypatch):
-    """The second pass for the scale is stopped at its second leaf; the next call reads what was not yet summed."""
-    leaf_by_leaf = Serial()
-    object.__setattr__(leaf_by_leaf, "level", 0)
-    machine = clone(MACHINES["robust"]).set_params(passes=Passes(leaf_by_leaf, checkpoint=tmp_path / "sums.npz"))
-    honest, calls = CountsOfLeaf.__call__, []
-
-    def stopped(self, blocks):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return honest(self, blocks)
-
-    def counted(self, blocks):
-        calls.append(1)
-        return honest(self, blocks)
-
-    monkeypatch.setattr(CountsOfLeaf, "__call__", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        machine.fit(folder / "X.npy", folder / "y.npy")
-    monkeypatch.setattr(CountsOfLeaf, "__call__", counted)
-    assert (tmp_path / "sums.npz").exists()
-    calls.clear()
-    assert_same(machine.fit(folder / "X.npy", folder / "y.npy"), in_memory["robust"])
-    # of two passes over three leaves each, two leaves were left; twice the shape of a sum was asked for
-    assert len(calls) == 4
-    assert not (tmp_path / "sums.npz").exists()

@@ -28,9 +28,7 @@ from substrate.reduced import Basis
 from substrate.reduced.candidates import Candidates
 from substrate.reduced.feature_vectors import select_by_pruning
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import Checkpoint
 
 RNG = np.random.default_rng(3)
 N = 72
@@ -151,22 +149,17 @@ def test_a_matrix_of_kernel_values_is_cut_where_rows_are_absent(name):
 
 
 @over([*MODELS, *SEARCHES], "classes", "robust")
-@pytest.mark.parametrize("where", ["files", "blocks", "threads"])
+@pytest.mark.parametrize("where", ["Dask", "blocks"])
 @pytest.mark.some_cases(3)
-def test_weights_go_along_with_rows_that_are_read_in_passes(name, where, tmp_path):
+def test_weights_go_along_with_rows_that_are_read_in_passes(name, where):
     y, weights = targets(name), TIMES * np.linspace(0.5, 1.0, N)
-    basis, passes = Basis(7, "kmeans++", random_state=0), None
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
-    np.save(tmp_path / "v.npy", weights)
-    given = (X, y, weights)
-    if where == "files":
-        given = (tmp_path / "X.npy", tmp_path / "y.npy", tmp_path / "v.npy")
-    elif where == "blocks":
-        given = ([(X[k : k + 10], y[k : k + 10]) for k in range(0, N, 10)], None, weights)
+    basis = Basis(7, "kmeans++", random_state=0)
+    if where == "Dask":
+        da = pytest.importorskip("dask.array")
+        given = (da.from_array(X, chunks=(9, -1)), da.from_array(y, chunks=9), weights)
     else:
-        passes = "joblib"
-    model, here = made(name, basis, passes=passes).fit(*given), made(name, basis).fit(X, y, weights)
+        given = ([(X[k : k + 10], y[k : k + 10]) for k in range(0, N, 10)], None, weights)
+    model, here = made(name, basis).fit(*given), made(name, basis).fit(X, y, weights)
     for attribute in ("support_values_", "bias_", "support_", "basis_indices_"):
         assert_array_equal(getattr(model, attribute), getattr(here, attribute), err_msg=attribute)
     assert model.certificate_ == here.certificate_
@@ -191,12 +184,10 @@ def test_leave_one_out_is_that_of_refits_without_the_row_and_its_weight(name):
     assert not model.leave_one_out(X, y, np.where(np.arange(N) == 5, 0.5, 1.0) * weights).certificate.holds
 
 
-def test_leave_one_out_of_files_has_the_sums_of_that_of_arrays(tmp_path):
+def test_leave_one_out_of_blocks_has_the_sums_of_that_of_arrays():
     weights = TIMES * np.linspace(0.5, 1.0, N)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
     model = made("direct").fit(X, Y, weights)
-    sums = model.leave_one_out(tmp_path / "X.npy", tmp_path / "y.npy", weights)
+    sums = model.leave_one_out([(X, Y)], None, weights)
     left = model.leave_one_out(X, Y, weights)
     for name in ("press", "mean_square", "mean_absolute", "gcv", "degrees_of_freedom"):
         assert_allclose(getattr(sums, name), getattr(left, name), rtol=1e-12)
@@ -215,17 +206,6 @@ def test_the_rule_that_goes_by_fits_weighs_their_errors():
     weighted = chosen(ArraySource(X[KEPT], Y[KEPT, None], weights=v))
     assert_array_equal(weighted, chosen(ArraySource(X[rows], Y[rows, None])))
     assert set(weighted) != set(chosen(ArraySource(X[KEPT], Y[KEPT, None])))
-
-
-def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
-    passes = Passes(checkpoint=tmp_path / "sums.npz")
-    model = made("direct", Basis(5, "random", random_state=0), passes=passes)
-    with model._model.read(X, Y, TIMES) as data:
-        begun = Checkpoint(tmp_path / "sums.npz", model._model.problem(data))
-    begun.write()
-    with pytest.raises(DataError, match="belongs to another problem"):
-        model.fit(X, Y, TIMES + (TIMES > 1))
-    assert model.fit(X, Y, TIMES).certificate_.holds
 
 
 @pytest.mark.parametrize("spoilt", [5e-324, 1.7e308])

@@ -12,7 +12,6 @@ from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 from substrate.streaming import Passes
-from substrate.streaming.executors import Joblib
 from substrate.values import Value
 
 POINTS = np.arange(6.0).reshape(3, 2)
@@ -23,15 +22,14 @@ VALUES = [
     Basis(rule="stochastic", reconstruction_tolerance=0.1),
     Basis(rule=[1, 2]),
     Passes(),
-    Passes("joblib", memory_budget=1e5),
-    Passes(Joblib(2), checkpoint="sums.npz", verbose=True),
+    Passes(memory_budget=1e5, verbose=True),
 ]
 over_values = pytest.mark.parametrize("value", VALUES, ids=repr)
 
 
 @over_values
 def test_it_prints_as_it_is_written(value):
-    assert eval(repr(value), {"Basis": Basis, "Passes": Passes, "Joblib": Joblib}) == value
+    assert eval(repr(value), {"Basis": Basis, "Passes": Passes}) == value
 
 
 def test_only_what_differs_from_the_defaults_is_printed():
@@ -111,18 +109,15 @@ def test_what_is_no_seed_is_refused(state):
 
 def test_short_forms_of_passes():
     assert Passes.of(None) == Passes()
-    assert Passes.of("joblib") == Passes("joblib")
     assert Passes.of(VALUES[-1]) is VALUES[-1]
-    with pytest.raises(DeclarationError, match="passes must be a Passes, the name of an executor or None, received 3"):
+    with pytest.raises(DeclarationError, match="passes must be a Passes or None, received 3"):
         Passes.of(3)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"executor": "spark"}, r"passes\.executor must be None, 'serial'.*received 'spark'"),
         ({"memory_budget": 0.0}, r"passes\.memory_budget must be positive and finite, received 0\.0"),
-        ({"checkpoint": 3}, r"passes\.checkpoint must be a path or None, received 3"),
         ({"verbose": "very"}, r"passes\.verbose must be True or False, received 'very'"),
     ],
 )

@@ -276,10 +276,10 @@ class BasisGammaChoice:
         estimator._begin_fit()
         model, search = estimator._model, estimator._selector
         search.check_rules()
-        with model.read(X, y, sample_weight) as data:
-            folds = search.folds(data, X, y)
-            judged, best = search.search(data, folds, estimator._labels)
-            fit = search.fit_final(judged, best)
+        data = model.read(X, y, sample_weight)
+        folds = search.folds(data, X, y)
+        judged, best = search.search(data, folds, estimator._labels)
+        fit = search.fit_final(judged, best)
         search.keep_search(judged, best.judged, True)
         estimator._keep_classes(data.classes)
         model.keep(fit, data.outputs == 1)

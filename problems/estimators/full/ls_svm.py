@@ -339,7 +339,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
-    _on_devices = _gathers_rows = _rows_have_targets = True
+    _on_devices = True
     #: The kernel matrix of the rows of a fit, where it is at hand: :func:`matrix_at_hand`.
     _matrix: "ClassVar[Gram | None]" = None
     gamma: Any = 1.0
@@ -450,7 +450,7 @@ class LSSVMClassifier(Classifier):
     _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
-    _on_devices = _gathers_rows = _rows_have_targets = True
+    _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"

@@ -22,7 +22,7 @@ import numpy as np
 from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseModel
-from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
+from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel
 from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, DecoupledModel
@@ -206,7 +206,6 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
     ridge: float = 1.0
     cutoff: float = CUTOFF
 
-    predict_to = predict_to
     basis_ = BASIS
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -221,12 +220,12 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
         non_negative(self.relevance, "relevance", "as a share of the largest maximal variation")
         model = self._model
         model.choice()
-        with model.read(X, y, sample_weight) as data:
-            prepared, rows, solved = model.solve(data)
-            values, unit = rows.values, rows.unit
-            coefficients = values.coefficients(solved.v)
-            judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
-            answer = judge.best(coefficients / unit, solved.bias / unit)
+        data = model.read(X, y, sample_weight)
+        prepared, rows, solved = model.solve(data)
+        values, unit = rows.values, rows.unit
+        coefficients = values.coefficients(solved.v)
+        judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
+        answer = judge.best(coefficients / unit, solved.bias / unit)
         how = "active set polished" if solved.exact else "interior point, not polished"
         facts = (
             *prepared.facts,

@@ -111,7 +111,7 @@ class FitData:
         numbers, block = width_rows(self.source.n_rows), self.source.block_in_memory
         if block is not None and numbers.size == self.source.n_rows:
             return block.X
-        return self.passes.take_rows(self.source, numbers)
+        return self.source.take_rows(numbers)
 
 
 def _counts(labels: Any) -> Any:

@@ -32,9 +32,9 @@ class ReducedIntervals(LeftOutIntervals):
                 "rows=(X_train, y_train), and their sample_weight if there was one, or use predict(X, return_std=True)"
             )
         data_given = rows if isinstance(rows, tuple) and 2 <= len(rows) <= 3 else (rows, None)
-        with model._model.read_again(*data_given) as data:
-            training_rows = model._model.training_rows(data)
-            machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(training_rows, self.gamma())
+        data = model._model.read_again(*data_given)
+        training_rows = model._model.training_rows(data)
+        machines: tuple[LeftOutMachines, ...] = model._model.leave_rows_out(training_rows, self.gamma())
         return machines
 
     def spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:

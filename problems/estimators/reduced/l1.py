@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare
-from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration, basis_rows, predict_to
+from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration, basis_rows
 from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import Weighed, weight_facts
 from problems.estimators.shared.base import Fitted
@@ -65,8 +65,8 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     positive(estimator.zeta, "zeta")
     model = estimator._model
     model.choice()
-    with model.read(X, y, sample_weight) as data:
-        solved = model.solve(data)
+    data = model.read(X, y, sample_weight)
+    solved = model.solve(data)
     model.keep_path(solved)
     estimator._keep_classes(data.classes)
     model.keep_used(solved, data.outputs == 1)
@@ -290,7 +290,6 @@ class SparseL1SubstrateRegressor(Regressor):
     passes: Any = None
 
     fit = _fit
-    predict_to = predict_to
     basis_ = _BASIS
 
     def at(self, zeta: float) -> tuple[Array, float]:
@@ -358,5 +357,4 @@ class SparseL1SubstrateClassifier(Classifier):
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 
     fit = _fit
-    predict_to = predict_to
     basis_ = _BASIS

@@ -8,10 +8,10 @@ r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors 
 
 [Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
 :mod:`substrate.reduced.solution` for the closed form. Time is linear in the number of rows, memory does not
-depend on it, and rows need not be in memory: ``fit`` takes arrays, or a ``.npy`` file and another with its targets, a
-Parquet file or folder and the name of a column, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that
-can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts
-:math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight zero are absent.
+depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped ones too, Dask arrays and dataframes, or an
+iterable of blocks ``(X, y)`` that can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` the
+squared error of row i counts :math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight
+zero are absent.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from problems.estimators.reduced.ls_svm_machine import (
     leave_one_out,
     left_out_importance,
 )
-from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration, predict_to
+from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.classifier import Classifier
@@ -86,11 +86,11 @@ class BasisCalibration(RegressedCalibration):
         model = self.estimator
         if not hasattr(model, "leverage_factor_"):
             return super().score_left_out(rows)
-        with model._model.read_again(*rows) as data:
-            read = model._model.training_rows(data)
-            beta, bias = model._model.columns()
-            left_out = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
-            block = data.source.block_in_memory
+        data = model._model.read_again(*rows)
+        read = model._model.training_rows(data)
+        beta, bias = model._model.columns()
+        left_out = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
+        block = data.source.block_in_memory
         if abs(model._model.trace(left_out.freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
         classes, residuals = numbers_of_codes(left_out.Y, model.code_book_), left_out.errors / left_out.spare[:, None]
@@ -116,13 +116,13 @@ class SparseLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis : Basis, int, str, array of int, or array of points, default=None
         Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
-    passes : Passes or str, default=None
-        How all rows are gone through: a :class:`~substrate.streaming.Passes`, or the name of an executor.
+    passes : Passes, default=None
+        How all rows are gone through: a :class:`~substrate.streaming.Passes`.
     solver : {"auto", "direct", "cg"}, default="auto"
         ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes ten to twenty-five
         passes of conjugate gradients instead, see :mod:`substrate.reduced.gradients`; with a wide kernel it
-        can pay from 1000 to 2000 basis vectors on. It has no leverages: no leave-one-out, no degrees of freedom, no
-        checkpoint.
+        can pay from 1000 to 2000 basis vectors on. It has no leverages: no leave-one-out, no degrees of
+        freedom.
 
     Attributes
     ----------
@@ -178,7 +178,6 @@ class SparseLSSVMRegressor(Regressor):
     solver: str = "auto"
 
     fit = fit_on_a_basis
-    predict_to = predict_to
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     predict_interval = predict_left_out_interval
@@ -238,7 +237,6 @@ class SparseLSSVMClassifier(Classifier):
     class_weight: Any = None
 
     fit = fit_on_a_basis
-    predict_to = predict_to
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
     basis_ = BASIS

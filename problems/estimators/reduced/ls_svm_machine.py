@@ -35,7 +35,6 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
-from substrate.streaming import Passes
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
@@ -146,9 +145,9 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
 
     ``sample_weight`` has one weight of its squared error for each row: an array, also where rows are read in
-    passes, or the path of a ``.npy`` file. Rows of weight zero are absent, also for the choice of the basis, which
-    does not look at the other weights; only the rule ``"pruned"``, which goes by fits, weighs their errors. On a
-    given basis a row of weight 2 counts as two rows.
+    passes. Rows of weight zero are absent, also for the choice of the basis, which does not look at the other weights;
+    only the rule ``"pruned"``, which goes by fits, weighs their errors. On a given basis a row of weight 2 counts as
+    two rows.
 
     :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
     """
@@ -157,14 +156,12 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     model, gamma = estimator._model, positive(estimator.gamma, "gamma")
     model.choice()  # refused before any row is read
     model.check_solver()
-    with model.read(X, y, sample_weight) as data:
-        kernel = model.data_kernel(data)
-        prepared = prepare(
-            kernel, data, model.choice(), Regularization(gamma).lam, linear=model.linear_part(kernel, data)
-        )
-        solve = iterated_fit if estimator.solver == "cg" else one_fit
-        fit = solve(prepared, gamma, estimator._tolerance())
-        model.keep_of_rows(fit)
+    data = model.read(X, y, sample_weight)
+    kernel = model.data_kernel(data)
+    prepared = prepare(kernel, data, model.choice(), Regularization(gamma).lam, linear=model.linear_part(kernel, data))
+    solve = iterated_fit if estimator.solver == "cg" else one_fit
+    fit = solve(prepared, gamma, estimator._tolerance())
+    model.keep_of_rows(fit)
     estimator._keep_classes(data.classes)
     model.keep(fit, data.outputs == 1)
     return self
@@ -229,8 +226,8 @@ class SparseModel(ReducedModel):
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any) -> LeftOut | LeftOutSums:
         """Leave every row out of the fitted machines, in a pass over the rows."""
         self.check_given(X)
-        with self.read_again(X, y, sample_weight) as data:
-            return self.leave_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
+        data = self.read_again(X, y, sample_weight)
+        return self.leave_out(data, self.fitted_gamma(), self.estimator.support_values_.ndim == 1)
 
     def left_out_importance(
         self, X: Any, y: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
@@ -245,10 +242,10 @@ class SparseModel(ReducedModel):
                 "left_out_importance(X, y), and their sample_weight if there was one"
             )
         self.check_leverages("left_out_importance needs")
-        with self.read_again(X, y, sample_weight) as data:
-            rows = self.training_rows(data)
-            block = data.source.whole("the values of an input are permuted in memory")
-            left_out = self.leave_rows_out(rows, self.fitted_gamma())
+        data = self.read_again(X, y, sample_weight)
+        rows = self.training_rows(data)
+        block = data.source.whole("the values of an input are permuted in memory")
+        left_out = self.leave_rows_out(rows, self.fitted_gamma())
         residuals = np.stack([to_numpy(sums_of_part.residuals) for sums_of_part in left_out], axis=1)
         targets: Array = to_numpy(block.Y)
         machines = OwnRows(
@@ -267,21 +264,14 @@ class SparseModel(ReducedModel):
         """Keep what else a machine has to know of its rows, while they can be read."""
 
     def check_solver(self) -> None:
-        """Refuse an unknown solver, and conjugate gradients beside a checkpoint."""
+        """Refuse an unknown solver."""
         model = self.estimator
         solvers = SOLVERS  # "auto" for those without a choice
         if not isinstance(model.solver, str) or model.solver not in solvers:
             raise DeclarationError(f"solver must be one of {', '.join(solvers)}, received {model.solver!r}")
-        path = Passes.of(model.passes).checkpoint
-        if model.solver == "cg" and path is not None:
-            raise DeclarationError(
-                f"passes.checkpoint={path!r} stores sums over rows, and solver='cg' has none that last longer "
-                "than an iteration: leave passes.checkpoint at None, or use solver='direct'"
-            )
 
     def check_device_means(self) -> None:
-        """Refuse executors, checkpoints and conjugate gradients on a device."""
-        super().check_device_means()
+        """Refuse conjugate gradients on a device."""
         if self.estimator.solver == "cg":
             raise DeclarationError(
                 "solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct', which is "

@@ -1,12 +1,9 @@
 """Machines on a reduced basis: how rows are read and predicted, their basis, fitted state, certificates, proofs."""
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +21,9 @@ from problems.estimators.shared.checked_again import (
     refuse_strange_classes,
 )
 from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
-from problems.estimators.shared.coded import Classes, scores_of, winners
+from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
-from problems.estimators.shared.rows_of_files import check_columns, open_new_rows
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Row
 from substrate.errors import DataError, DeclarationError
@@ -54,33 +50,19 @@ from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 from substrate.streaming import Passes
 from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
-from substrate.streaming.dask_client import executor_of
-from substrate.streaming.parquet_source import SUFFIXES, column_file
-from substrate.streaming.passes import Checkpoint, OpenPasses, digest
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source, streams
-from substrate.streaming.sources import NpySource, files_behind, is_mapped, source_of
-from substrate.streaming.survey import Survey, SurveyOfLeaf, summary_of_targets
+from substrate.streaming.sources import SlicedSource, is_mapped, source_of
+from substrate.streaming.survey import Survey, SurveyOfLeaf
 from substrate.streaming.weighed_source import WeighedSource, weights_of_source
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
-from substrate.whole_file import refuse_inputs, writable_file
 
-__all__ = ["BASIS", "READERS", "ReducedModel", "RegressedCalibration", "TrainingRows", "basis_rows", "predict_to"]
+__all__ = ["BASIS", "READERS", "ReducedModel", "RegressedCalibration", "TrainingRows", "basis_rows"]
 
 
 #: Parameters that are frozen values, of an estimator whose rows are read in passes.
 READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of}
-
-
-def predict_to(self: Any, X: Any, out: str | os.PathLike[str]) -> None:
-    """Predict rows, wherever they are, into a ``.npy``, Parquet or CSV file that is complete or absent.
-
-    A table has a column ``prediction`` and, for classes, further columns with the outputs of the machine; a
-    ``.npy`` file has the predictions. Columns of a Parquet file are found by name where the fit knew names. In a
-    CSV file, a label that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a line break)
-    has an apostrophe before it, which a program that reads it must remove; other files hold unchanged labels.
-    """
-    self._model.predict_to(X, out)
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
@@ -142,40 +124,15 @@ class ReducedModel(Model):
         basis = Basis.of(self.estimator.basis)
         return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
-    @contextmanager
-    def passes(self) -> Iterator[OpenPasses]:
-        """Open the passes over the rows as the parameter ``passes`` says."""
+    def passes(self) -> OpenPasses:
+        """Return the passes over the rows as the parameter ``passes`` says."""
         passes = Passes.of(self.estimator.passes)
-        with executor_of(passes.executor) as executor:
-            yield OpenPasses(executor, passes.memory_budget, None, bool(passes.verbose))
+        return OpenPasses(passes.memory_budget, bool(passes.verbose))
 
-    @contextmanager
-    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return the rows, targets and weights of a fit, checked."""
-        model = self.estimator
-        model._check_coding()
-        self.check_means()
-        with self.passes() as passes:
-            data = self.data(X, y, sample_weight, getattr(model, "coding", None), passes)
-            path = Passes.of(model.passes).checkpoint
-            if path is None:
-                yield data
-                return
-            kept = Checkpoint(path, self.problem(data))
-            yield replace(data, passes=replace(passes, checkpoint=kept))
-            kept.finish()
-
-    def check_means(self) -> None:
-        """Refuse a checkpoint that cannot be written, or without a seed."""
-        path, seed = Passes.of(self.estimator.passes).checkpoint, self.choice().random_state
-        if path is None:
-            return
-        if not isinstance(seed, Integral):
-            raise DeclarationError(
-                f"a checkpoint needs an integer basis.random_state, received {seed!r}: another draw of the basis is "
-                "another problem"
-            )
-        writable_file(path)
+        self.estimator._check_coding()
+        return self.data(X, y, sample_weight, getattr(self.estimator, "coding", None), self.passes())
 
     def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
         """Return the data of a fit, of rows in memory or read in passes."""
@@ -223,47 +180,23 @@ class ReducedModel(Model):
         return rows if plain else WeighedSource(rows, weighed.weights, weighed.kept), weighed
 
     def check_device_means(self) -> None:
-        """Refuse executors and checkpoints on a device."""
-        for name in ("executor", "checkpoint"):
-            if (value := getattr(Passes.of(self.estimator.passes), name)) is not None:
-                raise DeclarationError(
-                    f"passes.{name}={value!r} is for rows that are read in passes, and X is on a device; leave "
-                    f"passes.{name} at None, or fit numpy arrays (X.cpu().numpy(), X.get())"
-                )
+        """Refuse what a machine does not do on a device; there is nothing but of some machines."""
 
     def open_source(self, X: Any, y: Any) -> Source | None:
-        """Return a source where X denotes one, and for mapped files, which are read and not held."""
+        """Return a source where X denotes one, and for mapped files, which are read slice by slice."""
         if streams(X, y):
             return source_of(X, y)
         if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
         if y is not None and not is_mapped(y, 1):
             return None
-        return NpySource.from_memory_map(X, y)
+        return SlicedSource(X, y).check_shapes()
 
     def take_names(self, rows: Source) -> None:
         """Set the number and the names of the columns."""
         self.estimator.n_features_in_ = rows.n_features
         if rows.feature_names is not None:
             self.estimator.feature_names_in_ = np.array(rows.feature_names, dtype=object)
-
-    def problem(self, data: FitData) -> str:
-        """Return a digest of what is fitted, and to which rows."""
-        block, weights = data.source.block_in_memory, data.source.row_weights()
-        more = () if weights is None else (weights,)
-        if block is not None:
-            rows = block.X.tocsr() if is_sparse(block.X) else block.X
-            targets = data.passes.sums(data.source, summary_of_targets, "targets")
-            return digest(self.what_is_fitted(), rows, targets, *more)
-        return digest(self.what_is_fitted(), data.survey, *more)
-
-    def what_is_fitted(self) -> list[Any]:
-        """Return the class and the parameters, for a digest."""
-        parameters = self.estimator.get_params(deep=False) | {"basis": self.choice()}
-        return [
-            type(self.estimator).__name__,
-            *([key, parameters[key]] for key in sorted(parameters) if key != "passes"),
-        ]
 
     def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
         """Return the kernel, or that of the machine, with its width; warned about where columns are on different
@@ -295,20 +228,6 @@ class ReducedModel(Model):
         """Return a list of candidates with their widths, each once."""
         return list(dict.fromkeys(_resolve_kernels([self.own_kernel(kernel) for kernel in kernels], data)))
 
-    def predict_to(self, X: Any, out: str | os.PathLike[str]) -> None:
-        """Predict rows into a file."""
-        check_is_fitted(self.estimator)
-        self.refuse_passes()
-        if is_device_array(X):
-            raise DataError("predict_to reads numpy arrays, files and blocks; for rows on a device use predict")
-        _check_out(out, X)
-        with self.passes() as passes:
-            rows = self.rows_to_predict(X, passes)
-            function = self.outputs_of_rows()
-            with column_file(out, rows.n_rows) as write, closing(passes.each(rows, function, "predicting")) as blocks:
-                for outputs in blocks:
-                    write(self.describe(outputs))
-
     def refuse_passes(self) -> None:
         """Raise for a model on a device, which reads no files, with the remedy."""
         model = self.estimator
@@ -319,22 +238,22 @@ class ReducedModel(Model):
                 "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
             )
 
-    def rows_to_predict(self, X: Any, passes: OpenPasses) -> Source:
-        """Return the rows of X as a source, checked against the columns of the fit."""
+    def open_new_rows(self, X: Any) -> Source:
+        """Return rows to predict that are read in passes, checked against the columns of the fit."""
         model = self.estimator
         if model.kernel_.pairwise:
-            raise DataError("rows of a precomputed kernel matrix are predicted in memory, by predict")
-        if streams(X):
-            return open_new_rows(model, X)
-        mapped = self.open_source(X, None)
-        if mapped is None:
-            return ArraySource(model._new_points(X), None)
-        return check_columns(model, mapped)
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
+        self.refuse_passes()
+        rows = source_of(X)
+        if rows.n_features != model.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
+        return rows
 
-    def refuse_to_predict(self, X: Any) -> None:
-        """Refuse rows that are read in passes: they are predicted into a file."""
-        if streams(X):
-            raise DataError("write predictions of rows read in passes to a file: predict_to(rows, 'out.parquet')")
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in passes."""
+        blocks = self.passes().each(self.open_new_rows(X), self.outputs_of_rows(), "predicting")
+        outputs = np.concatenate(list(blocks))
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def move(self, model: Any) -> None:
         """Take the points of a basis that were given to numpy."""
@@ -360,19 +279,6 @@ class ReducedModel(Model):
             on_device_of(alpha, [bias]) if isinstance(bias, float) else bias
         )
 
-    def describe(self, outputs: Array) -> dict[str, Any]:
-        """Return a column ``prediction``; for classes also outputs, ``decision``, or ``decision_CLASS`` for each."""
-        model = self.estimator
-        first = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        if not model._labels:
-            return {"prediction": first}
-        classes = model.classes_ if model.classes_.dtype.kind != "O" else np.array(model.classes_.tolist())
-        scores = scores_of(first, model.coding, model.code_book_)
-        columns = {"prediction": classes[winners(scores)]}
-        if scores.ndim == 1:
-            return columns | {"decision": scores}
-        return columns | {f"decision_{label}": scores[:, k] for k, label in enumerate(classes)}
-
     def keep_basis(self, prepared: PreparedRows) -> None:
         """Set the attributes of the basis and of the rows, and the reconstruction error."""
         model = self.estimator
@@ -396,37 +302,34 @@ class ReducedModel(Model):
     @contextmanager
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StoredFit]:
         """Read the data of the fit once more, and return all machines on them."""
-        with self.read_again(X, y, sample_weight) as data:
-            yield StoredFit((self.recall_machines(data, X, y),))
+        data = self.read_again(X, y, sample_weight)
+        yield StoredFit((self.recall_machines(data, X, y),))
 
     @abstractmethod
     def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
         """Return all machines on the rows that are read; X and y are those rows as they were given."""
 
-    @contextmanager
-    def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitData]:
+    def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return training rows, targets and weights once more, for a check of what is held now."""
         model = self.estimator
         book = (model.classes_, model.code_book_) if model._labels else None
-        with self.passes() as passes:
-            rows = self.open_source(X, y)
-            if rows is not None:
-                rows, weighed = self.weigh(rows, sample_weight)
-                coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
-                yield FitData(coded, passes, weighed=weighed)
-                return
-            if y is None:
-                raise DataError(
-                    "y is missing: rows in an array come with their targets, certify(X, y); only a file or blocks of "
-                    "rows bring their own"
-                )
-            X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
-            if book is None:
-                yield FitData.of_numbers(X, y, passes, weighed)
-                return
-            refuse_strange_classes(model, to_numpy(y))
-            source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
-            yield FitData(source, passes, weighed=weighed)
+        passes = self.passes()
+        rows = self.open_source(X, y)
+        if rows is not None:
+            rows, weighed = self.weigh(rows, sample_weight)
+            coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
+            return FitData(coded, passes, weighed=weighed)
+        if y is None:
+            raise DataError(
+                "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
+                "data frames bring their own"
+            )
+        X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
+        if book is None:
+            return FitData.of_numbers(X, y, passes, weighed)
+        refuse_strange_classes(model, to_numpy(y))
+        source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
+        return FitData(source, passes, weighed=weighed)
 
     def make_alike(self) -> Any:
         """Return an estimator without a fit, which checks and weighs rows as this one does."""
@@ -598,12 +501,3 @@ def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
                 continue
             rows = data.width_rows()
         yield kernel.resolved(rows)
-
-
-def _check_out(out: str | os.PathLike[str], rows: Any) -> None:
-    """Refuse, before any work, a file that cannot be written, or that holds the rows."""
-    path = Path(out)
-    if path.suffix.lower() not in SUFFIXES:
-        raise DataError(f"{path} must end in {', '.join(SUFFIXES)}")
-    writable_file(path)
-    refuse_inputs(path, rows, *files_behind(rows))

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.reduced.fit import FitData, prepare, resolve, solve_at
-from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel, predict_to
+from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel
 from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.checked_again import Added, StoredMachine
@@ -146,7 +146,6 @@ class RobustSparseLSSVMRegressor(Regressor):
     max_reweightings: int = 1
     weights_tol: float = 1e-4
 
-    predict_to = predict_to
     basis_ = BASIS
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -162,10 +161,10 @@ class RobustSparseLSSVMRegressor(Regressor):
         tolerance = positive(self.weights_tol, "weights_tol")
         check_choice(self.weighting, WEIGHTINGS, "weighting")
         check_choice(self.scale, SCALES, "scale")
-        with model.read(X, y, sample_weight) as data:
-            prepared = prepare(model.data_kernel(data), data, model.choice(), Regularization(gamma).lam)
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
-                fits = tuple(model.fits(prepared, gamma, most, tolerance))
+        data = model.read(X, y, sample_weight)
+        prepared = prepare(model.data_kernel(data), data, model.choice(), Regularization(gamma).lam)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, and its rows fail
+            fits = tuple(model.fits(prepared, gamma, most, tolerance))
         last = fits[-1]
         if most > 1 and last.change > tolerance:
             warnings.warn(

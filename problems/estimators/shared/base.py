@@ -20,6 +20,7 @@ from problems.estimators.shared.checks import (
     check_home,
     checked_on_device,
     explain_missing,
+    refuse_streams,
     warn_if_unscaled,
 )
 from problems.estimators.shared.machine_rows import points_of
@@ -105,10 +106,8 @@ class KernelEstimator(BaseEstimator):
     _on_devices: ClassVar[bool] = False
     #: Whether :meth:`fit` takes ``sample_weight``.
     _takes_weights: ClassVar[bool] = True
-    #: Whether rows may bring their own targets: a file, or blocks ``(X, y)``.
+    #: Whether rows may be read in passes and bring their own targets: blocks ``(X, y)``.
     _rows_have_targets: ClassVar[bool] = False
-    #: Whether rows of files, Dask collections and blocks are read into memory.
-    _gathers_rows: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__sigma=2.0`` replaces the kernel by one with that width.
@@ -189,7 +188,7 @@ class KernelEstimator(BaseEstimator):
         a coefficient changed since the fit makes the certificate fail. Where the bound needs multipliers that a model
         does not keep, as for maximal variation, the optimum is computed again, which takes as long as a fit.
         ``sample_weight`` is for estimators whose ``fit`` takes it; ``y`` may be omitted where the rows have their own
-        targets, a Parquet file or blocks ``(X, y)``.
+        targets, as blocks ``(X, y)`` do.
         """
         self._check_given_again(X, y, sample_weight)
         return certify_stored(self._title, self._model.recall_fit(X, y, sample_weight))
@@ -211,7 +210,7 @@ class KernelEstimator(BaseEstimator):
         """Refuse to check without targets, or with weights that the fit cannot have had."""
         check_is_fitted(self)
         name = type(self).__name__
-        if y is None and not (self._rows_have_targets and (streams(X) or not self._gathers_rows)):
+        if y is None and not self._rows_have_targets:
             raise DataError(f"{name}.certify needs y, the targets of the fit beside its X: a model keeps no targets")
         if sample_weight is not None and not self._takes_weights:
             raise DataError(
@@ -299,11 +298,7 @@ class KernelEstimator(BaseEstimator):
             self._refuse_device()
             rules: dict[str, Any] = {"numeric": numeric, "multi_output": multi_output, "meanwhile": meanwhile}
             return checked_on_device(self, X, y, sample_weight, **rules)
-        names = None
-        if streams(X, y):
-            from problems.estimators.shared.rows_of_files import read_rows
-
-            (X, y, names), sample_weight = read_rows(self, X, y, sample_weight)
+        refuse_streams(self, X, y)
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
         refuse_disguised(sample_weight, "sample_weight")
@@ -321,8 +316,6 @@ class KernelEstimator(BaseEstimator):
                 multi_output=multi_output,
                 ensure_min_samples=2,
             )
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as y.ravel().",
@@ -435,7 +428,10 @@ class KernelEstimator(BaseEstimator):
 
     def _expansion(self, X: Any) -> Array:
         """Return sum_i alpha_i k(x_i, x) + b for every row x, block by block in constant memory."""
-        self._model.refuse_to_predict(X)
+        check_is_fitted(self)
+        if self._rows_have_targets and streams(X):
+            outputs: Array = self._model.evaluate_stream(X)
+            return outputs
         return self._evaluate(self._new_points(X))
 
     def _new_points(self, X: Any) -> Any:
@@ -446,10 +442,7 @@ class KernelEstimator(BaseEstimator):
         """Return rows to predict as they were given, checked."""
         check_is_fitted(self)
         if not (is_device_array(X) or is_device_array(self.support_values_)):
-            if self._gathers_rows and streams(X):
-                from problems.estimators.shared.rows_of_files import read_new_rows
-
-                return read_new_rows(self, X)
+            refuse_streams(self, X)
             refuse_disguised(X, "X")
             with explain_missing(self):
                 return self._validated(X)

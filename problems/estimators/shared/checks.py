@@ -22,6 +22,7 @@ from substrate.namespaces import (
     to_numpy,
     where_it_lives,
 )
+from substrate.streaming.source import streams
 
 __all__ = [
     "Meanwhile",
@@ -31,9 +32,21 @@ __all__ = [
     "explain_missing",
     "labels_on_device",
     "over_rows",
+    "refuse_streams",
     "warn_if_unscaled",
     "warn_of_scales",
 ]
+
+
+def refuse_streams(estimator: Any, X: Any, y: Any = None) -> None:
+    """Refuse rows that are read in passes, where a machine takes arrays only."""
+    if streams(X, y):
+        kind = "Classifier" if estimator._labels else "Regressor"
+        raise DataError(
+            f"{type(estimator).__name__} takes arrays and data frames, received a {type(X).__name__}; read the rows "
+            "first (X.compute() of a Dask collection, numpy.concatenate of blocks), or fit "
+            f"SparseLSSVM{kind}, which reads them in passes"
+        )
 
 
 #: Work that is queued while rows are checked; it returns the function that refuses entries which are not finite.

@@ -143,9 +143,6 @@ class Model:
         """Return the numbers of the columns of a linear part, in the order of its coefficients."""
         return []
 
-    def refuse_to_predict(self, X: Any) -> None:
-        """Refuse rows that ``predict`` cannot read."""
-
     def move(self, model: Any) -> None:
         """Take to numpy what else ``model``, a copy in numpy of the estimator, holds."""
 

@@ -5,7 +5,7 @@ attribute of a fit that its class annotates. All others are listed here, once, f
 estimator has those of its bases and of the kinds of its parts. These are lists of what is allowed, not of what is
 forbidden: a name that has no kind is neither written nor read. Numbers are finite except for bounds and scores, which
 may be unknown, and those that are parameters are not negative, except for constants; integers have at most 64 bits;
-words are those that the estimator knows. Parameters that act outside the model (executor, files, memory, output) are in
+words are those that the estimator knows. Parameters that act outside the model (memory, output) are in
 :data:`OUTSIDE` and never in a file.
 """
 

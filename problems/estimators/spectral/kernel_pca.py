@@ -46,9 +46,7 @@ from substrate.spectral.eigen_bound import EigenBound
 from substrate.spectral.eigenpairs import Eigenpairs, eigenpairs_of_matrix
 from substrate.spectral.moments import FeatureMoments, feature_moments
 from substrate.spectral.pre_images import PreImageMap, fit_pre_images, follow_fixed_point, refuse_other_kernels
-from substrate.streaming import BUDGET
 from substrate.streaming.array_source import ArraySource, width_rows
-from substrate.streaming.executors import Serial
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Source, streams
 from substrate.streaming.sources import source_of
@@ -78,8 +76,8 @@ class LSSVMKernelPCA(KernelComponents):
         Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
     basis : Basis, int, str, array of int, or array of points, default=None
         None: all rows are in the expansion. Otherwise the few vectors whose span holds the components, as for
-        :class:`~problems.SparseLSSVMRegressor`; rows are then read block by block, and may be a ``.npy`` or Parquet
-        file, a Dask array, or an iterable of blocks that can be iterated again.
+        :class:`~problems.SparseLSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
+        an iterable of blocks that can be iterated again.
     fit_inverse_transform : bool, default=False
         Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: training scores are kept, and the function
         from scores to rows is fitted, which takes a few eigendecompositions of the order of the rows.
@@ -237,7 +235,7 @@ class LSSVMKernelPCA(KernelComponents):
         kernel = self._resolved_kernel(source.take_rows(width_rows(source.n_rows)))
         if kernel.pairwise:
             raise DeclarationError("a basis needs points; with a precomputed kernel leave it out")
-        passes = OpenPasses(Serial(), BUDGET, None, False)
+        passes = OpenPasses()
         basis = chosen_basis(choice, kernel, source, passes, 1.0)
         points = basis.points
         moments, features = self._moments(kernel, points, source, weights)

@@ -35,9 +35,9 @@ from substrate.reduced.curvature import Curvature
 from substrate.reduced.features import EigenFeatures
 from substrate.reduced.row_products import CHUNK, terms_in_parts
 from substrate.reduced.rows import BasisValues
-from substrate.streaming.executors import highest
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Block, Source
+from substrate.streaming.summation import highest
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally
 
@@ -238,7 +238,7 @@ class VariationBound:
             centre=centre,
             careful=careful,
         )
-        errors: VariationErrors = self.passes.without_checkpoint().sums(self.source, leaf, "errors of components")
+        errors: VariationErrors = self.passes.sums(self.source, leaf, "errors of components")
         bound = self._bound(leaf, errors, coefficients, sizes).upper() * self.unit / math.sqrt(errors.mass)
         formula = f"{FORMULA}, in doubled precision" if careful else FORMULA
         return self._tolerance_of(errors).row(bound, formula)

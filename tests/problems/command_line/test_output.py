@@ -17,7 +17,6 @@ from problems.tables.tabular_model import TabularModel
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + X[:, 1]
@@ -99,33 +98,12 @@ def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
 
 
 @pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
-def test_predict_to_and_save_refuse_too(tmp_path, monkeypatch, kind):
+def test_save_refuses_too(tmp_path, monkeypatch, kind):
     estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     kind(tmp_path / "special.csv")
-    monkeypatch.setattr(type(estimator._model), "passes", never)
     monkeypatch.setattr("problems.estimators.shared.files.encode", never)
-    for write in (lambda path: estimator.predict_to(X, path), estimator.save):
-        with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
-            write(tmp_path / "special.csv")
-
-
-def test_a_checkpoint_of_the_estimator_refuses_too(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    estimator = problems.SparseLSSVMRegressor(
-        RBF(1.0), basis=Basis(5, random_state=0), passes=Passes(checkpoint=tmp_path / "pipe")
-    )
-    with pytest.raises(DataError, match="is a named pipe"):
-        estimator.fit(X, Y)
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-
-
-def test_rows_that_are_mapped_are_not_written_over(tmp_path):
-    np.save(tmp_path / "rows.npy", X)
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
-    for rows in (mapped, mapped[3:], np.asarray(mapped), tmp_path / "rows.npy"):
-        with pytest.raises(DataError, match="writing it would destroy what it holds"):
-            estimator.predict_to(rows, tmp_path / "rows.npy")
+    with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
+        estimator.save(tmp_path / "special.csv")
 
 
 # ---- the model file ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Conjugate gradients on a reduced basis against the direct solve, by any executor, and cut short."""
+"""Conjugate gradients on a reduced basis against the direct solve, by one thread or more, and cut short."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
 from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import Joblib
 from substrate.streaming.passes import OpenPasses
 
 RNG = np.random.default_rng(11)
@@ -112,7 +111,7 @@ def test_whoever_makes_the_passes_gets_the_same_bits():
     many = np.tile(X, (14, 1)) + 1e-3 * RNG.normal(size=(42_000, 4))
     source = ArraySource(many, np.tile(Y, (14, 1)))
     results = []
-    for passes in (OpenPasses(), OpenPasses(Joblib(2)), OpenPasses(memory_budget=1.0)):
+    for passes in (OpenPasses(), OpenPasses(threads=2), OpenPasses(memory_budget=1.0)):
         rows = KernelRows(KernelRows.of(RBF(1.5), many, BASIS[:20]).values, source, passes)
         K = RBF(1.5)(BASIS[:20])
         origin = origin_of(K, rows.target_summary(), 1.0)

@@ -1,4 +1,4 @@
-"""The order of summation belongs to the rows: readers, spans and executors may not change a single bit."""
+"""The order of summation belongs to the rows: readers, spans and threads may not change a single bit."""
 
 import numpy as np
 import pytest
@@ -9,21 +9,15 @@ from substrate.reduced.moments import origin_of
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.statistic import accumulate
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import Serial, SummationTree, height
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO
+from substrate.streaming.summation import SummationTree, height
 
 RNG = np.random.default_rng(3)
 N = 5 * LEAF + MICRO + 77
 X = RNG.normal(size=(N, 3))
 Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] + 0.1 * RNG.normal(size=N)])
 KERNEL, POINTS = RBF(2.0), X[:30]
-
-
-def at_level(level):
-    executor = Serial()
-    object.__setattr__(executor, "level", level)
-    return executor
 
 
 def moments(passes, source, method="row-wise"):
@@ -43,8 +37,8 @@ def same(one, other):
 def test_spans_and_steps_change_no_bit(method):
     source = ArraySource(X, Y)
     expected = moments(OpenPasses(), source, method)
-    for level, budget in [(0, 1.0), (1, 1e6), (5, 1e9)]:
-        assert same(moments(OpenPasses(at_level(level), budget), source, method), expected)
+    for threads, budget in [(1, 1.0), (2, 1e6), (3, 1e9)]:
+        assert same(moments(OpenPasses(budget, threads=threads), source, method), expected)
 
 
 def test_another_order_would_change_bits():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.executors import Serial
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF
 from substrate.streaming.survey import CountsOfLeaf, keys_of, order_statistics, value_of
@@ -17,14 +16,12 @@ def first_column(block):
     return block.X[:, 0]
 
 
-def counted(values, ranks, most, level=2):
-    executor = Serial()
-    object.__setattr__(executor, "level", level)
+def counted(values, ranks, most, threads=1):
     source, made = ArraySource(values[:, None], None), []
 
     def sums(function):
         made.append(function)
-        return OpenPasses(executor).sums(source, function, "numbers")
+        return OpenPasses(threads=threads).sums(source, function, "numbers")
 
     found, largest = order_statistics(sums, first_column, values.size, ranks, most)
     assert all(isinstance(function, CountsOfLeaf) for function in made)
@@ -60,7 +57,7 @@ def test_few_numbers_are_counted_in_passes_and_gathered_at_the_end():
 
 def test_spans_change_nothing():
     values = KINDS["close together"]
-    assert counted(values, [100, N // 3], 50, level=0) == counted(values, [100, N // 3], 50, level=4)
+    assert counted(values, [100, N // 3], 50, threads=2) == counted(values, [100, N // 3], 50)
 
 
 def test_keys_sort_as_numbers_do_and_give_them_back():

@@ -12,7 +12,7 @@ import pytest
 import substrate.penalized.variation
 import substrate.reduced
 import substrate.streaming
-from substrate.streaming.executors import SummationTree
+from substrate.streaming.summation import SummationTree
 from substrate.streaming.survey import Survey, TargetSummary
 from substrate.streaming.tally import Tally, _rules, add_in_pairs, join
 

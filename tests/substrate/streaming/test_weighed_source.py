@@ -1,13 +1,11 @@
 """Rows with weights: those of weight zero are absent, wherever rows are, and every other one has its own weight."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from substrate.errors import DataError
-from substrate.streaming.array_source import ArraySource, CodedSource, ScaledSource, numbers
+from substrate.streaming.array_source import ArraySource, CodedSource, numbers
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO, Block
 from substrate.streaming.sources import source_of
@@ -22,13 +20,12 @@ V[MICRO : 2 * MICRO + 7] = 0.0  # a micro-block of which nothing is left
 KEPT = np.flatnonzero(V)
 
 
-@pytest.fixture(params=["files", "blocks"], name="rows")
-def _rows(request, tmp_path):
+@pytest.fixture(params=["Dask", "blocks"], name="rows")
+def _rows(request):
     if request.param == "blocks":
         return source_of([(X[k : k + 777], Y[k : k + 777]) for k in range(0, N, 777)])
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    return source_of(tmp_path / "X.npy", tmp_path / "y.npy")
+    da = pytest.importorskip("dask.array")
+    return source_of(da.from_array(X, chunks=(999, 2)), da.from_array(Y, chunks=999))
 
 
 def weighed(rows):
@@ -64,36 +61,22 @@ def test_without_zeros_rows_keep_their_numbers_and_without_weights_their_blocks(
 
 
 def test_derived_sources_hand_weights_on(rows):
-    scaled = ScaledSource(CodedSource(weighed(rows), numbers), np.ones(2), np.full(2, 2.0))
-    (block,) = scaled.blocks(0, 40, MICRO)
+    coded = CodedSource(weighed(rows), numbers)
+    (block,) = coded.blocks(0, 40, MICRO)
     assert_array_equal(block.weights, V[KEPT[:40]])
-    assert_array_equal(block.X, (X[KEPT[:40]] - 1.0) / 2.0)
-    assert_array_equal(scaled.row_weights(), V[KEPT])
+    assert_array_equal(block.X, X[KEPT[:40]])
+    assert_array_equal(coded.row_weights(), V[KEPT])
 
 
-class Client:
-    """What a source asks of Dask's client, in this process: values go through pickle."""
-
-    @staticmethod
-    def submit(function, *values, pure, **named):
-        return function(*pickle.loads(pickle.dumps(values)), **named)
-
-    @staticmethod
-    def scatter(value, broadcast, hash):
-        return pickle.loads(pickle.dumps(value))
-
-
-@pytest.mark.parametrize("where", ["files", "arrays"])
 @pytest.mark.parametrize("numbered", [True, False])
-def test_a_worker_is_sent_its_part_of_the_weights(tmp_path, where, numbered):
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    rows = ArraySource(X, Y) if where == "arrays" else source_of(tmp_path / "X.npy", tmp_path / "y.npy")
+def test_a_delayed_span_has_its_part_of_the_weights(numbered):
+    da = pytest.importorskip("dask.array")
+    rows = source_of(da.from_array(X, chunks=(999, 2)), da.from_array(Y, chunks=999))
     source = weighed(rows) if numbered else WeighedSource(rows, V + 1.0)
     start, stop = MICRO, 2 * MICRO
-    sent = CodedSource(source, numbers).send(Client(), start, stop)
-    assert sent.row_weights().size == MICRO
-    for found, expected in zip(sent.blocks(start, stop, 1000), source.blocks(start, stop, 1000), strict=True):
+    span = CodedSource(source, numbers).delay(start, stop).compute()
+    assert span.row_weights().size == MICRO
+    for found, expected in zip(span.blocks(start, stop, 1000), source.blocks(start, stop, 1000), strict=True):
         assert_array_equal(found.X, expected.X)
         assert_array_equal(found.Y[:, 0], expected.Y)
         assert_array_equal(found.weights, expected.weights)
@@ -111,9 +94,8 @@ def _weights(block: Block):
     return block.weights
 
 
-def test_weights_come_as_numbers_or_as_a_file(rows, tmp_path):
-    np.save(tmp_path / "v.npy", V)
-    for given in (V, V.tolist(), tmp_path / "v.npy", str(tmp_path / "v.npy"), Lazy()):
+def test_weights_come_as_numbers_or_from_dask(rows):
+    for given in (V, V.tolist(), Lazy()):
         assert_array_equal(weights_of_source(given, rows), V)
 
 
@@ -132,7 +114,7 @@ class Lazy:
         (V - 1.0, "sample_weight must not be negative, received -1.0 at row"),
         (np.where(np.arange(N) == 4, np.nan, V), "sample_weight contains NaN or infinity"),
         (np.zeros(N), f"at least two rows of positive weight are needed, received 0 of {N}"),
-        ("weight", "sample_weight must be an array, or the path of a .npy file, received 'weight'; of a Parquet file"),
+        ("weight", "sample_weight must hold real numbers"),
         (np.ma.array(V), "sample_weight.*mask"),
         (V[:, None], "sample_weight"),
     ],
