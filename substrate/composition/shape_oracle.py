@@ -801,7 +801,6 @@ class _Cells:
     level: float | None
     time_limit: float
     collapsed: str = "cells are as narrow as rounding"
-    goes_on: bool = True
     usual: float = 1.0
     solves: int = 0
     best: float = math.inf

@@ -95,7 +95,6 @@ class CellSearch:
     stop: str = ""
     knots: dict[Theta, tuple[FusedKnot, ...]] = field(default_factory=dict)
     collapsed: str = "the cells have collapsed: the optimum is not unique there, or not known well enough"
-    goes_on: bool = False
     #: A vertex has about this many solves with the validation error beside it, and there are a few times the first.
     usual: float = 15.0
     _search: BestFirst[Cell] = field(init=False)
@@ -141,6 +140,12 @@ class CellSearch:
         """Search a box; an interrupt, a failure of the solver, a spent budget or time ends it with the best so far."""
         self.box = box
         self._search.run()
+        self.stop = self._search.stop
+
+    def narrow(self, gap: float) -> None:
+        """Search on for a smaller gap, with what is known already."""
+        self.gap = gap
+        self._search.go_on(describe_met(gap))
         self.stop = self._search.stop
 
     def cover(self) -> list[Cell]:

@@ -36,6 +36,7 @@ from substrate.fusion.validated_machine import (
     describe_missed,
     end_of_search,
     least_error,
+    narrower_gap,
     solve_candidates,
 )
 from substrate.fusion.validation import ValidationSet
@@ -54,8 +55,6 @@ _RADIUS = (
     "where squares do not determine a variable, its optimum is taken to be within 1000 times its size, or the spread "
     "of y, of the knots; were it k times farther, the effect of rounding on the bound would be at most k times larger"
 )
-#: How often a search goes on where the machine that is solved misses the gap, and the smallest share of it asked for.
-_SEARCHES, _LEAST_ASKED = 3, 0.1
 
 
 def fuse_jointly(
@@ -100,7 +99,7 @@ def fuse_jointly(
     least = least_error(sets) * weight
     cells = cell_simplices([levels(machine, len(inner)) for machine in inner])
     asked, earlier = gap, Searched(simplices=(), bounds=np.zeros(0), lower_bound=-np.inf, stop="")
-    for _ in range(_SEARCHES):
+    while True:
         result = search_simplices(store, cells, asked, limits, progress, least)
         store.trim()
         if result.lower_bound < earlier.lower_bound:  # a limit ended it before it was where the earlier one was
@@ -110,17 +109,12 @@ def fuse_jointly(
             result = replace(result, stop=describe_met(gap))
         fusion = _fusion(final, machines, names, store, sets, result, inner, ends, gap, limits)
         # the machine is solved to the tolerance of its solver, and has to meet the gap as well
-        asked = _gap_of_knots(fusion, float(store.squares.min()) / weight, gap)
-        if fusion.stop != describe_missed(gap) or asked < _LEAST_ASKED * gap:
+        best = float(store.squares.min()) / weight
+        asked = narrower_gap(asked, gap, fusion.validation_error, best, fusion.least)
+        if fusion.stop != describe_missed(gap) or asked == 0.0:
             break
     limits.spent += store.solves
     return fusion
-
-
-def _gap_of_knots(fusion: Fusion, best: float, gap: float) -> float:
-    """Return the gap between the best knot and the bound with which the machine that was solved meets its own."""
-    bound = fusion.validation_error - gap * max(fusion.validation_error, fusion.least)
-    return (best - bound) / max(best, fusion.least)
 
 
 def _fold(

@@ -30,10 +30,11 @@ from substrate.fusion.validated_machine import (
     compare_bound,
     end_of_search,
     least_error,
+    narrower_gap,
     solve_candidates,
 )
 from substrate.fusion.validation import ValidationSet
-from substrate.search.best_first import Limits
+from substrate.search.best_first import Limits, describe_met
 
 __all__ = ["MachineFamily", "fuse_over_box"]
 
@@ -104,19 +105,27 @@ def fuse_over_box(
     search = CellSearch(families=families, gap=gap, limits=limits, progress=progress, floor=0.0, least=least * weight)
     ends, cut_off = solvable_box(families, _complete(names, box, families[0]))
     search.run(ends)
-    chosen = solve_candidates(final, machines, sets, _candidates(names, families, search), limits)
-    error = chosen.total / weight
-    lower = min(search.lower_bound / weight, error)
-    several = len(names) > 1
-    row = compare_bound(
-        "gap of the search" if several else f"gap of {names[0]}",
-        f"validation error - lower bound over {'the box' if several else _range(names[0], (), ends[0])}",
-        error,
-        lower,
-        gap,
-        sets,
-    )
-    search.stop = end_of_search(search.stop, chosen, row)
+    several, asked = len(names) > 1, gap
+    while True:
+        chosen = solve_candidates(final, machines, sets, _candidates(names, families, search), limits)
+        error = chosen.total / weight
+        lower = min(search.lower_bound / weight, error)
+        row = compare_bound(
+            "gap of the search" if several else f"gap of {names[0]}",
+            f"validation error - lower bound over {'the box' if several else _range(names[0], (), ends[0])}",
+            error,
+            lower,
+            gap,
+            sets,
+        )
+        if search.stop != describe_met(asked):
+            break
+        search.stop = end_of_search(describe_met(gap), chosen, row)
+        # the machine is solved to the tolerance of its solver, and has to meet the gap as well
+        asked = narrower_gap(asked, gap, error, search.best / weight, least)
+        if row.passes or chosen.interrupted or asked == 0.0:
+            break
+        search.narrow(asked)
     facts = [
         *(
             (_title("fused over", name, names), f"{_range(name, names, range_)}")

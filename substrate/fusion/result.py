@@ -44,13 +44,13 @@ class FusedPath:
     """
 
     parameter: str
-    values: Array
-    validation_errors: Array
-    knots: tuple[Any, ...]
+    values: Array = field(repr=False)
+    validation_errors: Array = field(repr=False)
+    knots: tuple[Any, ...] = field(repr=False)
     coverage: tuple[float, float]
     holes: tuple[tuple[float, float], ...]
     stop: str
-    maximal_variation: Array | None = None
+    maximal_variation: Array | None = field(default=None, repr=False)
     solves: int = 0
 
     def __len__(self) -> int:
@@ -87,11 +87,11 @@ class JointPath:
     """
 
     parameters: tuple[str, ...]
-    values: Array
-    validation_errors: Array
-    knots: tuple[Any, ...]
-    simplices: NDArray[np.intp]
-    bounds: Array
+    values: Array = field(repr=False)
+    validation_errors: Array = field(repr=False)
+    knots: tuple[Any, ...] = field(repr=False)
+    simplices: NDArray[np.intp] = field(repr=False)
+    bounds: Array = field(repr=False)
     stop: str
     solves: int = 0
 
@@ -99,7 +99,7 @@ class JointPath:
         return int(self.values.shape[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fusion:
     """Training and validation fused: the values of the parameters whose optimum validates best, over ``proved_on``.
 
@@ -149,6 +149,13 @@ class Fusion:
     least: float = 0.0
     folds: tuple[Any, ...] = ()
     estimate: TimeEstimate | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name} = {_format(value)}" for name, value in self.values.items())
+        ranges = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in self.proved_on.items())
+        proved = f"no value below {_format(self.lower_bound)} for {ranges}"
+        bound = proved if np.isfinite(self.lower_bound).all() else "nothing is proved of other values"
+        return f"Fusion({chosen}; {self.loss} {_format(self.validation_error)}, {bound}; {self.stop})"
 
     @property
     def parameter(self) -> str:
@@ -245,3 +252,9 @@ class Fusion:
         if result is None:
             raise AttributeError(f"'Fusion' object has no attribute {name!r}; its parameters are {sorted(values)}")
         return getattr(result, name)
+
+
+def _format(numbers: Any) -> str:
+    """Return a number with six digits; of several outputs, the first five."""
+    every = np.ravel(numbers)
+    return ", ".join(f"{number:.6g}" for number in every[:5]) + (", ..." if every.size > 5 else "")

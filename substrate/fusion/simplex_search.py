@@ -103,7 +103,6 @@ class SimplexSpace:
     limits: Limits
     least: float = 0.0
     collapsed: str = COLLAPSED
-    goes_on: bool = True
     usual: float = 4.0
     #: The bound at single knots.
     _alone: dict[int, float] = field(default_factory=dict)

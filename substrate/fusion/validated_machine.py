@@ -33,6 +33,7 @@ __all__ = [
     "describe_values",
     "end_of_search",
     "least_error",
+    "narrower_gap",
     "solve_candidates",
     "state_proof",
 ]
@@ -46,6 +47,8 @@ _AGREES = 1e-6
 #: Largest relative difference of the predictions of a machine from those of its place in the program, and of the
 #: objective there from its lower bound, for a machine that is another optimum than its knot.
 _SAME_PREDICTIONS, _OPTIMAL = 1e-6, 1e-6
+#: Largest share of a gap that was met, and smallest share of the first one, that a search goes on for.
+_FASTER, _LEAST_ASKED = 0.9, 0.1
 #: Error below this share of the variance of the targets counts as none.
 _NOTHING = 1e-12
 
@@ -286,6 +289,25 @@ def describe_missed(gap: float) -> str:
     return f"the points of the search meet the gap of {gap:g}, the machine that was solved at the best does not"
 
 
+def narrower_gap(asked: float, gap: float, error: float, best: float, least: float) -> float:
+    """Return the gap of the points of a search with which the machine that was solved meets the one that is asked for.
+
+    Zero where the machine is so much worse than the best point that no search is of use.
+
+    Parameters
+    ----------
+    asked, gap
+        The gap that the points have met, and the one that the machine has to meet.
+    error, best
+        The validation error of the machine, and that of the best point.
+    least
+        The error below which one counts as none.
+    """
+    bound = error - gap * max(error, least)
+    needed = min((best - bound) / max(best, least), _FASTER * asked)
+    return needed if needed >= _LEAST_ASKED * gap else 0.0
+
+
 def end_of_search(stop: str, chosen: ValidatedMachine, gap_row: Row) -> str:
     """State why a search ended, as the certificate does: with an interrupt of the last solves, and with a gap that its
     points met and the machine that was solved there does not.
@@ -311,4 +333,6 @@ def state_proof(row: Row, trials: int, is_trivial: bool = False) -> str:
     tried = f"the best of {trials} that were tried"
     if is_trivial or not np.isfinite(row.value):
         return f"{tried}, not proved to be the best there is"
-    return f"{tried}, proved to be within {row.relative:.2g} of the best there is, not within {row.tolerance:g}"
+    # as many digits as tell the two apart
+    digits = next((k for k in range(2, 17) if float(f"{row.relative:.{k}g}") > row.tolerance), 17)
+    return f"{tried}, proved to be within {row.relative:.{digits}g} of the best there is, not within {row.tolerance:g}"

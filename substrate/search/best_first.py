@@ -63,9 +63,8 @@ C = TypeVar("C", bound=BoundedCell)
 class CellSpace(Protocol[C]):
     """What is searched: how a range is covered by cells, how they are ordered, and how one is refined."""
 
-    #: Why the search ends where a cell has collapsed, in words, and whether others are refined all the same.
+    #: Why the bound misses its target where a cell has collapsed, in words; others are refined all the same.
     collapsed: str
-    goes_on: bool
     #: How many times the solves of the first cells a search takes in all, as a rule.
     usual: float
 
@@ -234,11 +233,25 @@ class BestFirst(Generic[C]):
                 self._push(cell)
             self.covered = True
             self.limits.announce(self.space.solves - solved, self.space.usual, began)
-            while self.open and not self.stop:
-                self._step()
-            self.stop = self.stop or (self.space.collapsed if self._failed and self._is_short() else self.met)
+            self._settle_all()
         except (SpentError, KeyboardInterrupt, SolverError) as error:
             self.stop = end_by(error, math.isfinite(self.space.best))
+
+    def go_on(self, met: str) -> None:
+        """Search on from the cells that there are, for a target that has become larger."""
+        self.met, self._failed = met, False
+        try:
+            entries = [(self.space.priority(cell), number, cell) for number, cell in enumerate(self.cells)]
+            heapq.heapify(entries)
+            self.open, self.settled, self._number = entries, [], len(entries)
+            self._settle_all()
+        except (SpentError, KeyboardInterrupt, SolverError) as error:
+            self.stop = end_by(error, math.isfinite(self.space.best))
+
+    def _settle_all(self) -> None:
+        while self.open:
+            self._step()
+        self.stop = self.space.collapsed if self._failed and self._is_short() else self.met
 
     def _is_short(self) -> bool:
         return self.lower_bound < self.space.target()
@@ -260,9 +273,6 @@ class BestFirst(Generic[C]):
             children = self.space.refine(cell, target)
             if not children:
                 self._failed = True
-                if not self.space.goes_on:
-                    self.stop = self.space.collapsed
-                    return
                 self.settled.append(cell)
             target = self.space.target()  # it falls with the best value
             for child in children:

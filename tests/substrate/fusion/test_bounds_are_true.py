@@ -1,5 +1,6 @@
 """No value of the parameter validates better than the bound says, by solvers that ``fuse`` does not use."""
 
+import re
 from dataclasses import replace
 
 import cvxpy as cp
@@ -174,6 +175,37 @@ def test_a_machine_that_is_solved_less_exactly_than_its_knot_has_the_gap_that_is
         assert whole.validation_error - whole.lower_bound > 0.5 * gap * whole.validation_error  # it had to go on
     else:
         assert "machine that was solved at the best does not" in best.stop
+
+
+@pytest.mark.parametrize(("share", "is_proved"), [(0.5, True), (5.0, False)])
+def test_a_search_over_a_range_goes_on_until_its_machine_meets_the_gap(share, is_proved, monkeypatch):
+    """As above, for the weight of a tube: its search stops within the gap of its own points, not of the machine."""
+    gap, solve = 0.02, validated_machine._solve
+
+    def solve_roughly(*args, **options):
+        machine, worse = solve(*args, **options), 1.0 + share * gap
+        return replace(machine, errors=np.sqrt(worse) * machine.errors, total=worse * machine.total)
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, size=(40, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=40)
+    s, C = Substrate(RBF(1.0), X[:20], y[:20]), cp.Parameter(nonneg=True, name="C")
+    machine = Machine(s, minimize=0.5 * s.squared_norm + C * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
+    given = {"over": C, "validation": (X[20:], y[20:]), "gap": gap, "box": {"C": (0.1, 10.0)}}
+    whole = fuse(machine, **given)
+    monkeypatch.setattr(validated_machine, "_solve", solve_roughly)
+    best = fuse(machine, **given)
+    assert best.certificate["gap of C"].passes == is_proved
+    assert (best.stop == f"the gap of {gap:g} is met") == is_proved
+    assert best.stop in dict(best.certificate.record)["search"]
+    assert best.lower_bound <= whole.validation_error
+    if is_proved:
+        spent = fuse(machine, **given, budget=whole.solves)
+        assert spent.stop == f"the budget of {whole.solves} solves is spent"
+        assert not spent.certificate.holds
+    first_line = str((spent if is_proved else best).certificate).splitlines()[0]
+    words = re.search(r"proved to be within (\S+) of the best there is, not within (\S+)\)", first_line)
+    assert float(words[1]) > float(words[2])
 
 
 def test_a_search_that_goes_on_loses_nothing_to_a_spent_budget(monkeypatch):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from problems import FusedL1SubstrateRegressor
-from substrate import Fusion, Machine, Substrate, fuse
+from problems import FusedL1SubstrateRegressor, LSSVMRegressor
+from substrate import Fusion, Machine, Substrate, fuse, fuse_problem
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalized.l1.active_set import solve_l1, zeta_max
@@ -465,3 +465,23 @@ def test_the_bound_of_a_list_of_kernels_is_the_smallest_of_their_bounds():
         for rho in np.geomspace(1e-3, one.proved_on["rho"][1], 40):
             error = np.mean((y[15:] - machine.solve(rho=float(rho)).predict(X[15:])) ** 2)
             assert error >= lower_bound * (1.0 - 1e-9)
+
+
+def test_a_fusion_prints_on_a_few_lines():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(24, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=24)
+    s, rho = Substrate(Componentwise(RBF(1.0)), X[:12], y[:12]), cp.Parameter(nonneg=True, name="rho")
+    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(X[:12] @ (x := cp.Variable(2)) - y[:12]) + rho * cp.norm1(x)))
+    data = (X[:12], np.column_stack([y[:12], -(y[:12] ** 2)]))
+    for best in (
+        fuse(machine, over=rho, validation=(X[12:], y[12:]), gap=0.05),
+        fuse_problem(problem, {rho: (0.1, 1.0)}, cp.sum_squares(X[12:] @ x - y[12:]), gap=0.05),
+        fuse(LSSVMRegressor(RBF(1.0)), over="gamma", data=data, cv=2),
+    ):
+        for words in (repr(best), str(best), repr(best.path)):
+            assert len(words) <= 1000
+            assert len(words.splitlines()) <= 10
+        assert f"{best.parameter} = " in repr(best)
+        assert "no value below" in repr(best)

@@ -32,7 +32,6 @@ class Wave:
     fails_at: int = 10**9
     error: BaseException = field(default_factory=KeyboardInterrupt)
     smallest: float = 0.0
-    goes_on: bool = False
     collapsed: str = "collapsed"
     usual: float = 4.0
     solves: int = 0
@@ -138,16 +137,28 @@ def test_earlier_solves_count():
     Limits(20, spent=15).check(4)
 
 
-def test_a_cell_that_has_collapsed_ends_a_search_or_is_left_as_it_is():
+def test_a_cell_that_has_collapsed_is_left_as_it_is():
     _, search = searched(smallest=0.01)
     assert search.stop == "collapsed"
-    assert search.open
+    assert not search.open
     assert_covered(search)
-    _, other = searched(smallest=0.01, goes_on=True)
-    assert other.stop == "collapsed"
-    assert not other.open
-    assert_covered(other)
-    assert other.lower_bound >= search.lower_bound
+
+
+def test_a_search_goes_on_for_a_smaller_gap():
+    space, search = searched()
+    before, solves = search.lower_bound, space.solves
+    space.gap = 0.1 * space.gap
+    search.go_on("met again")
+    assert search.stop == "met again"
+    assert before < search.lower_bound <= space.best
+    assert search.lower_bound >= space.target()
+    assert space.solves > solves
+    assert_covered(search)
+    space.gap, space.limits.budget, lower_bound = 0.1 * space.gap, space.solves, search.lower_bound
+    search.go_on("met once more")
+    assert search.stop == f"the budget of {space.solves} solves is spent"
+    assert search.lower_bound >= lower_bound
+    assert_covered(search)
 
 
 def test_other_errors_are_not_ends():
