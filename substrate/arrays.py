@@ -58,6 +58,11 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
 
     ``text=True`` lets text pass, for labels.
     """
+    if isinstance(values, (str, os.PathLike)):
+        raise DataError(
+            f"{name} is {os.fspath(values)!r}, and files are not read here; give its rows, numpy.load(..., "
+            "mmap_mode='r') for those of a .npy file"
+        )
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(
             f"{name} is a masked array and its mask would be lost; drop or impute the masked entries, "

@@ -249,12 +249,8 @@ def test_a_precomputed_kernel_needs_its_matrix_and_the_diagonal():
         points.predict_interval(NEW, diagonal=np.ones(6))
 
 
-def test_rows_in_a_file_serve_a_reduced_machine(tmp_path):
+def test_rows_in_blocks_serve_a_reduced_machine():
     model = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS).fit(X, Y)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    rows = (tmp_path / "X.npy", tmp_path / "y.npy")
-    assert_allclose(model.predict_interval(NEW, rows=rows), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
     blocks = [(X[:10], Y[:10]), (X[10:], Y[10:])]
     assert_allclose(model.predict_interval(NEW, rows=blocks), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
     with pytest.raises(DataError, match="the model was fitted to 14 rows, these are 9"):

@@ -240,20 +240,9 @@ def test_a_file_with_another_calibration_is_refused(tmp_path, name, value, messa
         load(tmp_path / "m.npz")
 
 
-def test_a_file_written_before_there_was_a_calibration_has_the_default(tmp_path):
-    X, y = blobs(2)
-    model = LSSVMClassifier(RBF(1.0), calibration="isotonic").fit(X, y)
-    model.save(tmp_path / "m.npz")
-    rewrite(tmp_path / "m.npz", lambda header, arrays: header["content"]["parameters"].pop("calibration"))
-    assert load(tmp_path / "m.npz").calibration == "sigmoid"
-
-
-def test_a_model_in_passes_is_calibrated_in_a_pass(tmp_path):
+def test_a_model_in_passes_is_calibrated_in_a_pass():
     X, y = blobs(2, 60)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
-    files = (str(tmp_path / "X.npy"), str(tmp_path / "y.npy"))
-    streamed = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit(*files)
+    streamed = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit([(X[:25], y[:25]), (X[25:], y[25:])])
     held = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit(X, y)
     assert_allclose(streamed.predict_proba(X), held.predict_proba(X), atol=1e-9)
 

@@ -128,14 +128,13 @@ def test_tied_basis_vectors_are_one_vector_to_the_proof():
     assert "cut" not in dict(tied.certificate_.record)["accuracy"]  # nothing is lost: their coefficients add up
 
 
-def test_files_and_arrays_are_certified_alike(tmp_path):
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", Y)
+def test_blocks_and_arrays_are_certified_alike():
+    blocks = [(X[:7], Y[:7]), (X[7:], Y[7:])]
     for name in ("direct", "robust", "L1", "maximal variation"):
         model = MODELS[name][0].fit(X, Y)
-        assert model.certify(tmp_path / "X.npy", tmp_path / "y.npy").accuracy == model.certify(X, Y).accuracy
+        assert model.certify(blocks).accuracy == model.certify(X, Y).accuracy
         with pytest.raises(DataError, match="in memory"):
-            model.prove(tmp_path / "X.npy", tmp_path / "y.npy")
+            model.prove(blocks, None)
 
 
 def test_rows_that_bring_their_targets_need_no_y():

@@ -435,7 +435,7 @@ def test_weights_of_classes_multiply_those_of_rows_and_are_those_of_validation_r
     assert judged.criterion_ == pytest.approx(np.average(errors, weights=factors[30:]))
 
 
-def test_weights_of_classes_that_cannot_be_used_are_refused(tmp_path):
+def test_weights_of_classes_that_cannot_be_used_are_refused():
     with pytest.raises(
         DeclarationError, match="class_weight needs loss='squared': loss='misclassification' counts rows"
     ):
@@ -443,7 +443,6 @@ def test_weights_of_classes_that_cannot_be_used_are_refused(tmp_path):
     for machine in (LSSVMClassifierCV, SparseLSSVMClassifierCV):
         with pytest.raises(ValueError, match="class_weight"):
             machine(RBF(1.0), class_weight="heavy").fit(X, LABELS)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", np.searchsorted(["a", "b", "c"], LABELS))
+    blocks = [(X, np.searchsorted(["a", "b", "c"], LABELS))]
     with pytest.raises(DeclarationError, match=r"needs labels in memory, and .* is read in passes; give sample_weight"):
-        SparseLSSVMClassifierCV(RBF(1.0), class_weight="balanced").fit(tmp_path / "X.npy", tmp_path / "y.npy")
+        SparseLSSVMClassifierCV(RBF(1.0), class_weight="balanced").fit(blocks)

@@ -102,14 +102,13 @@ def test_a_precomputed_matrix():
 
 
 @pytest.mark.parametrize("machine", [SparseLSSVMRegressorCV, SparseLSSVMClassifierCV])
-def test_rows_that_are_read_in_passes(machine, tmp_path):
+def test_rows_that_are_read_in_passes(machine):
     X, y, weights, groups = data(machine, 0)
     y = y if machine is SparseLSSVMRegressorCV else (y == "yes").astype(float)
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
+    blocks = [(X[:20], y[:20]), (X[20:], y[20:])]
     splits = list(LeaveOneGroupOut().split(X, y, groups))
     for cv in (splits, PredefinedSplit(groups)):
-        model = made(machine, cv).fit(tmp_path / "X.npy", tmp_path / "y.npy", sample_weight=weights)
+        model = made(machine, cv).fit(blocks, sample_weight=weights)
         held = made(machine, splits).fit(X, y, sample_weight=weights)
         assert_allclose(model.gamma_, held.gamma_, rtol=1e-9)
 

@@ -154,8 +154,8 @@ def test_the_command_line_keeps_how_rows_were_divided(tmp_path, capsys):
     given = ["--target", "y", "--kernel", "rbf", "--sigma", "1", "--out", str(model), "--date", "day"]
     assert main(["fit", str(path), *given, "--group", "site", "--split", "time", "--no-refit"]) == 0
     printed = capsys.readouterr().out
-    assert "15 held out to judge the model (the last in time, by day); neighbours in time are left out" in printed
-    assert "by leave-block-out error" in printed
+    assert "15 held out to judge the model (the last in time, by day); earlier rows predict later ones" in printed
+    assert "by cross-validation error" in printed
     split = TabularModel.load(model).preparation.split
     assert (split.kind, split.group, split.date) == ("time", "site", "day")
     assert main(["predict", str(model), str(path), "--coverage", "0.9", "--out", str(tmp_path / "p.csv")]) == 0

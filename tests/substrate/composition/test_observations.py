@@ -196,8 +196,10 @@ def test_conformal_intervals_beside_slopes_are_those_of_refits_for_every_target(
     def is_inside(z):
         more = [np.vstack([places[0], at]), *places[1:]], [np.append(targets[0], z), *targets[1:]]
         s = Substrate(RBF(1.0), *more, observed=KINDS)
-        residuals = np.abs(Machine(s, minimize=ridge(s)).solve().leave_one_out()[:7])
-        return int((residuals[:6] < residuals[6]).sum()) < rank
+        result = Machine(s, minimize=ridge(s)).solve()
+        errors = more[1][0] - result.predict(more[0][0])
+        scores = np.abs(errors * result.leave_one_out()[:7])  # squares of studentised residuals, times a constant
+        return int((scores[:6] < scores[6]).sum()) < rank
 
     width = high - low
     assert is_inside(low + 0.01 * width)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import FusedL1SubstrateRegressor, LSSVMRegressor
-from substrate import Fusion, Machine, Substrate, fuse, fuse_problem
+from substrate import Fusion, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalized.l1.active_set import solve_l1, zeta_max
@@ -426,7 +426,7 @@ def test_arguments_that_contradict_each_other_are_refused():
             fuse(build, "zeta", data=(X, y), **options)
     with pytest.raises(DeclarationError, match="needs data="):
         fuse(build, "zeta", cv=thirds(8))
-    with pytest.raises(DeclarationError, match="a Machine, a function"):
+    with pytest.raises(DeclarationError, match="a Machine, a cvxpy.Problem, a function"):
         fuse(3.0, "zeta", validation=(V, w))
     with pytest.raises(DeclarationError, match="must return a Machine"):
         fuse(lambda X, y: 3.0, "zeta", data=(X, y), cv=thirds(8))
@@ -477,7 +477,7 @@ def test_a_fusion_prints_on_a_few_lines():
     data = (X[:12], np.column_stack([y[:12], -(y[:12] ** 2)]))
     for best in (
         fuse(machine, over=rho, validation=(X[12:], y[12:]), gap=0.05),
-        fuse_problem(problem, {rho: (0.1, 1.0)}, cp.sum_squares(X[12:] @ x - y[12:]), gap=0.05),
+        fuse(problem, rho, cp.sum_squares(X[12:] @ x - y[12:]), box={rho: (0.1, 1.0)}, gap=0.05),
         fuse(LSSVMRegressor(RBF(1.0)), over="gamma", data=data, cv=2),
     ):
         for words in (repr(best), str(best), repr(best.path)):
