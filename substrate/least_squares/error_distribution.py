@@ -1,4 +1,4 @@
-r"""The distribution of the errors of a fit: how far it is from a Gaussian, and from which size on errors are rare.
+r"""The distribution of the errors of a fit: from which size on errors are rare.
 
 [Suykens2002]_ section 3 weighs a row down from :math:`c_1 = 2.5` robust deviations on, fully from :math:`c_2 = 3`, or
 takes both from an estimate of the density of the errors, without a formula. Here they are the sizes at which that
@@ -15,29 +15,16 @@ assumes,
 
 q takes back the variance that smoothing adds, so that Gaussian errors have :math:`c_1 = 2.5` and :math:`c_2 = 3` for
 every h. Errors that are separated from the others, however many, end the ramp before them; heavy tails move it outward.
-
-The statistic of a Gaussian is that of Anderson and Darling for errors :math:`z_1 \le \dots \le z_n` standardised by
-their own mean and deviation,
-
-.. math:: A^2 = \Big( -n - \sum_i \frac{2i - 1}{n} \big[ \log\Phi(z_i) + \log\Phi(-z_{n+1-i}) \big] \Big)
-          \Big( 1 + \frac{0.75}{n} + \frac{2.25}{n^2} \Big),
-
-above 0.752 for one Gaussian sample in twenty ([DAgostino1986]_ Table 4.9). The errors of a weighted fit are taken
-as :math:`\sqrt{v_k}\, e_k`, which have one variance where the weights are right.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
-from substrate.errors import DataError
 from substrate.least_squares.robust_weights import WEIGHTINGS, robust_weights, weighted_quantile
-from substrate.values import Record
 
-__all__ = ["ALL_WEIGHTINGS", "NormalityTest", "density_thresholds", "measure_normality", "weigh_by_density"]
+__all__ = ["ALL_WEIGHTINGS", "density_thresholds", "weigh_by_density"]
 
 #: The weightings that need all errors at once, and those that need the scale of the errors alone.
 ALL_WEIGHTINGS: tuple[str, ...] = (*WEIGHTINGS, "density")
@@ -52,10 +39,6 @@ _BLOCK = 100
 _MOST_CELLS = 4_000_000
 #: The first crossing is below 1 / (2 phi(3)), since the density has mass one half on each side.
 _FARTHEST = 120.0
-#: Fewer errors have no distribution that could be told from another.
-_FEWEST = 8
-#: Up to here the formula of the p-value was fitted.
-_LARGEST_KNOWN = 13.0
 
 
 def _normal_density(t: Array) -> Array:
@@ -120,63 +103,3 @@ def _first_below(density: Callable[[Array], Array], start: float, level: float) 
             return float(t[last] - _STEP * (level - p[last]) / (p[last - 1] - p[last]))
         start = float(t[-1])
     return _FARTHEST
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NormalityTest(Record):
-    """How far errors are from a Gaussian.
-
-    Parameters
-    ----------
-    statistic : float
-        That of Anderson and Darling, mean and deviation estimated: above 0.752 in one Gaussian sample of twenty.
-    p_value : float
-        The share of Gaussian samples with a larger one, by the formulas of [DAgostino1986]_ Table 4.9; about 1e-28 and
-        less is 1e-28.
-    skewness, kurtosis : float
-        The third and the fourth moment of the standardised errors, the latter less 3: both zero of a Gaussian.
-    """
-
-    statistic: float
-    p_value: float
-    skewness: float
-    kurtosis: float
-
-
-def measure_normality(errors: Array) -> NormalityTest:
-    """Return the statistic of Anderson and Darling of errors that share one variance.
-
-    :place [Suykens2002]_ section 5, Fig. 2 and 5: the distribution of the errors becomes Gaussian
-    """
-    from scipy.special import log_ndtr
-
-    n = errors.size
-    if n < _FEWEST:
-        raise DataError(f"a test of Gaussian errors needs at least {_FEWEST} rows, received {n}")
-    unit = float(np.abs(errors).max())
-    centred = errors / unit - np.mean(errors / unit) if unit > 0.0 else np.zeros(n)
-    deviation = float(np.sqrt(np.square(centred).sum() / (n - 1)))
-    if deviation <= relative_rounding(float(n)):
-        raise DataError("all errors are equal, so that they have no distribution to test; use a smaller gamma")
-    z = np.sort(centred / deviation)
-    ranks = 2.0 * np.arange(1, n + 1) - 1.0
-    statistic = -n - float(ranks @ (log_ndtr(z) + log_ndtr(-z[::-1]))) / n
-    statistic *= 1.0 + 0.75 / n + 2.25 / n**2
-    return NormalityTest(
-        statistic=statistic,
-        p_value=_share_above(statistic),
-        skewness=float(np.mean(z**3)),
-        kurtosis=float(np.mean(z**4)) - 3.0,
-    )
-
-
-def _share_above(a: float) -> float:
-    """Return the p-value of the corrected statistic."""
-    if a < 0.2:
-        return float(-np.expm1(-13.436 + 101.14 * a - 223.73 * a * a))
-    if a < 0.34:
-        return float(-np.expm1(-8.318 + 42.796 * a - 59.938 * a * a))
-    if a < 0.6:
-        return float(np.exp(0.9177 - 4.279 * a - 1.38 * a * a))
-    far = min(a, _LARGEST_KNOWN)
-    return float(np.exp(1.2937 - 5.709 * far + 0.0186 * far * far))

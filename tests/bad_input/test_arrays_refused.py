@@ -302,6 +302,15 @@ def test_bad_weights_are_refused(estimator, case):
     assert_unfitted(model)
 
 
+@over_estimators
+def test_paths_are_refused_with_what_reads_them(estimator, tmp_path):
+    X, y = make_data(estimator)
+    np.save(tmp_path / "X.npy", X)
+    for path in (tmp_path / "X.npy", str(tmp_path / "X.npy")):
+        with pytest.raises(DataError, match=r"files are not read here; give its rows, numpy\.load"):
+            make_estimator(estimator).fit(path, y)
+
+
 def test_missing_cells_are_refused_with_what_fills_them_in():
     """In a fit, at new rows and in validation rows; a precomputed matrix has no cells of a table."""
     X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)

@@ -16,7 +16,7 @@ from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Precomputed
-from substrate.least_squares.error_distribution import density_thresholds, measure_normality
+from substrate.least_squares.error_distribution import density_thresholds
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, robust_scale, robust_weights
 
 KERNEL, GAMMA = RBF(1.0), 10.0
@@ -238,22 +238,3 @@ def test_thresholds_come_from_the_density_of_the_errors_of_the_fit_before(tmp_pa
     model.thresholds_ = model.thresholds_[::-1].copy()
     with pytest.raises(DataError, match="two ascending numbers"):
         model.save(tmp_path / "s.npz")
-
-
-@pytest.mark.parametrize("times", [None, 3])
-def test_errors_become_gaussian_under_weights(times):
-    """:place [Suykens2002]_ section 5, Fig. 2 and 5: the distribution of the errors becomes Gaussian"""
-    X, y = data(150, 6)
-    given = None if times is None else np.where(np.arange(150) % 2, 1.0, float(times))
-    model = robust(max_reweightings=20).fit(X, y, given)
-    tests = model.measure_normality()
-    w = np.ones(150) if given is None else given
-    plain = y - LSSVMRegressor(KERNEL, GAMMA).fit(X, y, given).predict(X)
-    assert tests.before == measure_normality(np.sqrt(model.ridge_ * model.weights_) * model.history_[0].support_values)
-    assert_allclose(tests.before.statistic, measure_normality(np.sqrt(w) * plain).statistic, rtol=1e-6)
-    after = np.sqrt(w * model.weights_) * (y - model.predict(X))
-    assert_allclose(tests.after.statistic, measure_normality(after).statistic, rtol=1e-6)
-    assert tests.after.statistic < 0.2 * tests.before.statistic
-    if times is None:
-        assert tests.before.p_value < 1e-8
-        assert tests.after.p_value > 0.05

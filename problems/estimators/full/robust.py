@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.reweighted_fits import reweighted_fits
 from problems.estimators.full.robust_folds import gamma_by_folds
@@ -35,27 +34,13 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
-from substrate.least_squares.error_distribution import (
-    ALL_WEIGHTINGS,
-    NormalityTest,
-    density_thresholds,
-    measure_normality,
-)
+from substrate.least_squares.error_distribution import ALL_WEIGHTINGS, density_thresholds
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, check_choice
 from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import SaddleSolution
-from substrate.values import Record
 
-__all__ = ["ErrorNormality", "RobustLSSVMRegressor"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ErrorNormality(Record):
-    """Tests of Gaussian errors: of the plain fit, and of the weighted one."""
-
-    before: NormalityTest
-    after: NormalityTest
+__all__ = ["RobustLSSVMRegressor"]
 
 
 class RobustModel(LeavesOut):
@@ -218,36 +203,6 @@ class RobustLSSVMRegressor(Regressor):
             self.thresholds_ = np.array(density_thresholds(errors, source.scale, weights))
         self._keep_expansion(X, rows, kernel, alpha.copy(), bias)
         return self
-
-    def measure_normality(self) -> ErrorNormality:
-        r"""Measure how far the errors are from a Gaussian, without weights and under the weights of the last fit.
-
-        Weights make least squares efficient where they make errors Gaussian ([Suykens2002]_ section 5): before, the
-        errors of the plain fit are taken; after, :math:`\sqrt{v_k} e_k` of the last, which have one variance where the
-        weights are right. Weights of rows, where given, are in both.
-
-        Returns
-        -------
-        ErrorNormality
-            ``before`` and ``after``, each with the statistic of Anderson and Darling, its p-value, skewness and
-            kurtosis.
-
-        Examples
-        --------
-        >>> from problems import RobustLSSVMRegressor
-        >>> from substrate.datasets import sinc_outliers
-        >>> from substrate.kernels import RBF
-        >>> model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(*sinc_outliers(random_state=0))
-        >>> tests = model.measure_normality()
-        >>> tests.before.p_value < 1e-6, tests.after.p_value > 0.05
-        (True, True)
-        """
-        check_is_fitted(self)
-        plain, last = self.history_[0], self.history_[-1]
-        # of a fit with weights v the ridge is 1/(gamma v w), and its root times alpha is the root of v w times e
-        root = np.sqrt(self.ridge_)
-        before = root * np.sqrt(last.weights / plain.weights) * plain.support_values
-        return ErrorNormality(measure_normality(before), measure_normality(root * last.support_values))
 
     def _facts(
         self, history: tuple[Reweighting, ...], solved: SaddleSolution, scale: float

@@ -426,7 +426,7 @@ def test_arguments_that_contradict_each_other_are_refused():
             fuse(build, "zeta", data=(X, y), **options)
     with pytest.raises(DeclarationError, match="needs data="):
         fuse(build, "zeta", cv=thirds(8))
-    with pytest.raises(DeclarationError, match="a Machine, a cvxpy.Problem, a function"):
+    with pytest.raises(DeclarationError, match=r"a Machine, a cvxpy\.Problem, a function"):
         fuse(3.0, "zeta", validation=(V, w))
     with pytest.raises(DeclarationError, match="must return a Machine"):
         fuse(lambda X, y: 3.0, "zeta", data=(X, y), cv=thirds(8))

@@ -1,4 +1,4 @@
-"""Errors: the sizes from which on they are rare, by their density, and how far they are from a Gaussian."""
+"""Errors: the sizes from which on they are rare, by their density."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from substrate.errors import DataError
 from substrate.least_squares.error_distribution import (
     density_thresholds,
-    measure_normality,
     weigh_by_density,
 )
 from substrate.least_squares.robust_weights import robust_scale, robust_weights
@@ -73,42 +71,3 @@ def test_weights_by_the_density_are_hampels_between_its_thresholds():
     inside = np.abs(errors) <= thresholds[0]
     assert (v[inside] == 1.0).all()
     np.testing.assert_array_equal(weigh_by_density(errors, 1.0, "huber")[0], robust_weights(errors, 1.0, "huber"))
-
-
-def naive_statistic(errors):
-    """The statistic of Anderson and Darling as its sum is printed."""
-    z = np.sort((errors - errors.mean()) / errors.std(ddof=1))
-    n = z.size
-    total = sum((2 * i - 1) * (np.log(ndtr(z[i - 1])) + np.log(ndtr(-z[n - i]))) for i in range(1, n + 1))
-    return (-n - total / n) * (1.0 + 0.75 / n + 2.25 / n**2)
-
-
-@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1e9, 1e11)])
-def test_the_statistic_is_that_of_its_sum_in_any_unit(unit, offset):
-    """:place [Suykens2002]_ section 5, Fig. 2 and 5: the distribution of the errors becomes Gaussian"""
-    errors = np.random.default_rng(3).standard_t(4, 50)
-    tested = measure_normality(unit * errors + offset)
-    assert_allclose(tested.statistic, naive_statistic(errors), rtol=1e-9)
-    assert_allclose(tested.skewness, np.mean(((errors - errors.mean()) / errors.std(ddof=1)) ** 3), rtol=1e-7)
-
-
-def test_the_share_of_larger_statistics_is_that_of_gaussian_samples():
-    samples = np.random.default_rng(4).standard_normal((1500, 60))
-    shares = np.array([measure_normality(sample).p_value for sample in samples])
-    for level in (0.02, 0.05, 0.2, 0.5, 0.8):
-        spread = np.sqrt(level * (1.0 - level) / shares.size)
-        assert abs(np.mean(shares <= level) - level) < 4.0 * spread + 0.01, level
-
-
-def test_an_outlier_is_seen_and_a_hopeless_case_does_not_overflow():
-    assert measure_normality(GAUSSIAN).p_value > 0.9
-    assert measure_normality(np.append(GAUSSIAN, 12.0)).p_value < 1e-4
-    assert 0.0 < measure_normality(np.append(1e-12 * GAUSSIAN, 1e12)).p_value < 1e-20
-
-
-def test_too_few_or_equal_errors_are_refused():
-    with pytest.raises(DataError, match="at least 8 rows, received 7"):
-        measure_normality(np.arange(7.0))
-    for errors in (np.zeros(9), np.full(9, 1e8)):
-        with pytest.raises(DataError, match="all errors are equal"):
-            measure_normality(errors)
