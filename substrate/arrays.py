@@ -58,7 +58,7 @@ def refuse_disguised(values: Any, name: str, *, text: bool = False) -> None:
 
     ``text=True`` lets text pass, for labels.
     """
-    if isinstance(values, (str, os.PathLike)):
+    if isinstance(values, os.PathLike) or (isinstance(values, str) and name == "X"):
         raise DataError(
             f"{name} is {os.fspath(values)!r}, and files are not read here; give its rows, numpy.load(..., "
             "mmap_mode='r') for those of a .npy file"

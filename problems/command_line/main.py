@@ -147,9 +147,10 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
     interruption.check()
     if page is not None:
         write(options.report, page)
-    models = (fit.saved, fit.model) if fit.saved is not fit.model else (fit.saved,)
+    estimators = (fit.saved.estimator, fit.model.estimator)
+    certificates = {id(each.certificate_): each.certificate_ for each in estimators}.values()
     # of a model that can be relied on the summary says what is not proved
-    are_good = all(reliance_of(model.estimator.certificate_, fit.quality).is_good for model in models)
+    are_good = all(reliance_of(certificate, fit.quality).is_good for certificate in certificates)
     for warning in fit.warnings:
         if (
             options.verbose or not are_good or "the certificate does not hold" not in warning
@@ -163,7 +164,7 @@ def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
         fit.saved.save(options.out)
     if not options.quiet:
         print(said(describe_file(fit, options.out)))
-    return max(_exit_status(model.estimator.certificate_, fit.quality) for model in models)
+    return max(_exit_status(certificate, fit.quality) for certificate in certificates)
 
 
 def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:

@@ -42,6 +42,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Doubled, Enclosed
+from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import roundoff
 from substrate.kernels import Kernel
 from substrate.least_squares.border import ONES, Border, weighted_center
@@ -272,7 +273,10 @@ def primal_accuracy(
         alphas = gamma * v * (np.abs(y) + sizes @ np.abs(w) + abs(b) + border.slope_sizes(beta))
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
         residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
-    return bound.upper(), Row(
+        # other outputs beside this one, or another processor, and predict adds up in another order
+        terms = sizes @ np.abs(w) + abs(b) + border.slope_sizes(beta)
+        order = relative_rounding(w.size + border.count + 2) * float(np.sqrt(v @ np.square(terms) / v.sum()))
+    return bound.upper() + order, Row(
         name="stationarity in w", value=residual, scale=size, tolerance=roundoff(y.size), formula="||w - Phi' alpha||"
     )
 

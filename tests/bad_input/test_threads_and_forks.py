@@ -61,6 +61,8 @@ def test_limits_on_threads_are_given_back_whoever_finishes_first():
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     before, inside, after = (json.loads(counts) for counts in done.stdout.split(";"))
+    if not before:
+        pytest.skip("threadpoolctl finds no BLAS whose threads can be limited")
     assert set(inside) == {1}
     assert after == before
 

@@ -154,9 +154,11 @@ def test_every_problem_passes(capsys, monkeypatch, left_out):
     for line in (line for line in lines if line["name"] in expected):
         assert line["passes"]
         assert line["complaints"] == []
-        assert len(line["solvers"]) >= 2
         # which solver misses what depends on its version and on the processor
-        assert {*line["solvers"], *(miss["solver"] for miss in line["misses"])} == set(used)
+        asked = {*line["solvers"], *(miss["solver"] for miss in line["misses"])}
+        cones = line["problem"] == "constrained_ls_svm"  # for which not every solver is made
+        assert asked < set(used) if cones else asked == set(used)
+        assert len(line["solvers"]) >= min(2, len(asked))
         has_closed_form = hasattr(problem_modules()[line["problem"]], "closed_form")
         assert line["compared_with"] == ("closed form" if has_closed_form else "each other")
         assert 0.0 <= line["agreement"] < 1e-3

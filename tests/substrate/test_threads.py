@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be in the process before it is counted)
 from threadpoolctl import threadpool_limits
 
@@ -12,6 +13,9 @@ def _threads():
     """Those of numpy, scipy and solvers; torch, where a test before has loaded it, counts threads for each thread."""
     libraries = [library for library in _controller().info() if library["user_api"] == "blas"]
     return [library["num_threads"] for library in libraries if "torch" not in library["filepath"]]
+
+
+pytestmark = pytest.mark.skipif(not _threads(), reason="threadpoolctl finds no BLAS whose threads can be limited")
 
 
 def test_a_small_matrix_gets_one_thread_and_the_setting_comes_back():

@@ -14,6 +14,7 @@ from sampled_cases import first
 from problems.command_line import main as command
 from problems.command_line.main import main
 from problems.tables import fit as fitting
+from problems.tables.tabular_model import TabularModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
@@ -54,10 +55,10 @@ def test_an_interrupted_fit_leaves_what_was_there(tmp_path, monkeypatch, capsys,
 
 def test_between_two_files_the_first_is_there_and_said(tmp_path, monkeypatch, capsys):
     out, page = tmp_path / "m.npz", tmp_path / "r.html"
-    monkeypatch.setattr(command, "write", sent(signal.SIGINT))
+    monkeypatch.setattr(TabularModel, "save", sent(signal.SIGINT))
     assert main([*LINE, "--out", str(out), "--report", str(page)]) == 130
-    assert capsys.readouterr().err == f"substrate: interrupted; {out} was written, {page} not\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
+    assert capsys.readouterr().err == f"substrate: interrupted; {page} was written, {out} not\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
 def test_half_a_file_is_not_left(tmp_path, monkeypatch, capsys):

@@ -140,7 +140,7 @@ def test_families_are_searched_within_a_budget_and_what_was_tried_is_said():
     assert re.match(rf"tried: {families}, along slopes \({judged} evaluated, \d+ more tried on the way\)", line)
     without = fit_prepared(prepare(table_of(Y[:40], 40), Choices("y", kernel="families", evaluations=0)))
     assert len(without.model.estimator.cv_results_["params"]) == 21
-    assert "along slopes" not in "\n".join(summary(without, None, verbose=False))
+    assert "along slopes" not in "\n".join(summary(without, verbose=False))
 
 
 def test_seconds_limit_what_is_tried_and_are_recorded(monkeypatch):
