@@ -42,8 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "median.npz")
     model.save(path)
     loaded = MachineRegressor.load(path)
-print("the same predictions:", np.array_equal(loaded.predict(X), model.predict(X)))
-
+print("the same predictions:", np.array_equal(loaded.predict(X), model.predict(X)), end="\n\n")
 print(loaded.certificate_)
 
 # %%

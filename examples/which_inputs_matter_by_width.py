@@ -32,7 +32,8 @@ importance = model.left_out_importance(n_repeats=10)
 show("importance, increase of the error", importance.importances_mean)
 show("  its standard deviation", importance.importances_std)
 before = wide.leave_one_out().mean_square
-print(f"\nleft-out mean square error {before:.3f}, with widths by the slopes {importance.left_out_score:.3f}")
+print(f"\nleft-out mean square error {before:.3f}, with widths by the slopes {importance.left_out_score:.3f}\n")
+print(model.certificate_)
 
 # %%
 # Both measures find the three inputs that have an effect.

@@ -39,8 +39,8 @@ from substrate.namespaces import is_device_array
 
 __all__ = ["NestedIntervals", "guaranteed_level"]
 
-#: From so many rows on the default repeats no search.
-MANY_ROWS = 1000
+#: From so many rows on, or beyond so many numbers in them, the default repeats no search: ten of them take too long.
+MANY_ROWS, MANY_NUMBERS = 1000, 50_000
 #: Number of folds, each of at least so many rows, and the fewest rows of all.
 _N_FOLDS, _SMALLEST_FOLD, _FEWEST_ROWS = 10, 2, 10
 #: What a machine without a fold is made of, beside its rows: those of these attributes that it has.
@@ -88,8 +88,9 @@ class NestedIntervals(Intervals):
         model = self.estimator
         if hasattr(model, "nested_machines_"):
             return "nested"
-        is_few = model.support_.size < MANY_ROWS and self.is_searched()
-        return "nested" if is_few and self.refusal() is None else self.left_out_method()
+        n, is_searched = int(model.support_.size), self.is_searched()
+        is_few = n < MANY_ROWS and n * model.n_features_in_ <= MANY_NUMBERS
+        return "nested" if is_searched and is_few and self.refusal() is None else self.left_out_method()
 
     def refusal(self) -> str | None:
         """Return why the whole fit cannot be repeated on parts of the rows; None where it can."""

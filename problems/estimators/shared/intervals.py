@@ -200,8 +200,8 @@ def predict_left_out_interval(
         Share of new targets to be covered, above 0 and below 1, for every output on its own.
     method : str, default="auto"
         ``"auto"``: after a search on fewer than 1000 rows ``"nested"``, as where its machines have been made; otherwise
-        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight. From 1000 rows on no coverage is guaranteed
-        after a search.
+        ``"conformal"``, or ``"jackknife+"`` for rows of unequal weight. From 1000 rows on, or 50,000 numbers
+        in them, no coverage is guaranteed after a search.
         ``"conformal"``: the exact full conformal set by studentised residuals, wider where rows are sparse.
         ``"jackknife+"``: that of [Barber2021]_. Both hold kernel and gamma, and fit nothing again.
         ``"nested"`` (not on a reduced basis): CV+ of [Barber2021]_, with ten folds that repeat the whole fit, search
