@@ -274,8 +274,8 @@ def primal_accuracy(
         size = float(np.linalg.norm(np.abs(w) + sizes.T @ alphas))
         residual = float(np.linalg.norm(gradient.midpoint[: w.size]))
         # other outputs beside this one, or another processor, and predict adds up in another order
-        terms = sizes @ np.abs(w) + abs(b) + border.slope_sizes(beta)
-        order = relative_rounding(w.size + border.count + 2) * float(np.sqrt(v @ np.square(terms) / v.sum()))
+        terms = (w.size + 1.0) * (sizes @ np.abs(w)) + abs(b) + border.slope_sizes(beta)
+        order = relative_rounding(1.0) * float(np.sqrt(v @ np.square(terms) / v.sum()))
     return bound.upper() + order, Row(
         name="stationarity in w", value=residual, scale=size, tolerance=roundoff(y.size), formula="||w - Phi' alpha||"
     )
