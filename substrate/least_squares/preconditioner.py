@@ -16,6 +16,7 @@ a random sample; outliers and the tails of a smooth kernel come as soon as nothi
 drawn at once, and those of them that the others of the block explain are dropped by a pivoted factor of the block.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,11 +78,12 @@ class LowRankInverse:
                     self._progress.rows(rows.stop, n)
         diagonal = diagonal_of(core) + (1.0 if small is None else 0.0)
         trace = float(xp.sum(diagonal))
-        for jitter in _JITTERS if small is not None else (0.0, *_JITTERS):
+        jitters = _JITTERS if small is not None else (0.0, *_JITTERS)
+        for jitter in jitters if math.isfinite(trace) else ():  # some LAPACK factors infinite numbers without a word
             diagonal_set(core, diagonal + jitter * trace)
             try:
                 return cholesky(core)
-            except (SolverError, ValueError):  # rounding, or overflow
+            except (SolverError, ValueError):  # rounding
                 continue
         raise SolverError(
             f"conjugate gradients have no preconditioner in double precision for 1/(gamma v) between "
