@@ -109,6 +109,14 @@ def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
     assert str(guarantee).startswith("approximate: gamma was chosen on these rows")
 
 
+def test_a_search_of_many_numbers_is_not_repeated(monkeypatch):
+    searched = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
+    for most, method in ((X.size, "nested"), (X.size - 1, "conformal")):
+        monkeypatch.setattr("problems.estimators.full.nested.MANY_NUMBERS", most)
+        assert searched.interval_guarantee().method == method
+    assert not searched.interval_guarantee().holds
+
+
 def test_long_folds_say_how_long_they_will_take(monkeypatch):
     monkeypatch.setattr("problems.estimators.full.nested._LONG", 0.0)
     with pytest.warns(

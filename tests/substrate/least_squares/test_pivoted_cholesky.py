@@ -124,3 +124,9 @@ def test_the_inverse_takes_all_rows_of_a_tall_factor():
 def test_no_inverse_where_numbers_overflow(X):
     with pytest.raises(SolverError, match=r"between 1\.0e-305 and 1\.0e-305; use solver='cholesky', lower gamma"):
         LowRankInverse(1e10 * random_pivots(RBF(1.0), X, 5), None, np.full(40, 1e-305))
+
+
+def test_what_overflows_is_refused_whatever_the_factorisation_says(X, monkeypatch):
+    monkeypatch.setattr("substrate.least_squares.preconditioner.cholesky", lambda core: core)  # as some LAPACK does
+    with pytest.raises(SolverError, match="no preconditioner in double precision"):
+        LowRankInverse(1e10 * random_pivots(RBF(1.0), X, 5), None, np.full(40, 1e-305))
