@@ -12,10 +12,10 @@ from benchmarks.measure import Row, certified, compare
 from problems import L1SubstrateRegressor, MaximalVariationRegressor
 from substrate.arrays import Array
 from substrate.datasets import additive_function
+from substrate.fits.coordinates import shared_coordinates
+from substrate.fits.paths import l1_path, variation_path
+from substrate.fits.variation import divide_from_right
 from substrate.kernels import RBF
-from substrate.penalized.homotopy.homotopies import l1_path, variation_path
-from substrate.penalized.variation.active_rows import divide_from_right
-from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["rows"]
 

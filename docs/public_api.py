@@ -28,7 +28,6 @@ PACKAGES = (
     "substrate.kernels",
     "substrate.datasets",
     "substrate.reduced",
-    "substrate.streaming",
     "substrate.certificates",
     "substrate.errors",
     "substrate.uncertainty",

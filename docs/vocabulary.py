@@ -96,18 +96,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "leave_one_out",
-        ("FusedLeastSquaresRegressor",),
-        "A training row is a row and a column of the kernel values, and only a cut-off regularises: without it other "
-        "directions are above the cut-off.",
-    ),
-    (
-        "leave_one_out",
-        ("ConfinedFusionRegressor",),
-        "Every row has a part in the constants of its group, and these in all errors: without it other constants are "
-        "best. `SubstrateRegressor` has the closed form for constants that are held.",
-    ),
-    (
-        "leave_one_out",
         ("RobustSparseLSSVMRegressor",),
         "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
         "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
@@ -121,7 +109,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "left_out_importance",
         (
-            *(*_COLUMNS[1:], *_L1, *_VARIATION, "ConfinedFusionRegressor", "FusedLeastSquaresRegressor"),
+            *(*_COLUMNS[1:], *_L1, *_VARIATION),
             "RobustSparseLSSVMRegressor",
         ),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
@@ -129,8 +117,8 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "left_out_importance",
-        ("SquaredHingeClassifier",),
-        "It moves every row left out, and the set of support rows may change at each place that a row is moved to: a "
+        ("KernelClassifier", "KernelRegressor"),
+        "It moves every row left out, and the pieces of the losses may change at each place that a row is moved to: a "
         "fit for every row and permutation. scikit-learn's `permutation_importance` takes rows that were not fitted.",
     ),
     (
@@ -177,18 +165,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("SubstrateRegressor",),
         "The substrate ties each multiplier to its error with factor one, $\\alpha = e + c$. With weights it is the "
         "LS-SVM of $y - c$ at $\\gamma = 1$: `LSSVMRegressor(gamma=1.0).fit(X, y - c, sample_weight)`.",
-    ),
-    (
-        "sample_weight in fit",
-        ("FusedLeastSquaresRegressor",),
-        "Nothing but the relative cut-off of singular values regularises, and weights change the singular values: they "
-        "would choose other directions rather than weigh errors.",
-    ),
-    (
-        "sample_weight in fit",
-        ("ConfinedFusionRegressor",),
-        "The substrate ties each multiplier to its error with factor one, $e = \\alpha + Z u$; columns of `profiles` "
-        "that follow the noise are its way to treat rows differently.",
     ),
 )
 

@@ -16,7 +16,6 @@ import numpy as np
 from problems import SparseLSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 
 rng = np.random.default_rng(0)
 n = 60_000
@@ -29,8 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
     mapped = np.load(rows, mmap_mode="r"), np.load(targets, mmap_mode="r")
 
     settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "basis": Basis(40, random_state=0)}
-    model = SparseLSSVMRegressor(**settings, passes=Passes(memory_budget=2**20))  # one megabyte of rows at a time
-    model.fit(*mapped)
+    model = SparseLSSVMRegressor(**settings).fit(*mapped)
     print(f"{model.n_rows_} rows from a file, {model.support_.size} vectors")
 
     held = SparseLSSVMRegressor(**settings).fit(X, y)

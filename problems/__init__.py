@@ -23,14 +23,13 @@ ESTIMATORS = {
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
     "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
     "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
-    "ConfinedFusionRegressor": "problems.estimators.chosen.confined_fusion",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
-    "FusedLeastSquaresRegressor": "problems.estimators.chosen.fused_least_squares",
     "FusedMaximalVariationClassifier": "problems.estimators.chosen.fused_machines",
     "FusedMaximalVariationRegressor": "problems.estimators.chosen.fused_machines",
-    "HuberLSSVMRegressor": "problems.estimators.full.huber",
     "IPLSSVMClassifier": "problems.estimators.pruned.column_reduced",
+    "KernelClassifier": "problems.estimators.kernel_machine",
+    "KernelRegressor": "problems.estimators.kernel_machine",
     "L1SubstrateClassifier": "problems.estimators.full.substrates",
     "L1SubstrateRegressor": "problems.estimators.full.substrates",
     "LS2SVMClassifier": "problems.estimators.pruned.column_reduced",
@@ -58,7 +57,6 @@ ESTIMATORS = {
     "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
-    "SquaredHingeClassifier": "problems.estimators.full.squared_hinge",
     "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",
     "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
     "SubstrateRegressor": "problems.estimators.full.substrates",
@@ -75,11 +73,10 @@ COMPOSED = {
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.
 SPECTRAL = {
-    "KernelCCA": "problems.estimators.spectral.two_views",
-    "KernelFisherDiscriminant": "problems.estimators.spectral.fisher",
-    "KernelPLS": "problems.estimators.spectral.two_views",
-    "KernelSpectralClustering": "problems.estimators.spectral.clustering",
-    "LSSVMKernelPCA": "problems.estimators.spectral.kernel_pca",
+    "KernelCCA": "problems.estimators.two_views",
+    "KernelFisherDiscriminant": "problems.estimators.two_views",
+    "KernelSpectralClustering": "problems.estimators.components",
+    "LSSVMKernelPCA": "problems.estimators.components",
 }
 #: The pages: the files of this folder, but for what they say of themselves.
 PAGES = tuple(

@@ -40,7 +40,7 @@ from substrate.declarations.regression_page import within_solvers
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, KernelRadii, checked_columns
+from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, checked_columns
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -90,7 +90,7 @@ def declare(
     both = within_solvers(np.append(target, target_val))
     target, target_val = both[: gram.n], both[gram.n :]
     noise = relative_rounding(float(gram.n)) * float(np.linalg.norm(gram.matrix))  # what coordinates() lets pass
-    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff, KernelRadii(negative=noise))
+    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff, noise)
     problem, fit, alpha, b, u = _problem(gram, target, below, target_val, columns)
 
     def errors() -> Array:

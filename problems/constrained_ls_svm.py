@@ -42,7 +42,7 @@ from substrate.declarations.regression_page import RegressionData, declared_targ
 from substrate.gram import Gram
 from substrate.ingredients import error_row, norm_row, regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF
-from substrate.least_squares.saddle_certificate import FORMULA
+from substrate.least_squares.answer import FORMULA
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.search.secular_equation import (
     Quantity,

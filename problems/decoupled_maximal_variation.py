@@ -17,7 +17,7 @@ kernels none of them can vanish alone. Here each can, and does from a certain rh
 positive definite component may take any values at the training points whatever its input, so that nothing is learnt;
 then the problem is refused, unless the components have finite rank and are determined by their sum.
 
-Fast path: :func:`substrate.penalized.variation.active_rows.solve_maximal_variation`.
+Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
 [Pelckmans2005]_ eq. (13)-(14), with the components decoupled; not in the paper.
 """
@@ -34,9 +34,9 @@ from substrate.declarations.variation_expansion import (
     given_coordinates,
     variation_expansion,
 )
+from substrate.fits.coordinates import CUTOFF, decoupled_coordinates
 from substrate.ingredients.component_weights import weights_of
 from substrate.kernels import RBF, Componentwise
-from substrate.penalized.variation.component_coordinates import CUTOFF, decoupled_coordinates
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

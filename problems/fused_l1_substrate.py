@@ -40,9 +40,9 @@ from substrate.arrays import Array, positive
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
+from substrate.declarations.penalized_fit import PenalizedFit, sparse_fit
 from substrate.gram import Gram
 from substrate.kernels import RBF
-from substrate.penalized.penalized_fit import PenalizedFit, sparse_fit
 
 __all__ = ["DEMONSTRATION", "declare"]
 

@@ -126,13 +126,22 @@ def _problem(basis: StackedBasis, both_targets: Array) -> tuple[Any, RegressionF
 def closed_form(
     K: Any, y: Any, K_val: Any, y_val: Any, task: str = "regression", cutoff: float = CUTOFF
 ) -> dict[str, Array]:
-    """Return the errors on both sets, which are unique, by one singular value decomposition."""
+    """Return the errors on both sets, which are unique, and shortest coefficients, by a singular value decomposition.
+
+    Predictions are kernel values with the training points times ``support_values``, in regression's sign, plus
+    ``bias``.
+    """
     gram = own_gram(K)
     target, below, target_val = _check_arguments(gram.n, y, K_val, y_val, task)
     gram.check_definite()  # convex for any matrix, but then without a w
     solved = solve_stacked(np.vstack([gram.matrix, below]), np.append(target, target_val), cutoff)
     errors = np.append(signs_of(target, task), signs_of(target_val, task)) * solved.errors
-    return {"errors": errors[: target.size], "validation_errors": errors[target.size :]}
+    return {
+        "errors": errors[: target.size],
+        "validation_errors": errors[target.size :],
+        "support_values": solved.coefficients,
+        "bias": np.asarray(solved.bias),
+    }
 
 
 def warn_of_overfitting(n_training: int, n_validation: int) -> None:

@@ -38,12 +38,12 @@ from substrate.arrays import Array, positive
 from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, validation_rows
 from substrate.declarations.optimality_conditions import fused_conditions
+from substrate.declarations.penalized_fit import PenalizedFit, variation_fit
 from substrate.declarations.variation_expansion import component_grams
 from substrate.errors import DataError
+from substrate.fits.coordinates import CUTOFF, shared_coordinates
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
-from substrate.penalized.penalized_fit import PenalizedFit, variation_fit
-from substrate.penalized.variation.component_coordinates import CUTOFF, shared_coordinates
 
 __all__ = ["DEMONSTRATION", "declare"]
 

@@ -23,7 +23,7 @@ is a parameter of either form. For :math:`\delta \to \infty` it is the LS-SVM; f
 :mod:`problems.weighted_ls_svm` are not needed and nothing depends on a first fit; but the pull of an outlier is
 bounded, not zero.
 
-Closed form: :func:`substrate.penalized.huber.active_set.solve_huber`.
+Fast path: :func:`substrate.fits.row_newton.solve_rows` with the loss :class:`substrate.losses.Huber`.
 
 [Huber1964]_; not in the papers of this package, whose introduction to weights ([Suykens2002]_ section 1) names it.
 """
@@ -36,12 +36,13 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
+from substrate.bounds import bound_declared
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.regression_page import RegressionData
-from substrate.errors import SolverError
+from substrate.fits.row_newton import solve_losses
 from substrate.ingredients import (
     huber_conjugate,
     huber_errors,
@@ -53,10 +54,8 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
-from substrate.penalized.huber.accuracy import primal_huber_accuracy
-from substrate.penalized.huber.active_set import solve_huber
+from substrate.losses import Huber
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -93,7 +92,7 @@ class _HuberData(RegressionData):
 
     def bound(self, w: Array, e: Array) -> Accuracy:
         tolerance = Tolerance.of_page(self.y, np.ones(self.y.size), UNPOLISHED)
-        return primal_huber_accuracy(self.R, self.y, self.gamma_v, self.delta, w, self.y - e, tolerance)
+        return bound_declared(self.R, Huber(self.delta).of_rows(self.y, self.gamma_v), w, self.y - e, tolerance)
 
 
 def declare(K: Any, y: Any, gamma: float, delta: float, weights: Any = None, form: str = "primal") -> Declared:
@@ -168,15 +167,8 @@ def _dual(data: _HuberData) -> Declared:
 
 
 def closed_form(K: Any, y: Any, gamma: float, delta: float, weights: Any = None) -> dict[str, Array]:
-    """Return the same quantities by the active set of linear rows: support values, bias and errors."""
+    """Return the same quantities by Newton's method on the rows: support values, bias and errors."""
     gram = own_gram(K)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
-    target, bend = real_targets(y, gram.n), positive(delta, "delta")
-    solved = solve_huber(gram, target, ridge, bend)
-    if not solved.settled:
-        raise SolverError(
-            f"the set of linear rows has not settled after {solved.steps} systems, and the certificate does not hold; "
-            "use a positive semi-definite kernel, or a larger delta or smaller gamma, or solve the declared problem"
-        )
-    errors = target - solved.products - solved.bias
-    return {"support_values": solved.support_values, "bias": np.asarray(solved.bias), "errors": errors}
+    target, gamma_v = real_targets(y, gram.n), positive(gamma, "gamma") * row_weights(weights, gram.n)
+    solved = solve_losses(gram, Huber(delta).of_rows(target, gamma_v), target)
+    return {"support_values": solved.u, "bias": np.asarray(solved.c[0]), "errors": target - solved.f}

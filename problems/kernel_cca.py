@@ -22,13 +22,14 @@ with the views exchanged. With centred kernel matrices and :math:`\sigma = 1/\ga
     \begin{bmatrix} I + \nu_1 K_1 & 0 \\ 0 & I + \nu_2 K_2 \end{bmatrix}
     \begin{bmatrix} \alpha \\ \beta \end{bmatrix} .
 
-It is not convex, and not checked by a convex solver. Its closed form, :func:`substrate.spectral.two_views.find_pairs`,
+It is not convex, and not checked by a convex solver. Its closed form, :func:`substrate.spectral.find_pairs`,
 is checked by the conditions above, and by a bound on all singular values at once, which leaves none out. Their sum is
 that of the leading eigenvalues of the symmetric matrix with the blocks 0, T, :math:`T^T` and 0, which is declared by
 the relaxation of Ky Fan. [Suykens2002b]_ chapter 8.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from substrate.declarations import Declared
 from substrate.declarations.ky_fan import declare_ky_fan
 from substrate.errors import DataError
 from substrate.kernels import RBF, Kernel
-from substrate.spectral.two_views import PairedComponents, View, find_pairs, optimality_rows, view_of
+from substrate.spectral import View, find_pairs, optimality_rows, view_of
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare", "two_columns"]
 
@@ -78,7 +79,7 @@ def closed_form(X: Any, Y: Any, kernels: Any, n_components: int, nu: Any, K: Any
     """Return singular values, support values and scores of both views, and the value of the relaxation."""
     first, second = _views(X, Y, kernels, n_components)
     nus = (non_negative(nu[0], "nu", "as a weight"), non_negative(nu[1], "nu", "as a weight"))
-    pairs = find_pairs(first, second, nus, n_components).pairs
+    pairs = find_pairs(first, second, nus, n_components)
     return {
         "singular_values": pairs.values,
         "support_values": pairs.alpha,
@@ -94,19 +95,18 @@ def conditions(
 ) -> tuple[Row, ...]:
     """Return the conditions of optimality, from plain numbers, and the bound on the singular values."""
     first, second = _views(X, Y, kernels, n_components)
-    pairs = PairedComponents(
+    again = find_pairs(first, second, (float(nu[0]), float(nu[1])), n_components)
+    pairs = replace(
+        again,
         values=np.asarray(solution["singular_values"]),
         alpha=np.asarray(solution["support_values"]),
         beta=np.asarray(solution["support_values_of_second"]),
-        alpha_bias=np.asarray(solution["bias"]),
-        beta_bias=np.asarray(solution["bias_of_second"]),
     )
-    again = find_pairs(first, second, (float(nu[0]), float(nu[1])), n_components)
-    off = float(np.abs(again.pairs.values - pairs.values).max())
+    off = float(np.abs(again.values - pairs.values).max())
     row = Row(
         name="leading",
         value=off + again.radius,
-        scale=float(again.pairs.values[0]),
+        scale=float(again.values[0]),
         tolerance=1e-7,
         formula="|s - leading singular values|, with their radius",
     )
@@ -115,6 +115,7 @@ def conditions(
 
 def _views(X: Any, Y: Any, kernels: Any, n_components: int) -> tuple[View, View]:
     first, second = view_of(kernels[0], np.asarray(X)), view_of(kernels[1], np.asarray(Y))
-    if not 1 <= n_components < first.n:
-        raise DataError(f"n_components must be from 1 to {first.n - 1} for {first.n} rows, received {n_components!r}")
+    n = first.points.shape[0]
+    if not 1 <= n_components < n:
+        raise DataError(f"n_components must be from 1 to {n - 1} for {n} rows, received {n_components!r}")
     return first, second

@@ -27,7 +27,7 @@ from problems.demonstration import EigenCase, EigenDemonstration
 from problems.kernel_cca import conditions, declare
 from substrate.arrays import Array
 from substrate.kernels import RBF, Kernel, Linear
-from substrate.spectral.two_views import class_codes
+from substrate.spectral import class_codes
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 

@@ -20,9 +20,8 @@ an eigenproblem: the difference of two squares has a stationary point other than
 :math:`w^T w = 1` the scores are :math:`e(x) = \sum_i \alpha_i k(x_i, x) + b`, :math:`\sum_i \alpha_i = 0`, and
 :math:`\sum_i v_i e_i^2 = \lambda`.
 
-Such a problem is not checked by a convex solver. Its closed form is
-:func:`substrate.spectral.eigenpairs.leading_eigenpairs`, checked by the conditions above, and by a count of the
-eigenvalues that are larger (:mod:`substrate.spectral.eigen_bound`), which finds one that was missed or counted twice.
+Such a problem is not checked by a convex solver. Its closed form is checked by the conditions above, and by a bound on
+all other eigenvalues (:func:`substrate.spectral.find_components`), which finds one that was missed or counted twice.
 What is convex is declared beside it: the sum of the k largest eigenvalues by the relaxation of Ky Fan, which is tight
 (:mod:`substrate.declarations.ky_fan`).
 
@@ -40,11 +39,8 @@ from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram
 from substrate.declarations.ky_fan import declare_ky_fan
 from substrate.errors import DataError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Precomputed
-from substrate.spectral.centred_operator import CentredOperator
-from substrate.spectral.eigen_bound import bound_eigenpairs, prove_leading
-from substrate.spectral.eigenpairs import Eigenpairs, leading_eigenpairs
+from substrate.spectral import Centred, centre, decompose, find_components
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
@@ -65,8 +61,8 @@ EIGENPROBLEM = EigenDemonstration(
 
 def declare(K: Any, n_components: int, weights: Any = None) -> Declared:
     """Declare the relaxation of Ky Fan for the variance of the leading components."""
-    operator = _operator(K, n_components, weights)
-    return declare_ky_fan("Kernel PCA (relaxation of Ky Fan)", operator.dense(), n_components, given_gram(K).record())
+    centred = _centre(K, n_components, weights)
+    return declare_ky_fan("Kernel PCA (relaxation of Ky Fan)", centred.matrix, n_components, given_gram(K).record())
 
 
 def closed_form(K: Any, n_components: int, weights: Any = None) -> dict[str, Array]:
@@ -74,44 +70,33 @@ def closed_form(K: Any, n_components: int, weights: Any = None) -> dict[str, Arr
 
     :place [Suykens2003]_ dual problem: the eigenproblem of the centred kernel matrix
     """
-    operator = _operator(K, n_components, weights)
-    pairs = leading_eigenpairs(operator, n_components)
-    values, U = pairs.values[:n_components], pairs.vectors[:, :n_components]
-    alpha = operator.support_values(U) / np.sqrt(values)
-    bias = operator.biases(alpha)
+    centred = _centre(K, n_components, weights)
+    found = decompose(centred.matrix, centred.error, n_components)
+    values, U = found.values[:n_components], found.vectors[:, :n_components]
+    alpha = centred.root[:, None] * U / np.sqrt(values)
+    bias = centred.biases(alpha)
     return {
         "eigenvalues": values,
         "support_values": alpha,
         "bias": bias,
-        "errors": operator.kernel_matrix.product(alpha) + bias,
+        "errors": np.asarray(given_gram(K).matrix) @ alpha + bias,
         "variance": np.asarray(values.sum()),
         "projector": U @ U.T,
     }
 
 
 def conditions(solution: Mapping[str, Array], K: Any, n_components: int, weights: Any = None) -> tuple[Row, ...]:
-    """Return the conditions of optimality, from plain numbers, and the count of larger eigenvalues by inertia.
+    """Return the conditions of optimality, from plain numbers, and the bound on all other eigenvalues.
 
     :place [Suykens2003]_ conditions of optimality: alpha = gamma v e, the equalities, and the sum of alpha
     """
-    operator = _operator(K, n_components, weights)
-    v = row_weights(weights, operator.n)
+    centred = _centre(K, n_components, weights)
     alpha, errors, values = (np.asarray(solution[name]) for name in ("support_values", "errors", "eigenvalues"))
     tolerance = 1e-9
     scores = np.asarray(given_gram(K).matrix) @ alpha + np.asarray(solution["bias"])
-    size, pulls = float(np.abs(errors).max()), v[:, None] * errors
-    U = alpha * np.sqrt(values) / np.sqrt(v)[:, None]
-    pairs = Eigenpairs(
-        values=values,
-        vectors=U,
-        products=operator.product(U),
-        wanted=n_components,
-        following=_next(operator, n_components),
-        product_error=operator.product_error * np.sqrt(n_components),
-        steps=0,
-    )
-    bound = prove_leading(bound_eigenpairs(operator, pairs), operator, pairs.following)
-    largest = float(np.abs(values).max())
+    size, pulls = float(np.abs(errors).max()), np.square(centred.root)[:, None] * errors
+    stored = values, alpha * np.sqrt(values) / centred.root[:, None]
+    found = find_components(centred.matrix, centred.error, n_components, stored=stored)
 
     def row(name: str, value: float, scale: float, formula: str) -> Row:
         return Row(name=name, value=value, scale=scale, tolerance=tolerance, formula=formula)
@@ -126,19 +111,14 @@ def conditions(solution: Mapping[str, Array], K: Any, n_components: int, weights
         ),
         row("sum", float(np.abs(alpha.sum(axis=0)).max()), float(np.abs(alpha).sum()), "|1'alpha|"),
         row("unit directions", float(np.abs(np.sum(alpha * errors, axis=0) - 1.0).max()), 1.0, "|w'w - 1|"),
-        row("residual", bound.radius, largest, "||AU - U Theta||, with rounding"),
-        row("multiplicity", 0.0 if bound.leading else np.inf, 1.0, "eigenvalues above the next: as many as components"),
+        row("residual", found.residual, float(np.abs(values).max()), "||AU - U Theta||, with rounding"),
+        row("leading eigenvalues", found.radius, float(np.abs(values).max()), "distance from the leading ones of A"),
     )
 
 
-def _next(operator: CentredOperator, count: int) -> float:
-    values = np.linalg.eigvalsh(operator.dense())[::-1]
-    return float(values[count]) if values.size > count else 0.0
-
-
-def _operator(K: Any, n_components: int, weights: Any) -> CentredOperator:
-    gram: Gram = given_gram(K)
-    if not 1 <= n_components < gram.n:
-        raise DataError(f"n_components must be from 1 to {gram.n - 1} for {gram.n} rows, received {n_components!r}")
-    v = None if weights is None else row_weights(weights, gram.n)
-    return CentredOperator.of(gram, Precomputed(), gram.matrix, v)
+def _centre(K: Any, n_components: int, weights: Any) -> Centred:
+    matrix = np.asarray(given_gram(K).matrix)
+    n = matrix.shape[0]
+    if not 1 <= n_components < n:
+        raise DataError(f"n_components must be from 1 to {n - 1} for {n} rows, received {n_components!r}")
+    return centre(Precomputed(), matrix, None if weights is None else row_weights(weights, n))

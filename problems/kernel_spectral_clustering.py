@@ -16,10 +16,9 @@ The multipliers of the equalities are :math:`\alpha_l`. The conditions of optima
           M_D = I - \frac{1 1^T D^{-1}}{1^T D^{-1} 1} .
 
 It is the problem of :mod:`problems.kernel_pca` with the weights :math:`v_i = 1/d_i`, and not convex for the same
-reason: it is checked by its conditions, a count of larger eigenvalues, and the relaxation of Ky Fan. Closed form:
-:func:`substrate.spectral.eigenpairs.leading_eigenpairs`. Scores of new rows are
-:math:`e_l(x) = \sum_i \alpha_{il} k(x_i, x) + b_l`, and their signs are codes of clusters
-(:mod:`substrate.spectral.clusters`). [Alzate2010]_ sections 3 and 4.
+reason: it is checked by its conditions, a bound on all other eigenvalues, and the relaxation of Ky Fan. Scores of new
+rows are :math:`e_l(x) = \sum_i \alpha_{il} k(x_i, x) + b_l`, and their signs are codes of clusters
+(:class:`substrate.spectral.CodeBook`). [Alzate2010]_ sections 3 and 4.
 """
 
 from collections.abc import Mapping
@@ -32,8 +31,8 @@ from problems.demonstration import EigenCase, EigenDemonstration
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram
-from substrate.kernels import RBF, Precomputed
-from substrate.spectral.clusters import CodeBook, check_degrees
+from substrate.kernels import RBF
+from substrate.spectral import CodeBook, check_degrees
 
 __all__ = ["EIGENPROBLEM", "closed_form", "conditions", "declare"]
 
@@ -66,10 +65,10 @@ def closed_form(K: Any, n_clusters: int) -> dict[str, Array]:
 
 
 def conditions(solution: Mapping[str, Array], K: Any, n_clusters: int) -> tuple[Row, ...]:
-    """Return the conditions of optimality and the count of larger eigenvalues, as of weighted components."""
+    """Return the conditions of optimality and the bound on larger eigenvalues, as of weighted components."""
     return kernel_pca.conditions(solution, K, n_clusters - 1, _weights(K))
 
 
 def _weights(K: Any) -> Array:
     matrix = np.asarray(given_gram(K).matrix)
-    return check_degrees(matrix.sum(axis=1), Precomputed(), matrix).weights
+    return check_degrees(matrix.sum(axis=1))

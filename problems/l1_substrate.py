@@ -21,7 +21,7 @@ machine is the LS-SVM of :math:`\gamma = 1/\tau`, with :math:`\tau = 0` the spar
 machine with few support vectors and small weights. Stationarity is
 :math:`|\Omega (e - \tau \alpha) - \nu| \le \zeta`, with equality where :math:`\alpha_i \ne 0`.
 
-Fast path: :func:`substrate.penalized.l1.active_set.solve_l1`, whose zeros are exact.
+Fast path: :func:`substrate.fits.l1.solve_l1`, whose zeros are exact.
 
 [Pelckmans2005]_ eq. (16), and (9)-(10) for the constraints. Errata: (16) has :math:`\|e\|^2` without the half that (24)
 has, so its zeta is twice ours; e^v is listed among its variables but does not occur.
@@ -35,8 +35,8 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, non_negative, positive
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion
+from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF
-from substrate.penalized.l1.active_set import solve_l1, zeta_max
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "zeta_max"]
 
@@ -93,7 +93,7 @@ def declare(K: Any, y: Any, zeta: float, task: str = "regression", ridge: float 
 
 
 def closed_form(K: Any, y: Any, zeta: float, task: str = "regression", ridge: float = 0.0) -> dict[str, Array]:
-    """Return the same quantities by the active set."""
+    """Return the same quantities by the exact path in zeta."""
     gram = own_gram(K)
     target = checked_targets(y, gram.n, task)
     gram.check_definite()  # convex for any matrix, but then without a w

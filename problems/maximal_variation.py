@@ -29,7 +29,7 @@ of the stacked :math:`\Omega^l \alpha` and leaves out those below ``cutoff``, a 
 RBF components none vanishes alone, and the zeros of the paper's figures are thresholds. Components of finite rank
 (linear, polynomial) vanish exactly; so do those of :mod:`problems.decoupled_maximal_variation`.
 
-Fast path: :func:`substrate.penalized.variation.active_rows.solve_maximal_variation`.
+Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
 The paper has one :math:`\rho` for all components; a number is read so. With one for each, those of a group of
 inputs are equal: inputs that are costly to measure, or less trusted, are given a larger one.
@@ -51,10 +51,10 @@ from substrate.declarations.variation_expansion import (
     given_coordinates,
     variation_expansion,
 )
+from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
 from substrate.ingredients.component_weights import weights_of
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.least_squares.robust_weights import check_choice
-from substrate.penalized.variation.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

@@ -25,7 +25,7 @@ solver returns.
 is a convex quadratic program whose optimum is zero, and its solutions are those of (25) with their multipliers. This
 is the problem of ``declare``. ``form``, ``bias`` and ``cutoff`` are as in :mod:`problems.maximal_variation`.
 
-Fast path: :func:`substrate.penalized.variation.active_rows.solve_maximal_variation`.
+Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
 [Pelckmans2005]_ eq. (26)-(27). Errata: (27a) lacks :math:`\Omega^l` on its right-hand side; (27b) is printed as one
 equation and holds for each l; b and :math:`1^T \alpha = 0` are dropped from (24) on, ``bias=False`` does the same.
@@ -41,14 +41,14 @@ from substrate.arrays import Array, positive
 from substrate.declarations import Declared
 from substrate.declarations.expansion import checked_targets, signs_of
 from substrate.declarations.optimality_conditions import OptimalityConditions, optimality_conditions
+from substrate.declarations.penalized_fit import PenalizedFit, variation_fit
 from substrate.declarations.variation_expansion import component_grams
+from substrate.fits.coordinates import CUTOFF, raw_coordinates, shared_coordinates
+from substrate.fits.variation import variation_unit
 from substrate.gram import Gram
 from substrate.ingredients import complementary_slackness
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.robust_weights import check_choice
-from substrate.penalized.penalized_fit import PenalizedFit, variation_fit
-from substrate.penalized.variation.accuracy import variation_unit
-from substrate.penalized.variation.component_coordinates import CUTOFF, raw_coordinates, shared_coordinates
 
 __all__ = ["DEMONSTRATION", "closed_form", "complementary_slackness", "conditions", "declare"]
 

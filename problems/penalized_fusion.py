@@ -13,7 +13,7 @@ coefficients :math:`y \circ \alpha`.
 
 The validation rows are fitted here, so they cannot tune :math:`\xi`: that requires further rows.
 
-Fast path: :func:`substrate.penalized.l1.active_set.solve_l1` on the stacked rows.
+Fast path: :func:`substrate.fits.l1.solve_l1` on the stacked rows.
 
 [Pelckmans2005]_ eq. (20), (23). Errata: :math:`\Omega^v` is n x N here and N x n in (3); (23) has no halves, so its xi
 is twice ours.
@@ -27,8 +27,8 @@ from problems.demonstration import Case, Demonstration, half_validates
 from substrate.arrays import Array, positive
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, in_paper_signs, sparse_expansion, validation_rows
+from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF
-from substrate.penalized.l1.active_set import solve_l1
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 

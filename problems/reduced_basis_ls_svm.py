@@ -10,13 +10,13 @@ Symbols: S the basis, :math:`w = \sum_{j \in S} \beta_j \varphi(x_j)`; R the poi
 (``residuals="kept"``); b bias; :math:`\gamma` weight of the errors; v weights of the rows, one unless given. S does not
 depend on v.
 
-The problem is declared in the eigen-features of :math:`K_{SS} = V \operatorname{diag}(s) V^T`,
-:math:`z_i = s^{-1/2} V^T k_{Si}` and :math:`\beta = V s^{-1/2} u`, in which the norm is :math:`u^T u`, tied inputs do
-no harm and the minimum is unique. The multipliers of the equalities are :math:`\alpha_i = \gamma v_i e_i`, with
-:math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the predictor is
-:math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
+The problem is declared in the features of :math:`K_{SS} = L L^T`, :math:`z_i = L^{-1} k_{Si}` and
+:math:`\beta = L^{-T} u`, in which the norm is :math:`u^T u` and the minimum is unique; vectors that double precision
+cannot tell from combinations of the others, as on tied inputs, have the coefficient zero. The multipliers of the
+equalities are :math:`\alpha_i = \gamma v_i e_i`, with :math:`u = \sum_i \alpha_i z_i` and :math:`1^T \alpha = 0`; the
+predictor is :math:`f(x) = \sum_{j \in S} \beta_j k(x_j, x) + b`.
 
-S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.rules.select_feature_vectors`.
 
 Closed form: :func:`substrate.reduced.solution.solve_reduced`.
 
@@ -48,12 +48,11 @@ from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.reduced import GivenRows, prove_reduced
-from substrate.reduced.features import EigenFeatures, eigen_features
-from substrate.reduced.moments import origin_of
+from substrate.reduced.features import Features, basis_features
+from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.reduced.statistic import accumulate
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
@@ -90,7 +89,7 @@ def declare(
     data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
     S, R = data.basis, data.rows
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
-    features = eigen_features(gram.matrix[np.ix_(S, S)])
+    features = basis_features(gram.matrix[np.ix_(S, S)])
     Z = gram.matrix[np.ix_(R, S)] @ features.transform if features.rank else np.zeros((R.size, 1))
 
     def record() -> tuple[tuple[str, str], ...]:
@@ -102,7 +101,7 @@ def declare(
     return _declare(page, features, residuals)
 
 
-def _declare(data: RegressionData, features: EigenFeatures, residuals: str) -> Declared:
+def _declare(data: RegressionData, features: Features, residuals: str) -> Declared:
     Z, y, v = data.R, data.y, data.v
     u, b, e = cp.Variable(Z.shape[1], name="u"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
@@ -159,11 +158,11 @@ def closed_form(
     gram.check_definite()
     matrix = gram.matrix
     K_basis = np.ascontiguousarray(matrix[np.ix_(S, S)])
-    features, Y = eigen_features(K_basis), target[R][:, None]
+    features, Y = basis_features(K_basis), target[R][:, None]
     rows = KernelRows.of(Precomputed(), matrix[R], S, Y, None if weights is None else data.weights)
-    statistic = accumulate(rows, features, origin_of(K_basis, rows.target_summary(), target_unit(target)), lam)
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    solved = solve_reduced(rows, spectrum, lam, K_basis, sums=statistic.sums)
+    origin = origin_of(K_basis, rows.target_summary(), target_unit(target))
+    spectrum = reduced_spectrum(accumulate(rows, features, origin, lam, K_basis))
+    solved = solve_reduced(rows, spectrum, lam, K_basis)
     u, bias = features.weights(solved.coefficients[:, 0]), float(solved.bias[0])
     errors = target[R] - (rows.take_rows(np.arange(R.size)) @ solved.coefficients[:, 0] + bias)
     weights_of_features = u if features.rank else np.zeros(1)
@@ -193,11 +192,12 @@ def prove(
     data = _check_arguments(gram, y, gamma, n_basis, residuals, basis, weights)
     S, R = data.basis, data.rows
     target = data.target[R]
-    rows = GivenRows(gram.block(R, S), gram.block(S, S), gram.diagonal_at(R))
-    features = eigen_features(rows.points)
+    features = basis_features(gram.block(S, S))
     fitted = np.full(R.size, float(solution["bias"]))
     if features.rank:
-        fitted += rows.X @ features.coefficients(np.asarray(solution["weights"]))
+        fitted += gram.block(R, S) @ features.coefficients(np.asarray(solution["weights"]))
+    kept = S[features.transform.any(axis=1)]
+    rows = GivenRows(gram.block(R, kept), gram.block(kept, kept))
     return prove_reduced(rows, target, data.gamma, data.weights, fitted, tolerance_in_balls(target, data.weights))
 
 

@@ -13,9 +13,10 @@ not sum to zero. It is a lasso with a free bias on n columns of kernel values.
 The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors with :math:`\beta_j \ne 0`. At
 :math:`\zeta \ge \zeta_{max} = \max_j |\sum_i k(x_i, x_j) (y_i - \bar y)|` all are zero.
 
-S is given, or chosen by :func:`~substrate.reduced.feature_vectors.select_feature_vectors`.
+S is given, or chosen by :func:`~substrate.reduced.rules.select_feature_vectors`.
 
-Fast path: sums over the rows and the exact path from them (:mod:`substrate.penalized.l1.on_a_basis`).
+Fast path: the exact path in zeta (:func:`substrate.fits.l1.solve_columns`), and from sums over any number of rows
+(:mod:`substrate.fits.l1_on_a_basis`).
 """
 
 from typing import Any
@@ -26,11 +27,9 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.kernels import RBF, Precomputed
-from substrate.least_squares.saddle_system import target_unit
-from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mend, reduced_l1_paths
-from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows
+from substrate.fits.l1 import solve_columns
+from substrate.fits.paths import centered_columns
+from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -67,15 +66,12 @@ def declare(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None
 
 
 def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = None) -> dict[str, Array]:
-    """Return the same quantities from sums over the rows."""
+    """Return the same quantities by the path in zeta."""
     gram = own_gram(K)
     target, weight = real_targets(y, gram.n), positive(zeta, "zeta")
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex for any matrix, but then without a w
-    rows, unit = KernelRows.of(Precomputed(), gram.matrix, S, target[:, None]), target_unit(target)
-    target_val, sizes = rows.target_summary(), np.sqrt(np.maximum(gram.matrix.diagonal()[S], 0.0))
-    sums = l1_sums(rows, origin_of(gram.matrix[np.ix_(S, S)], target_val, unit))
-    beta = coefficients_at(reduced_l1_paths(sums, weight / unit), weight / unit)
-    solved = mend(rows, sums, weight / unit, beta, sizes, target_val)
-    a, b = unit * solved.coefficients[:, 0], unit * float(solved.bias[0])
-    return {"coefficients": a, "bias": np.asarray(b), "errors": target - gram.matrix[:, S] @ a - b}
+    Phi = np.ascontiguousarray(gram.matrix[:, S])
+    solved = solve_columns(*centered_columns(Phi, target), weight, zero_sum=False)
+    e = target - Phi @ solved.coefficients - solved.bias
+    return {"coefficients": solved.coefficients, "bias": np.asarray(solved.bias), "errors": e}

@@ -16,7 +16,7 @@ optimality conditions are those of :mod:`problems.maximal_variation`; components
 It is declared in the eigen-features of each :math:`\Omega^l_{SS}`, without directions below ``cutoff``. S is
 given, or chosen by the sum of the matrices.
 
-Fast path: :func:`substrate.penalized.variation.on_a_basis.solve_reduced_variation`, which bounds few of the points and
+Fast path: :func:`substrate.fits.variation_on_a_basis.solve_reduced_variation`, which bounds few of the points and
 checks by passes over all of them that no other exceeds its bound.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), with the expansion of [Cawley2004]_ eq. (2). Errata as for
@@ -32,12 +32,12 @@ from substrate.arrays import Array, positive, real_targets
 from substrate.declarations import Declared
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
+from substrate.fits.component_features import ComponentFeatures
+from substrate.fits.coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
+from substrate.fits.variation_on_a_basis import VariationRows, solve_reduced_variation
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.least_squares.saddle_system import target_unit
-from substrate.penalized.variation.component_coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
-from substrate.penalized.variation.component_features import ComponentFeatures
-from substrate.penalized.variation.on_a_basis import VariationRows, solve_reduced_variation
 from substrate.reduced.rows import KernelRows, MatrixColumns
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]

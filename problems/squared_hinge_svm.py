@@ -20,7 +20,7 @@ On the rows with :math:`\alpha_i > 0` it is the LS-SVM of the labels, so that it
 leaving a row out does not change that set. The LS-SVM on all rows is the regularised kernel Fisher discriminant,
 :math:`w \propto (S_w + \tfrac1\gamma I)^{-1} (m_+ - m_-)`, since labels are an affine function of Fisher's targets.
 
-Closed form: :func:`substrate.penalized.squared_hinge.active_set.solve_squared_hinge`.
+Fast path: :func:`substrate.fits.row_newton.solve_rows` with the loss :class:`substrate.losses.SquaredHinge`.
 
 [Cawley2004]_ section 4, which names both machines; [Keerthi2005]_ and [Chapelle2007]_ for the active set.
 """
@@ -33,17 +33,16 @@ import numpy as np
 
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, row_weights
+from substrate.bounds import bound_declared
 from substrate.certificates import Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.regression_page import RegressionData
-from substrate.errors import SolverError
+from substrate.fits.row_newton import solve_losses
 from substrate.ingredients import classification_fit, signed_labels, squared_norm, zero_sum_row
 from substrate.kernels import RBF
-from substrate.least_squares.regularization import Regularization
-from substrate.penalized.squared_hinge.accuracy import primal_hinge_accuracy
-from substrate.penalized.squared_hinge.active_set import solve_squared_hinge
+from substrate.losses import SquaredHinge
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -109,22 +108,16 @@ def _primal(data: _MarginData) -> Declared:
 
     def accuracy(data: _MarginData) -> Accuracy:
         tolerance = Tolerance.of_page(y, np.ones(y.size), UNPOLISHED)
-        return primal_hinge_accuracy(data.R, y, data.gamma_v, w.value, y * (1.0 - e.value), tolerance)
+        losses = SquaredHinge().of_rows(y, data.gamma_v)
+        return bound_declared(data.R, losses, w.value, y * (1.0 - e.value), tolerance)
 
     title, parameters = "Squared-hinge machine (primal)", {"gamma": gamma}
     return data.declare(title, problem, parameters, values, rows, _primal, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:
-    """Return the same quantities by the active set of support rows: support values, bias and errors."""
+    """Return the same quantities by Newton's method on the rows: support values, bias and errors."""
     gram = own_gram(K)
-    labels = signed_labels(y, gram.n)
-    ridge = Regularization(positive(gamma, "gamma")).ridge(row_weights(weights, gram.n))
-    solved = solve_squared_hinge(gram, labels, ridge)
-    if not solved.settled:
-        raise SolverError(
-            f"the set of support rows has not settled after {solved.steps} systems; use a positive semi-definite "
-            "kernel, or a smaller gamma, or solve the declared problem"
-        )
-    errors = 1.0 - labels * (solved.products + solved.bias)
-    return {"support_values": labels * solved.coefficients, "bias": np.asarray(solved.bias), "errors": errors}
+    labels, gamma_v = signed_labels(y, gram.n), positive(gamma, "gamma") * row_weights(weights, gram.n)
+    solved = solve_losses(gram, SquaredHinge().of_rows(labels, gamma_v), labels)
+    return {"support_values": labels * solved.u, "bias": np.asarray(solved.c[0]), "errors": 1.0 - labels * solved.f}

@@ -1,11 +1,11 @@
 """Ingredients of least-squares support vector machines, declared as convex problems and certified.
 
 The modules, in the order of their imports: :mod:`substrate.errors` and :mod:`substrate.arrays`,
-:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.formulas`, :mod:`substrate.gram`,
-:mod:`substrate.streaming`, :mod:`substrate.ingredients`, :mod:`substrate.least_squares`, :mod:`substrate.search`,
-:mod:`substrate.reduced`, :mod:`substrate.penalized`, :mod:`substrate.uncertainty`, :mod:`substrate.proof`,
-:mod:`substrate.composition`, :mod:`substrate.fusion`, :mod:`substrate.declarations`. Models are in the
-package :mod:`problems`.
+:mod:`substrate.certificates`, :mod:`substrate.kernels`, :mod:`substrate.gram`, :mod:`substrate.streaming`,
+:mod:`substrate.ingredients`, :mod:`substrate.least_squares`, :mod:`substrate.search`, :mod:`substrate.reduced`,
+:mod:`substrate.losses`, :mod:`substrate.penalties`, :mod:`substrate.fits`, :mod:`substrate.bounds`,
+:mod:`substrate.uncertainty`, :mod:`substrate.proof`, :mod:`substrate.composition`, :mod:`substrate.fusion`,
+:mod:`substrate.declarations`. Models are in the package :mod:`problems`.
 """
 
 from typing import Any

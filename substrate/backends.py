@@ -10,8 +10,8 @@ it is dealing with in order to compute something. :func:`backend_of` gives the b
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ __all__ = [
     "Backend",
     "CupyBackend",
     "DeviceBackend",
-    "Reading",
     "TorchBackend",
     "backend_of",
     "row_blocks",
@@ -38,10 +37,6 @@ _BLOCK_ENTRIES = 1 << 27
 _CACHED_ENTRIES = 1 << 18
 #: Bytes of a vector that is sent to a device while it works.
 _SHORT = 1 << 20
-#: Rows of a diagonal block, least number of rows and most columns for which blocks are faster than one solve.
-_BLOCK_ROWS, _LONG, _THIN = 1024, 2048, 16
-#: Rows of a triangle that a GPU inverts in one call; two inverses of halves and two products are faster beyond.
-_INVERTED_ROWS = 128
 
 _NOT_DEFINITE = (
     "K + I/gamma is not positive definite to working precision, and a device has no factorisation for that; lower "
@@ -60,23 +55,11 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return strips(n_rows, int(np.clip(_CACHED_ENTRIES // max(n_columns, 1), 64, 256)))
 
 
-class Reading(NamedTuple):
-    """Arrays on their way to the host: work that a device is given afterwards does not delay them."""
-
-    arrive: Callable[[], tuple[Any, ...]]
-
-    def values(self) -> tuple[Any, ...]:
-        """Wait for the arrays, and return them in numpy."""
-        return self.arrive()
-
-
 class Backend:
     """numpy: arrays in the memory of the host, factored and multiplied in place by LAPACK and BLAS."""
 
     name = "numpy"
     on_device = False
-    #: Whether work is queued, and errors in it are marked rather than raised: the host may go ahead of the device.
-    queues = False
 
     def namespace(self, array: Any) -> Any:
         """Return the namespace of the array's functions."""
@@ -95,11 +78,6 @@ class Backend:
     def all_to_host(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the same values in numpy."""
         return tuple(arrays)
-
-    def begin_reading(self, arrays: Sequence[Any]) -> Reading:
-        """Begin to take arrays to the host."""
-        values = self.all_to_host(arrays)
-        return Reading(lambda: values)
 
     def send(self, values: Any, home: Any) -> Any:
         """Return values beside ``home``: in its library, on its device, of their own dtype."""
@@ -199,10 +177,6 @@ class Backend:
     def _cholesky(self, matrix: Any) -> Any:
         return self.namespace(matrix).linalg.cholesky(matrix)
 
-    def cholesky_in_place(self, matrix: Any) -> Any:
-        """Return the lower factor of a symmetric matrix, whose memory it may take; :meth:`check_factor` refuses it."""
-        return self.cholesky(matrix, checked=False)
-
     def check_factor(self, factor: Any) -> None:
         """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
         if not math.isfinite(float(factor[-1, -1])):
@@ -227,18 +201,6 @@ class Backend:
         """Return R and Q'b of the columns Q R and a vector b."""
         triangle = np.asarray(np.linalg.qr(np.column_stack([columns, vector]), mode="r"))  # without Q
         return np.ascontiguousarray(triangle[:, :-1]), triangle[:, -1].copy()
-
-    def is_long_and_thin(self, factor: Any, right: Any) -> bool:
-        """Return whether :meth:`solve_by_blocks` is faster than two triangular solves."""
-        return False
-
-    def inverse_blocks(self, factor: Any) -> list[Any]:
-        """Return the inverses of the diagonal blocks of a lower factor."""
-        raise TypeError(f"arrays of {self.name} are not solved by blocks")
-
-    def solve_by_blocks(self, factor: Any, inverses: list[Any], right: Any) -> Any:
-        """Return L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
-        raise TypeError(f"arrays of {self.name} are not solved by blocks")
 
 
 class DeviceBackend(Backend):
@@ -362,7 +324,6 @@ class TorchBackend(DeviceBackend):
     """torch, on the CPU or on CUDA devices."""
 
     name = "torch"
-    queues = True
 
     @property
     def _torch(self) -> Any:
@@ -371,22 +332,6 @@ class TorchBackend(DeviceBackend):
     def to_host(self, array: Any) -> Any:
         """Return the same values as a numpy array."""
         return array.detach().cpu().numpy()
-
-    def begin_reading(self, arrays: Sequence[Any]) -> Reading:
-        """Begin to take arrays to the host, by way of pinned memory and an event on a CUDA device."""
-        if not self._is_on_cuda(arrays[0]):
-            return super().begin_reading(arrays)
-        torch, joined, shapes = self._torch, self._join(arrays), [tuple(array.shape) for array in arrays]
-        pinned = torch.empty(joined.shape, dtype=joined.dtype, pin_memory=True)
-        pinned.copy_(joined, non_blocking=True)
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(joined.device))
-
-        def arrive() -> tuple[Any, ...]:
-            event.synchronize()
-            return _split(pinned.numpy().copy(), shapes)
-
-        return Reading(arrive)
 
     def _send(self, array: Any, home: Any) -> Any:
         if isinstance(array, np.ndarray) and array.nbytes <= _SHORT and self._is_on_cuda(home):
@@ -409,14 +354,6 @@ class TorchBackend(DeviceBackend):
             available += cuda.memory_reserved(home.device) - cuda.memory_allocated(home.device)
         self._refuse_bytes(n_bytes, available, what, advice, str(home.device))
 
-    def cholesky_in_place(self, matrix: Any) -> Any:
-        """Return the lower factor in the memory of a symmetric matrix, by columns, as LAPACK has it."""
-        columns = matrix.mT
-        factor, info = self._torch.linalg.cholesky_ex(
-            columns, out=(columns, self._torch.empty_like(columns[0, :1]).int()[0])
-        )
-        return self._marked(factor, info)
-
     def _cholesky(self, matrix: Any) -> Any:
         return self._marked(*self._torch.linalg.cholesky_ex(matrix))
 
@@ -430,64 +367,6 @@ class TorchBackend(DeviceBackend):
         """Return L^{-1} B, or L^{-T} B, with the lower factor L."""
         matrix = factor.mT if transposed else factor
         return self._torch.linalg.solve_triangular(matrix, right, upper=transposed)
-
-    def is_long_and_thin(self, factor: Any, right: Any) -> bool:
-        """Return whether a GPU solves faster by blocks: few columns leave a triangular solve waiting."""
-        if not self._is_on_cuda(factor):
-            return False
-        return bool(factor.shape[0] >= _LONG and right.ndim == 2 and right.shape[1] <= _THIN)
-
-    def inverse_blocks(self, factor: Any) -> list[Any]:
-        """Return the inverses of the diagonal blocks of a lower factor, all of them at once."""
-        torch, n, size = self._torch, factor.shape[0], _BLOCK_ROWS
-        whole, (down, right) = n // size, factor.stride()
-        remainder = n - whole * size
-        # the last block, which may be smaller, stands in a corner of the identity
-        eye = torch.eye(size, dtype=factor.dtype, device=factor.device)
-        blocks = eye.expand(whole + (remainder > 0), size, size).contiguous()
-        blocks[:whole] = factor.as_strided(
-            (whole, size, size), (size * (down + right), down, right), factor.storage_offset()
-        )
-        if remainder:
-            blocks[-1, :remainder, :remainder] = factor[-remainder:, -remainder:]
-        inverses = list(self._invert_triangles(blocks))
-        if remainder:
-            inverses[-1] = inverses[-1][:remainder, :remainder]
-        return inverses
-
-    def _invert_triangles(self, L: Any) -> Any:
-        r"""Return the inverses of a stack of lower triangles, by those of their halves.
-
-        .. math:: \begin{bmatrix} A & 0 \\ B & C \end{bmatrix}^{-1}
-                  = \begin{bmatrix} A^{-1} & 0 \\ -C^{-1} B A^{-1} & C^{-1} \end{bmatrix}
-        """
-        torch, count, size = self._torch, L.shape[0], L.shape[1]
-        if size <= _INVERTED_ROWS or size % 2:
-            eye = torch.eye(size, dtype=L.dtype, device=L.device)
-            return torch.linalg.solve_triangular(L, eye.expand(count, size, size), upper=False)
-        half = size // 2
-        halves = self._invert_triangles(torch.cat([L[:, :half, :half], L[:, half:, half:]]))
-        inverse = torch.zeros_like(L)
-        inverse[:, :half, :half], inverse[:, half:, half:] = halves[:count], halves[count:]
-        inverse[:, half:, :half] = torch.bmm(halves[count:], torch.bmm(L[:, half:, :half], halves[:count])).neg_()
-        return inverse
-
-    def solve_by_blocks(self, factor: Any, inverses: list[Any], right: Any) -> Any:
-        """Return L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
-        torch, size = self._torch, _BLOCK_ROWS
-        x = right.clone()
-        for k, inverse in enumerate(inverses):
-            block, before = x[k * size : (k + 1) * size], slice(0, k * size)
-            across = factor[k * size : (k + 1) * size, before]
-            right_side = torch.addmm(block, across, x[before], alpha=-1.0) if k else block.clone()
-            torch.mm(inverse, right_side, out=block)
-        for k, inverse in reversed(list(enumerate(inverses))):
-            block, after = x[k * size : (k + 1) * size], slice((k + 1) * size, None)
-            last = k + 1 == len(inverses)
-            below = factor[after, k * size : (k + 1) * size].mT
-            right_side = block.clone() if last else torch.addmm(block, below, x[after], alpha=-1.0)
-            torch.mm(inverse.mT, right_side, out=block)
-        return x
 
 
 def _split(flat: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:

@@ -1,9 +1,6 @@
-r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side, or in one place.
+r"""The Gram matrix on a device: K and a factor of :math:`K + \operatorname{diag}(d)` side by side.
 
-Where both fit, products for refinement and certificate come from K itself (:class:`DeviceGram`). Where only one
-:math:`N \times N` array does, the factor takes the place of K, and products come from kernel values that are computed
-anew, tile by tile (:class:`InPlaceGram`). A matrix that is not positive definite is refused: there is no indefinite
-factorisation in the array API.
+A matrix that is not positive definite is refused: there is no indefinite factorisation in the array API.
 """
 
 import warnings
@@ -18,23 +15,18 @@ from substrate.gram import ROUNDED_SINGLE, Gram
 from substrate.kernel_matrix import ROUNDED, Alteration, warn_if_degenerate
 from substrate.kernels import Kernel
 from substrate.kernels.on_device import device_matrix
-from substrate.kernels.tiled_product import tiled_product
 from substrate.namespaces import (
     all_to_numpy,
     check_factor,
     cholesky,
-    cholesky_in_place,
     device_blocks,
     device_points,
     diagonal_set,
     has_room,
-    inverse_blocks,
     is_device_array,
-    is_long_and_thin,
     namespace_of,
     on_device_of,
     room_on_device,
-    solve_by_blocks,
     solve_triangular,
     take_rows,
     to_numpy,
@@ -42,10 +34,7 @@ from substrate.namespaces import (
 )
 from substrate.operators import SystemMatrix
 
-__all__ = ["DeviceGram", "HostVectors", "InPlaceGram", "device_gram_kind", "gram_kind"]
-
-#: Bytes beside a matrix for the blocks it is made of, and for a solution.
-_BESIDE = 8.0 * 2**30
+__all__ = ["DeviceGram", "HostVectors", "gram_kind", "has_room_for_matrix"]
 
 
 def gram_kind(X: Any) -> type[Gram]:
@@ -53,15 +42,12 @@ def gram_kind(X: Any) -> type[Gram]:
     return DeviceGram if is_device_array(X) else Gram
 
 
-def device_gram_kind(kernel: Kernel, X: Any) -> type["DeviceGram"] | None:
-    """Return the class whose matrix and factor fit the device of X; None where none does and there is another way.
-
-    Without a formula for its kernel a matrix cannot be computed anew: the one that stores most is refused in words.
+def has_room_for_matrix(kernel: Kernel, X: Any) -> bool:
+    """Return whether a matrix and its factor fit the device of X, or no other way is left: a kernel without a formula
+    cannot be computed anew.
     """
     n = int(X.shape[0])
-    if kernel.pairwise or not kernel.trusted or has_room(X, 16.0 * n * n):
-        return DeviceGram
-    return InPlaceGram if has_room(X, 8.0 * n * n + _BESIDE) else None
+    return kernel.pairwise or not kernel.trusted or has_room(X, 16.0 * n * n)
 
 
 class DeviceGram(Gram):
@@ -77,7 +63,6 @@ class DeviceGram(Gram):
         self.negative = 0.0
         self._store = matrix
         self._factor: Any = None
-        self._inverses: Any = None
         self._checked = False
         self._coordinates = {}
 
@@ -111,7 +96,7 @@ class DeviceGram(Gram):
 
     def factorize(self, ridge: Any) -> None:
         """Factor K + diag(ridge); :meth:`solve` then uses it."""
-        self._factor = self._inverses = None  # their memory is reused
+        self._factor = None  # its memory is reused
         diagonal_set(self._store, self.diagonal + ridge)
         try:
             # of the transpose, which is the same matrix: by columns, as LAPACK has it, it is copied in half the time
@@ -126,12 +111,7 @@ class DeviceGram(Gram):
         With ``checked`` false the solution is not finite where there is no factor, and :meth:`check_factor` refuses.
         """
         factor = self._present_factor()
-        if is_long_and_thin(factor, B):
-            if self._inverses is None:
-                self._inverses = inverse_blocks(factor)
-            solved = solve_by_blocks(factor, self._inverses, B)
-        else:
-            solved = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+        solved = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
         if checked:
             self.check_factor()  # now that the device has work to do
         return solved
@@ -183,7 +163,7 @@ class DeviceGram(Gram):
 
     def release(self) -> None:
         """Free the factor."""
-        self._factor = self._inverses = None
+        self._factor = None
 
     def record(self) -> tuple[tuple[str, str], ...]:
         """Return facts for a certificate, with the device of the matrix."""
@@ -205,65 +185,6 @@ class DeviceGram(Gram):
                 raise
             self._checked = True
         return factor
-
-
-class InPlaceGram(DeviceGram):
-    """A kernel matrix on a device whose factor takes its place; made again from the points where it is needed."""
-
-    _store: Any  # None while the factor has its place
-
-    def __init__(self, kernel: Kernel, points: Any) -> None:
-        self._points = points
-        super().__init__(device_matrix(kernel, points, checked=True), kernel)
-
-    @classmethod
-    def of(cls, kernel: Kernel, X: Any, warn: bool = True, checked: bool = False) -> "InPlaceGram":
-        """Return the Gram matrix of a resolved kernel on points of a device, for which one N x N array has to fit."""
-        n = int(X.shape[0])
-        points = X if checked else device_points(X)
-        room_on_device(X, 8.0 * n * n + _BESIDE, f"the {n} x {n} kernel matrix", "take a reduced set of rows.")
-        gram = cls(kernel, points)
-        if warn and kernel.decays:
-            diagonal, first = all_to_numpy(gram.diagonal, gram.first_row)
-            warn_if_degenerate(gram.matrix, diagonal, points, _extreme_correlations, first=first)
-        return gram
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return int(self._points.shape[0])
-
-    @property
-    def matrix(self) -> Any:
-        """K itself, which drops the factor."""
-        if self._store is None:
-            self.release()
-            self._store = device_matrix(self.kernel, self._points, checked=True)
-        return self._store
-
-    def product(self, V: Any) -> Any:
-        """Return K V from kernel values that are computed anew."""
-        return tiled_product(self._known_kernel(), self._points, V, "float64")
-
-    def factorize(self, ridge: Any) -> None:
-        """Factor K + diag(ridge) in the place of K."""
-        store, self._store = self.matrix, None
-        diagonal_set(store, self.diagonal + ridge)
-        self._factor = cholesky_in_place(store)
-        self._checked = False
-
-    def block(self, rows: Any, columns: Any) -> Any:
-        """Return the entries of some rows and some columns, by their numbers on the host."""
-        return self._known_kernel()(take_rows(self._points, rows), take_rows(self._points, columns))
-
-    def record(self) -> tuple[tuple[str, str], ...]:
-        """Return facts for a certificate, and that the factor is in the place of the matrix."""
-        return (*super().record(), ("memory", "the factor in the place of the matrix, residuals by new kernel values"))
-
-    def _known_kernel(self) -> Kernel:
-        if self.kernel is None:
-            raise DeclarationError("a matrix without a kernel cannot be computed anew")
-        return self.kernel
 
 
 class HostVectors(SystemMatrix):
@@ -323,10 +244,6 @@ class HostVectors(SystemMatrix):
         """Free the factor."""
         self._ridge = None
         self._gram.release()
-
-    def tell(self, diagonal: Array, first: Array) -> None:
-        """Take the diagonal of K and its first row, where they came to the host with something else."""
-        self._known = (diagonal, first)
 
     def warn_if_degenerate(self, X: Any) -> None:
         """Warn if the kernel matrix of the points X is the identity or constant."""

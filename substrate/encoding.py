@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _SPARSE_PARTS = ("data", "indices", "indptr")
 #: Kernels that create one object per column, and those that make sparse rows dense.
-_BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "PowerExponential", "SinglePrecision"}
+_BY_COLUMN, _DENSE = {"Componentwise"}, {"Laplacian", "Matern", "PowerExponential"}
 #: Bytes of a number, including copies of it, and of a component's kernel.
 _NUMBER, _COMPONENT = 32, 1024
 #: Columns of a component up to which components are counted before a file is read.

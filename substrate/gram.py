@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
-from substrate.certificates.rounding import block_length, cholesky_rounding, rank_cutoff
+from substrate.certificates.rounding import cholesky_rounding, rank_cutoff
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
 from substrate.kernels import Kernel
-from substrate.kernels.base import mirror_square, strips, symmetric_matrix
+from substrate.kernels.base import symmetric_matrix
 from substrate.namespaces import column_squares
 from substrate.operators import SystemMatrix
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED_SINGLE", "Gram", "triangle_product"]
+__all__ = ["ROUNDED_SINGLE", "Gram"]
 
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
 ROUNDED_SINGLE = 1e-6
@@ -30,17 +30,6 @@ ROUNDED_SINGLE = 1e-6
 _INDEFINITE = "not positive semi-definite"
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
-
-
-def triangle_product(stored: Array, V: Array, lower: int) -> Array:
-    """Return K V from one triangle, in Fortran's order; a few columns one by one, each reading every number once."""
-    from scipy.linalg.blas import dsymm, dsymv
-
-    if V.ndim == 1:
-        return np.asarray(dsymv(1.0, stored, V, lower=lower))
-    if V.shape[1] <= _FEW_COLUMNS:
-        return np.column_stack([dsymv(1.0, stored, column, lower=lower) for column in V.T])
-    return np.ascontiguousarray(dsymm(1.0, stored, V, lower=lower))
 
 
 class Gram(SystemMatrix):
@@ -122,23 +111,15 @@ class Gram(SystemMatrix):
 
     def product(self, V: Array) -> Array:
         """Return K V, from the triangle that no factor overwrites."""
-        return triangle_product(self._store.T, V, lower=0)  # Fortran's upper triangle is the untouched one
+        from scipy.linalg.blas import dsymm, dsymv
 
-    def product_in_blocks(self, V: Array) -> Array:
-        """Return K V from the same triangle, in sums that lose at most
-        :func:`~substrate.certificates.rounding.block_rounding`.
-        """
-        result = np.zeros(V.shape)
-        blocks = list(strips(self.n, block_length(self.n)))
-        for number, rows in enumerate(blocks):
-            for columns in blocks[:number]:
-                tile = self._store[rows, columns]
-                result[rows] += tile @ V[columns]
-                result[columns] += tile.T @ V[rows]
-            square = self._store[rows, rows].copy()
-            mirror_square(square, upper=False)
-            result[rows] += square @ V[rows]
-        return result
+        stored = self._store.T  # Fortran's upper triangle is the untouched one
+        with blas_threads(self.n):
+            if V.ndim == 1:
+                return np.asarray(dsymv(1.0, stored, V))
+            if V.shape[1] <= _FEW_COLUMNS:
+                return np.column_stack([dsymv(1.0, stored, column) for column in V.T])
+            return np.ascontiguousarray(dsymm(1.0, stored, V))
 
     def factorize(self, ridge: Array) -> None:
         """Factor K + diag(ridge) in place; :meth:`solve` then uses it.

@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from substrate.backends import HOST, DeviceBackend, Reading, backend_of
+from substrate.backends import HOST, DeviceBackend, backend_of
 from substrate.errors import DataError
 
 __all__ = [
     "HOST",
     "all_to_numpy",
-    "begin_reading",
     "blocks_beside",
     "check_factor",
     "check_finite",
     "cholesky",
-    "cholesky_in_place",
     "column_squares",
     "device_blocks",
     "device_numbers",
@@ -31,10 +29,8 @@ __all__ = [
     "diagonal_of",
     "diagonal_set",
     "has_room",
-    "inverse_blocks",
     "invert_triangle",
     "is_device_array",
-    "is_long_and_thin",
     "multiply_rows",
     "multiply_triangle",
     "namespace_of",
@@ -44,11 +40,9 @@ __all__ = [
     "own_copy",
     "paired_sums",
     "partition",
-    "queues_work",
     "reduce_columns",
     "room_on_device",
     "same_home",
-    "solve_by_blocks",
     "solve_triangular",
     "sum_squares",
     "take_columns",
@@ -86,18 +80,6 @@ def all_to_numpy(*arrays: Any) -> tuple[Any, ...]:
     wait.
     """
     return backend_of(arrays[0]).all_to_host(arrays)
-
-
-def begin_reading(*arrays: Any) -> Reading:
-    """Begin to take arrays of double precision to the host: what a device is asked for afterwards does not delay
-    them.
-    """
-    return backend_of(arrays[0]).begin_reading(arrays)
-
-
-def queues_work(array: Any) -> bool:
-    """Return whether work with an array is queued without waiting, and what goes wrong in it is marked by NaN."""
-    return backend_of(array).queues
 
 
 def on_device_of(array: Any, values: Any) -> Any:
@@ -180,11 +162,6 @@ def cholesky(matrix: Any, *, checked: bool = True) -> Any:
     return backend_of(matrix).cholesky(matrix, checked=checked)
 
 
-def cholesky_in_place(matrix: Any) -> Any:
-    """Return the lower factor of a symmetric matrix, whose memory it may take; :func:`check_factor` refuses it."""
-    return backend_of(matrix).cholesky_in_place(matrix)
-
-
 def check_factor(factor: Any) -> None:
     """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
     backend_of(factor).check_factor(factor)
@@ -193,23 +170,6 @@ def check_factor(factor: Any) -> None:
 def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     """Return L^{-1} B, or L^{-T} B, with the lower factor L."""
     return backend_of(factor).solve_triangular(factor, right, transposed=transposed)
-
-
-def is_long_and_thin(factor: Any, right: Any) -> bool:
-    """Return whether a GPU solves faster by the inverses of diagonal blocks: few columns leave a triangular solve
-    waiting.
-    """
-    return backend_of(factor).is_long_and_thin(factor, right)
-
-
-def inverse_blocks(factor: Any) -> list[Any]:
-    """Return the inverses of the diagonal blocks of a lower factor."""
-    return backend_of(factor).inverse_blocks(factor)
-
-
-def solve_by_blocks(factor: Any, inverses: list[Any], right: Any) -> Any:
-    """Return L^{-T} L^{-1} B with the inverses of the diagonal blocks of the lower factor L."""
-    return backend_of(factor).solve_by_blocks(factor, inverses, right)
 
 
 def invert_triangle(L: Any) -> Any:

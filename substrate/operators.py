@@ -12,8 +12,8 @@
 ==================  =====================================================================================
 
 A kernel matrix is all in memory (:class:`~substrate.gram.Gram`), on a device
-(:class:`~substrate.device_gram.DeviceGram`, whose vectors may be on the host), a triangle of it is in memory, or none
-of it (:mod:`substrate.least_squares.stored_kernel`). Features of rows are computed from the rows anew
+(:class:`~substrate.device_gram.DeviceGram`, whose vectors may be on the host), or none of it is stored
+(:mod:`substrate.least_squares.kernel_tiles`). Features of rows are computed from the rows anew
 (:class:`~substrate.reduced.rows.KernelRows`), or are an orthonormal basis in memory
 (:class:`~substrate.least_squares.stacked_least_squares.StackedBasis`). An iteration asks for products, a preconditioner
 and a bound for the diagonal, a direct solver for solutions, the choice of a basis for blocks.
@@ -22,17 +22,12 @@ Vectors are columns of arrays on the host or, for a matrix on a device whose vec
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from substrate.arrays import Array
 
 __all__ = ["Operator", "SymmetricOperator", "SystemMatrix"]
-
-#: Rows of a strip of a symmetric matrix that is read once.
-_STRIP = 512
 
 
 class Operator(ABC):
@@ -98,13 +93,6 @@ class SymmetricOperator(Operator):
     def columns(self, rows: Any) -> Callable[[int], Array]:
         """Return a function that gives the entries of some points with one of them, by its place among them."""
         return lambda place: self.block(rows, rows[[place]])[:, 0]
-
-    def upper_strips(self) -> Iterator[tuple[slice, Array]]:
-        """Yield rows and their entries from the square on the diagonal on: each pair of points once, squares twice."""
-        every = np.arange(self.n)
-        for start in range(0, self.n, _STRIP):
-            rows = slice(start, min(start + _STRIP, self.n))
-            yield rows, self.block(every[rows], every[start:])
 
 
 class SystemMatrix(SymmetricOperator):

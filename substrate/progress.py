@@ -1,4 +1,4 @@
-"""Progress on a terminal: pieces of work done, rows per second, or one late line. Nothing is written to a pipe."""
+"""Progress on a terminal: pieces of work done, or one late line. Nothing is written to a pipe."""
 
 import shutil
 import sys
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
-__all__ = ["LateProgress", "Progress", "RowProgress", "announce_steps"]
+__all__ = ["LateProgress", "Progress", "announce_steps"]
 
 _Thing = TypeVar("_Thing")
 
@@ -84,27 +84,8 @@ class LateProgress(_ProgressLine):
         """Announce how far the present piece is."""
         self._late(f"{self._piece}: {n_done:,} of {total:,} rows")
 
-    def columns(self, n_done: int, total: int) -> None:
-        """Announce how many columns the present piece has."""
-        self._late(f"{self._piece}: {n_done:,} of {total:,} columns")
-
     def _late(self, text: str) -> None:
         now = self._clock()
         if now - self._start >= self._after and now - self._drawn >= _REDRAWN:
             self._drawn = now
             self._draw(f"{text}, {now - self._start:.0f} s so far")
-
-
-class RowProgress(_ProgressLine):
-    """Rows done, rows per second since the pass began, and the time left at that rate."""
-
-    def __init__(self, what: str, total: int, shown: bool, n_done: int = 0, stream: TextIO | None = None) -> None:
-        super().__init__(stream, shown)
-        self._what, self._total, self._first = what, total, n_done
-        self._start = time.perf_counter()
-
-    def at(self, n_done: int) -> None:
-        """Redraw the line."""
-        rate = (n_done - self._first) / max(time.perf_counter() - self._start, 1e-9)
-        seconds_left = (self._total - n_done) / rate if rate > 0.0 else 0.0
-        self._draw(f"{self._what}: {n_done:,} of {self._total:,} rows, {rate:,.0f} rows/s, {seconds_left:.0f} s left")

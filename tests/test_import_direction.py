@@ -22,7 +22,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "substrate.errors",
         "substrate.arrays",
         "substrate.backends",
-        "substrate.compilation",
         "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",
@@ -36,7 +35,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.solvers",),
     ("substrate.kernels",),
     ("substrate.kernel_matrix",),
-    ("substrate.formulas",),
     (
         "substrate.gram",
         "substrate.device_gram",
@@ -53,7 +51,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.search",),
     ("substrate.reduced",),
     ("substrate.spectral",),
-    ("substrate.penalized",),
+    ("substrate.penalties",),
+    ("substrate.losses",),
+    ("substrate.fits",),
+    ("substrate.bounds",),
     ("substrate.uncertainty",),
     ("substrate.proof",),
     ("substrate.composition",),
@@ -65,9 +66,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators",),
     ("problems.estimators.shared",),
     ("problems.estimators.full",),
+    ("problems.estimators.kernel_machine",),
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
     ("problems.estimators.chosen",),
-    ("problems.estimators.spectral",),
+    ("problems.estimators.components", "problems.estimators.two_views"),
     ("problems.estimators.series",),
     ("problems",),  # the root: all estimators and pages, looked up on demand
     ("problems.export",),
@@ -358,7 +360,7 @@ def test_the_check_for_cvxpy_can_fail():
 
 def test_the_ground_floors_cost_numpy_only():
     code = "import substrate, substrate.kernels, substrate.datasets, substrate.certificates\n"
-    code += "from substrate.reduced import Basis\nfrom substrate.streaming import Passes\nBasis(), Passes()"
+    code += "from substrate.reduced import Basis\nBasis()"
     assert loaded_by(code, "scipy", "sklearn", "cvxpy", "pandas", "matplotlib") == ""
 
 

@@ -98,6 +98,36 @@ def test_squares_of_a_component_are_bounded_in_all_directions(seed):
     assert error <= result.certificate.accuracy < 1e-5
 
 
+@pytest.mark.parametrize("rule", ["equality", "bound"])
+@pytest.mark.parametrize("sigma", [0.3, 1.25])
+def test_a_rule_on_one_value_is_bounded_in_all_directions(sigma, rule):
+    """Against the linear system of the rows and the point of the rule, in 60 digits; the bound is active."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(0)
+    X, p, gamma = rng.uniform(size=(20, 1)), np.array([[0.2]]), 20
+    y, value = np.sin(3.0 * X[:, 0]), 0.75
+    s = Substrate(RBF(sigma), X, y)
+    stated = s.f(p) == value if rule == "equality" else s.f(p) >= value
+    objective = 0.5 * s.squared_norm + 0.5 * gamma * cp.sum_squares(s.e)
+    result = Machine(s, minimize=objective, subject_to=[stated]).solve()
+    with mpmath.workdps(60):
+        points = [mpmath.mpf(float(x)) for x in (*X[:, 0], *p[:, 0])]
+        K = mpmath.matrix(20, 21)
+        M = mpmath.matrix(22, 22)
+        for i, x in enumerate(points):
+            M[i, 21] = M[21, i] = 1
+            for j, z in enumerate(points):
+                M[i, j] = mpmath.exp(-(((x - z) / mpmath.mpf(sigma)) ** 2))
+        K[:, :] = M[:20, :21]
+        for i in range(20):
+            M[i, i] += mpmath.mpf(1) / gamma
+        a = mpmath.lu_solve(M, mpmath.matrix([*map(float, y), value, 0.0]))
+        fitted = np.array([float(v + a[21]) for v in K * a[:21]])
+    difference = result.predict(X) - fitted
+    difference -= difference.mean() * ("about their mean" in result.certificate.promise)
+    assert np.sqrt(np.mean(difference**2)) <= result.certificate.accuracy < 1e-5
+
+
 @pytest.mark.parametrize("kind", PENALISED + UNPENALISED)
 @pytest.mark.some_cases(6)
 def test_ordinary_machines_hold_for_all_directions(kind):

@@ -27,7 +27,16 @@ OURS = {"problems", "substrate"}
 FIRST_FAMILIES = ("ls_svm", "selection", "robust", "reduced_basis", "reduced_selection", "pruned")
 #: A field that names what implements an equation, of docs/docstring_fields.py.
 CLAIM = re.compile(r":(?:equation|place) (\[\w+\]_ [^:]+): ?(.*)")
-ON_OTHER_PAGES = {"kernels", "datasets", "ingredients", "least_squares", "search", "penalized", "composition", "fusion"}
+ON_OTHER_PAGES = {
+    "kernels",
+    "datasets",
+    "ingredients",
+    "least_squares",
+    "search",
+    "fits",
+    "composition",
+    "fusion",
+}
 
 
 def table(package: str, names: Iterable[str]) -> str:
@@ -70,7 +79,6 @@ def by_family() -> str:
     groups = groupby(order, key=family)
     tables = (f"{first_line(module)}\n\n{table('problems', names)}" for module, names in groups)
     values = table("substrate.reduced", public("substrate.reduced"))
-    values += table("substrate.streaming", public("substrate.streaming"))
     saved = put_under_heading("Saved models", table("problems", ["load"]), rule="-")
     words = "Made of a function that builds a machine; imported from ``problems`` like the others.\n\n"
     own = words + table("problems", sorted(problems.COMPOSED))
@@ -115,14 +123,6 @@ def ground() -> str:
     return files + "".join(whole(folder, modules(folder)) for folder in folders)
 
 
-def list_penalized_rooms() -> str:
-    """Return the rooms of the penalized machines, one after the other."""
-    found = sorted(pkgutil.iter_modules(import_module("substrate.penalized").__path__), key=lambda module: module.name)
-    files = [module.name for module in found if not module.ispkg]
-    folders = (f"substrate.penalized.{module.name}" for module in found if module.ispkg)
-    return whole("substrate.penalized", files) + "".join(whole(folder, modules(folder)) for folder in folders)
-
-
 def pages() -> dict[str, str]:
     """Return the text of each page, by file name."""
     return {
@@ -142,7 +142,7 @@ def pages() -> dict[str, str]:
             whole("substrate.least_squares", modules("substrate.least_squares"))
             + whole("substrate.search", modules("substrate.search")),
         ),
-        "penalized": put_under_heading("Penalized machines and their paths", list_penalized_rooms()),
+        "fits": put_under_heading("Fits and paths", whole("substrate.fits", modules("substrate.fits"))),
         "inside": put_under_heading(
             "Inside machines and fusion",
             whole("substrate.composition", modules("substrate.composition"))

@@ -151,7 +151,7 @@ def normal_equations() -> Shown:
 
     :place [Cawley2004]_ section 2.6: $e_i/(1 - h_{ii})$ with $\mathbf{H} = \mathbf{Z C}^{-1}\mathbf{Z}^\top$ from the
         normal equations
-    :holds: where $K_{SS}$ is ill conditioned these lose digits; in eigen-features the residuals equal those of refits
+    :holds: where $K_{SS}$ is ill conditioned these lose digits; in features the residuals equal those of refits
     """
     X, y = motorcycle()
     kernel, gamma, basis = RBF(10.0), 20.0, np.unique(X)[:93:5, None]
@@ -160,15 +160,17 @@ def normal_equations() -> Shown:
     C = Z.T @ Z
     C[:-1, :-1] += K / gamma
     H = Z @ np.linalg.inv(C) @ Z.T
-    values, vectors = np.linalg.eigh(K)
+    model = SparseLSSVMRegressor(kernel, gamma, tol=1e-5, basis=basis).fit(X, y)
+    used = basis[model.support_values_ != 0.0]  # those that double precision can tell apart
+    values, vectors = np.linalg.eigh(kernel(used))
     kept = values > basis.size * np.finfo(float).eps * values[-1]
-    features = np.column_stack([rows @ (vectors[:, kept] / np.sqrt(values[kept])), np.ones(y.size)])
+    features = np.column_stack([kernel(X, used) @ (vectors[:, kept] / np.sqrt(values[kept])), np.ones(y.size)])
     penalty = np.diag(np.append(np.full(kept.sum(), gamma**-0.5), 0.0))[:-1]
     explicit = np.empty(y.size)
     for i, is_other in enumerate(~np.eye(y.size, dtype=bool)):
         stacked, target = np.vstack([features[is_other], penalty]), np.append(y[is_other], np.zeros(penalty.shape[0]))
         explicit[i] = y[i] - features[i] @ np.linalg.lstsq(stacked, target, rcond=None)[0]
-    fast = SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y).leave_one_out(X, y).residuals
+    fast = model.leave_one_out(X, y).residuals
     normal = (y - H @ y) / (1.0 - H.diagonal())
     measure = f"relative error (6) of fast leave-one-out with {basis.size} vectors"
     return Shown(measure, relative_error(explicit, normal), relative_error(explicit, fast))

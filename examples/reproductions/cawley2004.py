@@ -26,7 +26,7 @@ def reconstruction(seed):
     (X,) = standardise(X)
     numbers = {}
     for name, sigma in {"sigma = 4.36": 4.36, "sigma⁻² = 4.36, as printed": 4.36**-0.5}.items():
-        drawn = Basis(n=300, rule="stochastic", n_candidates=None, n_scoring=None, random_state=seed)
+        drawn = Basis(n=300, rule="feature_vectors", n_candidates=450, n_scoring=None, random_state=seed)
         order = SparseLSSVMRegressor(RBF(sigma), 57.8, basis=drawn).fit(X, y).basis_indices_
         for size in (10, 20, 40, 70, 100, 150, 200, 250, 300):
             basis = Basis(rule=order[:size], n_scoring=None)
@@ -34,7 +34,7 @@ def reconstruction(seed):
             numbers[f"{size} vectors, {name}"] = model.reconstruction_error_
     X, y = motorcycle()
     X, kernel, gamma = (X - X.min()) / np.ptp(X), RBF(13.1**-0.5), 2.0 * 1.2055e3
-    basis = Basis(15, rule="stochastic", random_state=seed)
+    basis = Basis(15, rule="feature_vectors", n_candidates=100, random_state=seed)
     few = certified(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y))
     full = certified(LSSVMRegressor(kernel, gamma).fit(X, y))
     points = np.linspace(0.0, 1.0, 400)[:, None]

@@ -23,7 +23,7 @@ from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
-from problems import HuberLSSVMRegressor, LSSVMRegressor, PrunedLSSVMRegressor, RobustLSSVMRegressor
+from problems import KernelRegressor, LSSVMRegressor, PrunedLSSVMRegressor, RobustLSSVMRegressor
 from substrate.conventions import sigma_to
 from substrate.datasets import boston, motorcycle, sinc, sinc_outliers, sinc_student
 from substrate.kernels import RBF
@@ -135,7 +135,7 @@ def breakdown(seed):
         "iterated LS-SVM, scale by MAD": RobustLSSVMRegressor(
             RBF(1.0), 10.0, scale="mad", max_reweightings=50, weights_tol=1e-2
         ),
-        "Huber LS-SVM": HuberLSSVMRegressor(RBF(1.0), 10.0),
+        "Huber LS-SVM": KernelRegressor(RBF(1.0), 10.0),
     }
     numbers = {}
     for share in range(0, 55, 5):

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, demand
-from problems.estimators.spectral.components import ComponentsModel
+from problems.estimators.components import ComponentsModel
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 

@@ -14,7 +14,7 @@ The path of the sparse substrate shows the support values over zeta, and their n
 
 .. math:: \min_{a, b} \tfrac12 \|y - K a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
 
-([Pelckmans2005]_ eq. (16); :mod:`substrate.penalized.homotopy.homotopies`). The path is exact: lines are straight in
+([Pelckmans2005]_ eq. (16); :mod:`substrate.fits.paths`). The path is exact: lines are straight in
 zeta between knots, so that they bend on a logarithmic axis, where they are drawn through further points.
 """
 
@@ -30,9 +30,8 @@ from problems.estimators.full.substrates import L1SubstrateClassifier, L1Substra
 from problems.estimators.shared.model import has_part
 from substrate.arrays import Array, is_sparse, non_negative, real_array
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.paths import Path, describe_coverage, l1_path
 from substrate.gram import Gram
-from substrate.penalized.homotopy.homotopies import l1_path
-from substrate.penalized.homotopy.knots import Path, describe_coverage
 
 __all__ = ["EvolutionDiagramDisplay", "L1PathDisplay"]
 
@@ -62,8 +61,6 @@ class EvolutionDiagramDisplay:
         One name per component.
     target : str
         The name of y, in whose unit t and rho are given.
-    holes : tuple of pairs
-        Intervals of rho that the path does not cover; nothing is drawn there.
     rho_min : float or None
         Where the diagram begins; 0 draws all of it on a linear axis.
     coverage : pair of float
@@ -83,7 +80,6 @@ class EvolutionDiagramDisplay:
     lower_bound: float
     names: list[str]
     target: str = "y"
-    holes: tuple[tuple[float, float], ...] = ()
     rho_min: float | None = None
     coverage: tuple[float, float] = (0.0, np.inf)
 
@@ -114,7 +110,6 @@ class EvolutionDiagramDisplay:
             lower_bound=estimator.criterion_lower_bound_,
             names=components,
             target=target,
-            holes=tuple(path.get("holes", ())),
             rho_min=None if rho_min is None else non_negative(rho_min, "rho_min", "as a weight"),
             coverage=tuple(path["coverage"]),
         ).plot(ax)
@@ -131,13 +126,6 @@ class EvolutionDiagramDisplay:
         between = np.geomspace(low, largest, _POINTS) if 0.0 < low < largest else np.array([low, largest])
         return np.union1d(between.clip(low, largest), self.values[self.values >= low])
 
-    def _between(self, rho: Array, values: Array) -> Array:
-        """Return values at the knots, interpolated linearly at rho; NaN in holes."""
-        interpolated = np.interp(rho, self.values, values)
-        for low, high in self.holes:
-            interpolated[(low < rho) & (rho < high)] = np.nan
-        return interpolated
-
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 2))
@@ -146,20 +134,19 @@ class EvolutionDiagramDisplay:
         rank = np.lexsort((self.maximal_variation.max(axis=0), self.at_best()))[::-1]
         styles = distinct(min(_NAMED, rank.size))
         rho = self.values_to_draw()
-        t = np.array([self._between(rho, column) for column in self.maximal_variation.T])
+        t = np.array([np.interp(rho, self.values, column) for column in self.maximal_variation.T])
         for component in rank[_NAMED:]:
             above.plot(rho, t[component], color="0.7", linewidth=0.8)
         if rank.size > _NAMED:
             above.lines[-1].set_label(f"{rank.size - _NAMED} others")
         for component, style in zip(rank, styles, strict=False):
             above.plot(rho, t[component], markevery=0.09, label=self.names[component], **style)
-        below.plot(
-            rho, self._between(rho, self.validation_errors), "-", color="black", linewidth=1.4, label="validation"
-        )
+        errors = np.interp(rho, self.values, self.validation_errors)
+        below.plot(rho, errors, "-", color="black", linewidth=1.4, label="validation")
         place = f"fused optimum: rho = {self.best_parameter:.4g}, error {self.validation_error:.4g}"
         below.plot([self.best_parameter], [self.validation_error], "o", color=ACCENT, markersize=8, label=place)
         if np.isfinite(self.lower_bound):
-            bound = f"{describe_coverage('rho', self.coverage, self.holes)}: {self.lower_bound:.4g}"
+            bound = f"{describe_coverage('rho', self.coverage)}: {self.lower_bound:.4g}"
             below.axhline(self.lower_bound, color="0.35", linestyle="--", linewidth=1.2, label=bound)
         for axes in self.axes_:
             axes.axvline(self.best_parameter, color=ACCENT, linestyle=":", linewidth=1.4)
@@ -187,7 +174,7 @@ class L1PathDisplay:
     values : array of shape (n_points,)
         zeta, ascending: the knots and points between them.
     coefficients : array of shape (n_points, n_rows)
-        The coefficients there; NaN in holes of the path, where nothing is drawn.
+        The coefficients there.
     zeta : float or None
         The zeta of a model, if there is one.
 
@@ -203,7 +190,7 @@ class L1PathDisplay:
 
     @classmethod
     def from_path(cls, path: Path, zeta: float | None = None, *, ax: Any = None) -> Self:
-        """Draw a path of :func:`substrate.penalized.homotopy.homotopies.l1_path`, with a mark at ``zeta``."""
+        """Draw a path of :func:`substrate.fits.paths.l1_path`, with a mark at ``zeta``."""
         if not isinstance(path, Path) or path.parameter != "zeta":
             raise DeclarationError(f"L1PathDisplay draws a path in zeta, as l1_path returns; received {path!r}")
         knots = path.values[path.values > 0.0]
@@ -211,8 +198,7 @@ class L1PathDisplay:
             raise DataError(f"the path has {knots.size} knot(s) at a positive zeta, nothing to draw: {path.stop}")
         inner = [np.geomspace(low, high, _BETWEEN + 1)[:-1] for low, high in pairwise(knots)]
         values = np.concatenate([*inner, knots[-1:]])
-        missing = np.full(path.at(float(knots[-1])).primal.size, np.nan)
-        coefficients = np.array([path.at(float(v)).primal if path.covers(float(v)) else missing for v in values])
+        coefficients = np.array([path.at(float(v)).primal for v in values])
         return cls(values, coefficients, zeta).plot(ax)
 
     @classmethod
@@ -245,19 +231,15 @@ class L1PathDisplay:
 
     @property
     def n_support(self) -> Array:
-        """Return how many coefficients are not zero between one point and the next (at a knot one may be); NaN in
-        holes.
-        """
+        """Return how many coefficients are not zero between one point and the next (at a knot one may be)."""
         nonzero = self.coefficients != 0.0
-        counts = np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1).astype(np.float64)
-        unknown = np.asarray(np.isnan(self.coefficients).any(axis=1))
-        return np.where(unknown[:-1] | unknown[1:], np.nan, counts)
+        return np.asarray(np.count_nonzero(nonzero[:-1] | nonzero[1:], axis=1), dtype=np.float64)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the two axes given, or on new ones."""
         self.figure_, self.axes_ = axes_for(ax, 2, 1, (7.0, 6.0), sharex=True, height_ratios=(3, 1.4))
         above, below = self.axes_
-        sizes = np.nan_to_num(np.abs(self.coefficients))
+        sizes = np.abs(self.coefficients)
         position = 0 if self.zeta is None else int(np.argmin(np.abs(self.values - self.zeta)))
         rank = np.lexsort((sizes.max(axis=0), sizes[position]))[::-1]  # the largest where the model is
         rank = rank[sizes[:, rank].max(axis=0) > 0.0]

@@ -1,7 +1,7 @@
 """Fitted models for programs without this package: ``from problems.export import to_onnx``.
 
-A graph of ONNX is written from the formula of the model (:mod:`substrate.formulas`), which says how much rounding may
-change its values in a box.
+A graph of ONNX is written from the formula of the model (``substrate.kernels.nodes``), which says how much rounding
+may change its values in a box.
 """
 
 from problems.export.files import Export, to_onnx

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from substrate.arrays import Array
-from substrate.formulas.nodes import Node, chain, constant, greater, interpolate, largest, select, sum_of
+from substrate.kernels.nodes import Node, chain, constant, greater, interpolate, largest, select, sum_of
 from substrate.uncertainty.calibration import DECIDED, IsotonicMap, SigmoidMap
 
 __all__ = ["decide", "express_probabilities", "score_classes"]

@@ -14,8 +14,8 @@ from problems.export.decisions import decide, express_probabilities, score_class
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
-from substrate.formulas import DOUBLE, Node, Output, Program, RoundingBound, bound_rounding, inputs
-from substrate.formulas.rounding_bound import Arithmetic
+from substrate.kernels.nodes import Node, Output, Program, inputs
+from substrate.kernels.rounding_bound import DOUBLE, Arithmetic, RoundingBound, bound_rounding
 from substrate.namespaces import is_device_array
 
 __all__ = ["Description", "PreparedModel", "describe"]
@@ -52,12 +52,12 @@ class Description:
     @property
     def program(self) -> Program:
         """The program of all outputs."""
-        return Program.of(len(self.names), self.outputs)
+        return Program(len(self.names), self.outputs)
 
     def bound(self, arithmetic: Arithmetic) -> RoundingBound:
         """Bound what an arithmetic loses of the outputs of the machine in the box."""
         outputs = Output("machine", self.machine, (len(self.machine),))
-        return bound_rounding(Program.of(len(self.names), [outputs]), self.box, arithmetic)
+        return bound_rounding(Program(len(self.names), [outputs]), self.box, arithmetic)
 
 
 def _refuse_model(model: Any) -> None:
@@ -239,7 +239,7 @@ def _compare(model: Any, machine: Sequence[Node], scales: ColumnUnits | None) ->
     given = scaled.toarray() if is_sparse(scaled) else scaled
     X = given if scales is None else scales.undo(given)
     box = np.column_stack([X.min(axis=0), X.max(axis=0)])
-    program = Program.of(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
+    program = Program(X.shape[1], [Output("machine", tuple(machine), (len(machine),))])
     values = program.evaluate(X)["machine"]
     seen = X if scales is None else scales.apply(X)
     expected = np.reshape(model._evaluate(seen), values.shape)

@@ -1,7 +1,7 @@
 """``to_onnx``: a fitted model as a file that needs nothing of this package.
 
 The file states how far its outputs may be from the exact formula of the model, for all rows of a box, with every
-rounding counted (:mod:`substrate.formulas.rounding_bound`).
+rounding counted (:mod:`substrate.kernels.rounding_bound`).
 """
 
 import json
@@ -14,8 +14,8 @@ from problems.export.described import describe
 from substrate import __version__
 from substrate.arrays import positive
 from substrate.errors import DataError, DeclarationError
-from substrate.formulas import DOUBLE, SINGLE, RoundingBound
-from substrate.formulas.onnx_graph import import_onnx, write_onnx
+from substrate.kernels.onnx_graph import import_onnx, write_onnx
+from substrate.kernels.rounding_bound import DOUBLE, SINGLE, RoundingBound
 from substrate.whole_file import writable_file, written_whole
 
 __all__ = ["Export", "to_onnx"]

@@ -35,7 +35,6 @@ from substrate.arrays import Array, positive
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Categorical, Kernel, Linear, Matern, as_kernel
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 
 __all__ = [
     "MODELS",
@@ -335,7 +334,7 @@ def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -
     basis = Basis(min(choices.n_basis, n_rows), random_state=choices.seed)
     wanted: dict[str, Any] = {"random_state": choices.seed, "basis": basis}
     if choices.shown:
-        wanted |= {"verbose": 1} if "verbose" in parameters else {"passes": Passes(verbose=True)}
+        wanted |= {"verbose": 1}
     wanted |= {} if class_weight is None else {"class_weight": class_weight}
     wanted |= choices.shapes
     return {name: value for name, value in wanted.items() if name in parameters}
@@ -344,9 +343,7 @@ def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -
 def _quiet(estimator: Any) -> Any:
     """Take the bars away: how a fit was shown is no part of a model."""
     parameters = estimator.get_params(deep=False)
-    return estimator.set_params(
-        **{name: value for name, value in (("passes", None), ("verbose", 0)) if name in parameters}
-    )
+    return estimator.set_params(verbose=0) if "verbose" in parameters else estimator
 
 
 def kernel_of(name: str, sigma: float | None) -> Kernel:

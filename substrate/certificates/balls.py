@@ -85,6 +85,12 @@ class Balls(Enclosed):
         """Return the doubles as balls without radius."""
         return cls(np.frompyfunc(flint().arb, 1, 1)(np.asarray(values, dtype=np.float64)))
 
+    @classmethod
+    def about(cls, middle: Any, radius: Any) -> Self:
+        """Return balls within a radius of doubles."""
+        middle, radius = np.broadcast_arrays(middle, radius)
+        return cls(np.frompyfunc(flint().arb, 2, 1)(middle, radius))
+
     @property
     def value(self) -> Any:
         """The ball of a single number."""
@@ -126,6 +132,10 @@ class Balls(Enclosed):
             largest = largest.max(value)
         return Balls(largest)
 
+    def add_up(self) -> "Balls":
+        """Return the sums along the last axis."""
+        return Balls(self.values.sum(axis=-1))
+
     def sum(self) -> "Balls":
         """Return the sum."""
         return self.total()
@@ -139,18 +149,6 @@ class Balls(Enclosed):
         """Return the difference."""
         return Balls(self.values - _balls(correction).values)
 
-    def careful(self) -> "Balls":
-        """Return them as they are."""
-        return self
-
-    def shorten(self) -> "Balls":
-        """Return them as they are."""
-        return self
-
-    def round(self) -> "Balls":
-        """Return them as they are."""
-        return self
-
     def without_radius(self) -> "Balls":
         """Return the midpoints."""
         return Balls(np.frompyfunc(lambda value: value.mid(), 1, 1)(self.values))
@@ -158,6 +156,14 @@ class Balls(Enclosed):
     def sqrt(self) -> "Balls":
         """Return the roots."""
         return Balls(np.frompyfunc(root_of, 1, 1)(self.values))
+
+    def exp(self) -> "Balls":
+        """Return the exponentials."""
+        return Balls(np.frompyfunc(lambda value: value.exp(), 1, 1)(self.values))
+
+    def log(self) -> "Balls":
+        """Return the logarithms."""
+        return Balls(np.frompyfunc(lambda value: value.log(), 1, 1)(self.values))
 
     def error(self) -> "Balls":
         """Return balls about zero with the same radius."""

@@ -6,11 +6,6 @@ of the matrix times four of the vector give :math:`K a` with an error below :mat
 entry of a row times that of a: :math:`2^{-70}` for two thousand columns, :math:`2^{-60}` for ten thousand. They are
 added up as unevaluated sums of two numbers [Dekker1971]_. The result is the same on every processor, and no wider type
 is needed. Where numbers overflow (the largest above 1e290) entries are not finite, and the callers give no bound.
-
-Of a symmetric matrix whose entries are at most :math:`s_i s_j` tiles of one triangle are enough, each used for both
-halves, and in units of :math:`2^{\rho_i} \ge s_i` all slices have one exponent: their products add up over all tiles
-without an error. After two slices what is left of the matrix is so small that a product in working precision loses
-nothing: :math:`n u\, 2^{-2\beta}` of the largest entry.
 """
 
 import math
@@ -18,9 +13,8 @@ import math
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 
-__all__ = ["SlicedMatrix", "SymmetricProduct", "add", "exact_product", "exact_sum", "minus", "multiply"]
+__all__ = ["SlicedMatrix", "add", "exact_product", "exact_sum", "minus", "multiply"]
 
 #: An unevaluated sum of two arrays, the second smaller than the rounding of the first.
 Pair = tuple[Array, Array]
@@ -113,57 +107,6 @@ class SlicedMatrix:
         underflow = 64.0 * n * 2.0**-1074 if vector.any() else 0.0
         radius = np.ldexp(4.0 * n * (left_out + 2.0**-100), self._exponents[:, None] + top)
         return total, radius.reshape(zero.shape) + underflow
-
-
-class SymmetricProduct:
-    r"""K a for a symmetric matrix that comes tile by tile, of its diagonal and one side of it.
-
-    ``sizes`` are numbers :math:`s_i` with :math:`|k_{ij}| \le \sqrt2\, s_i s_j`.
-    """
-
-    def __init__(self, vector: Array, sizes: Array) -> None:
-        n = vector.size
-        self._bits, self._any = _bits_of(n), bool(vector.any())
-        self._scale = _exponents(sizes)
-        self._units = np.ldexp(1.0, -self._scale)
-        self._is_scaled = bool(self._scale.any())
-        self._vector = np.ldexp(vector, self._scale)
-        self._top = int(_exponents(np.abs(self._vector).max(initial=0.0)))
-        places = np.array(self._top)
-        # the slices, for the parts of the matrix that have few bits, and the vector, for what is left of it
-        self._slices = np.stack(_slice(self._vector, places, self._bits), axis=1)
-        self._sums = [np.zeros((n, _SLICES)), np.zeros((n, _SLICES)), np.zeros(n)]
-
-    def add(self, rows: slice, columns: slice, tile: Array) -> None:
-        """Add a tile, which is overwritten; beside the diagonal it stands for its mirror image, too."""
-        if self._is_scaled:
-            tile *= self._units[rows][:, None]
-            tile *= self._units[columns]
-        if not max(float(tile.max()), -float(tile.min())) <= 2.0:  # not what was promised: nothing is known
-            self._sums[2][:] = math.nan
-        for number, (total, vector) in enumerate(
-            zip(self._sums, (self._slices, self._slices, self._vector), strict=True)
-        ):
-            # the second part is what is left of an entry after its first bits; the third what is left after both
-            part = tile if number == 2 else _sliced_once(tile, np.array(1 - number * self._bits), self._bits)
-            total[rows] += part @ vector[columns]
-            if rows != columns:
-                total[columns] += part.T @ vector[rows]
-
-    def result(self) -> tuple[Pair, Array]:
-        """Return the product as a pair, and a bound on the error of every entry, once all tiles are added."""
-        n, (first, second, rest) = self._vector.size, self._sums
-        zero = np.zeros(n)
-        total: Pair = (rest, zero)
-        for parts in (second, first):  # from the smallest on
-            for k in range(_SLICES - 1, -1, -1):
-                total = add((parts[:, k], zero), total)
-        # of the vector after its slices; of products with the rest of the matrix; and the rounding of the pairs
-        share = 2.0 ** (-_SLICES * self._bits) + relative_rounding(2.0 * n) * 2.0 ** (-2 * self._bits) + 2.0**-98
-        radius = np.ldexp(4.0 * n * share, self._scale + self._top + 1)
-        radius += np.ldexp(64.0 * n * 2.0**-1074, np.maximum(self._scale, 0))
-        pair = (np.ldexp(total[0], self._scale), np.ldexp(total[1], self._scale))
-        return pair, radius if self._any else zero
 
 
 def _bits_of(n: int) -> int:

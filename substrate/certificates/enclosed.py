@@ -1,4 +1,4 @@
-r"""Numbers with a radius, over which a bound is written once and evaluated in double, in doubled precision or in balls.
+r"""Numbers with a radius, over which a bound is written once and evaluated in double precision or in balls.
 
 An :class:`Enclosed` array states for each of its entries x that
 
@@ -15,13 +15,10 @@ is left to be added by hand. With the unit roundoff u (:mod:`~substrate.certific
     x / y: \quad & \frac{\varrho_x + |m_x \oslash m_y|\, \varrho_y}{|m_y| - \varrho_y} + u\, |m_x \oslash m_y| , \\
     A x: \quad & |A|\, \varrho_x + \varrho_A\, (|x| + \varrho_x) + k\, u\, |A|\, |x| \quad\text{for sums of k terms.}
 
-Three arithmetics have the same verbs:
+Two arithmetics have the same verbs:
 
 :class:`Double`
-    Midpoints in double precision: the first try of every certificate, a few vector operations.
-:class:`Doubled`
-    Midpoints as unevaluated sums of two doubles (:mod:`~substrate.certificates.doubled_precision`), for residuals that
-    cancel. A number that no longer cancels goes back to double by :meth:`Enclosed.round`.
+    Midpoints in double precision: every certificate, a few vector operations.
 :class:`~substrate.certificates.balls.Balls`
     Ball arithmetic in as many bits as the verdict needs: a proof is the formula of the certificate in balls.
 
@@ -36,16 +33,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, exact_product, exact_sum, multiply
+from substrate.certificates.doubled_precision import exact_sum
 from substrate.certificates.rounding import UNIT, at_most, sum_rounding
 from substrate.certificates.rows import root_mean_square
 
-__all__ = ["LEAST", "UNIT", "Double", "Doubled", "Enclosed", "GramFactor", "at_most", "sum_rounding"]
+__all__ = ["LEAST", "UNIT", "Double", "Enclosed", "GramFactor", "at_most", "sum_rounding"]
 
-#: The unit roundoff for sums of two doubles, with room for the few operations behind one of theirs.
-_PAIR = 4.0 * EPS**2
 #: Below this a product may have lost digits to underflow, of at most this size.
 _SMALL, LEAST = 1e-290, 1e-318
+#: Not below what a number that is no longer normal may have lost.
+_TINY = 1e-307
 
 #: The largest share of a matrix that its inverse may be off by.
 _MOST_SHARE = 0.5
@@ -57,8 +54,7 @@ Operand = Any
 class Enclosed(ABC):
     """An array of numbers, each within a radius of its midpoint; see the derived classes.
 
-    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact; double and doubled
-    precision may be mixed, and the left operand decides.
+    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact.
     """
 
     __slots__ = ()
@@ -119,6 +115,10 @@ class Enclosed(ABC):
         """Return the largest entry."""
 
     @abstractmethod
+    def add_up(self) -> Any:
+        """Return the sums along the last axis, whose terms may cancel."""
+
+    @abstractmethod
     def sum(self) -> Any:
         """Return the sum of a vector in which nothing cancels."""
 
@@ -132,22 +132,6 @@ class Enclosed(ABC):
 
         Products of a matrix with the midpoints remain usable: in double the correction goes into the radius.
         """
-
-    @abstractmethod
-    def careful(self) -> Any:
-        """Return the same numbers in an arithmetic whose sums may cancel."""
-
-    def prepare(self) -> Self:
-        """Return the same matrix, ready for several products with vectors."""
-        return self
-
-    @abstractmethod
-    def shorten(self) -> Self:
-        """Return the same numbers with midpoints of one double, where they have two, and a radius for it."""
-
-    @abstractmethod
-    def round(self) -> Any:
-        """Return the same numbers in an arithmetic that is as cheap as one wants for what does not cancel."""
 
     @abstractmethod
     def without_radius(self) -> Self:
@@ -231,6 +215,11 @@ class Double(Enclosed):
         """Return the doubles with radius zero."""
         return cls(values)
 
+    @classmethod
+    def about(cls, middle: Any, radius: Any) -> Self:
+        """Return numbers within a radius of doubles."""
+        return cls(middle, radius)
+
     @property
     def midpoint(self) -> Array:
         """The numbers as they were computed."""
@@ -267,7 +256,7 @@ class Double(Enclosed):
             radius = radius + (np.abs(x) + self.radius) * other.radius
         if not _is_zero(self.radius):
             radius = radius + self.radius * np.abs(y)
-        return Double(middle, _with_underflow(radius, sizes, x, y))
+        return Double(middle, _with_underflow(radius, sizes, self, other))
 
     def __truediv__(self, other: Operand) -> "Double":
         other = _double(other)
@@ -277,7 +266,7 @@ class Double(Enclosed):
         if not (_is_zero(self.radius) and _is_zero(other.radius)):
             least = np.abs(other.middle) - other.radius
             radius = radius + _divide_up(self.radius + sizes * other.radius, least)
-        return Double(middle, _with_underflow(radius, sizes, self.middle))
+        return Double(middle, _with_underflow(radius, sizes, self))
 
     def __matmul__(self, other: Operand) -> "Double":
         other = _double(other)
@@ -287,7 +276,8 @@ class Double(Enclosed):
             radius = radius + x @ np.broadcast_to(other.radius, y.shape)
         if not _is_zero(self.radius):
             radius = radius + np.broadcast_to(self.radius, x.shape) @ (y + other.radius)
-        return Double(self.middle @ other.middle, radius + np.where(radius > 0.0, LEAST, 0.0))
+        lost = LEAST if self.sizes.any() and other.sizes.any() else 0.0
+        return Double(self.middle @ other.middle, radius + lost)
 
     @property
     def T(self) -> "Double":  # noqa: N802
@@ -324,18 +314,6 @@ class Double(Enclosed):
         """Return the same midpoints, with the correction in the radius."""
         return Double(self.middle, self.radius + correction.sizes)
 
-    def careful(self) -> "Doubled":
-        """Return them as sums of two doubles, the second zero."""
-        return Doubled(self.middle, None, self.radius)
-
-    def shorten(self) -> "Double":
-        """Return them as they are."""
-        return self
-
-    def round(self) -> "Double":
-        """Return them as they are."""
-        return self
-
     def without_radius(self) -> "Double":
         """Return the midpoints."""
         return Double(self.middle)
@@ -349,6 +327,40 @@ class Double(Enclosed):
                 slope = np.where(middle > 0.0, self.radius / middle, np.inf)
             radius = radius + np.minimum(slope, np.sqrt(self.radius))
         return Double(middle, radius)
+
+    def exp(self) -> "Double":
+        r"""Return exponentials, :math:`|e^{m \pm r} - e^m| \le e^m (e^r - 1)`, right to two units of the last place."""
+        middle, radius = np.exp(self.middle), at_most(1.0) * np.asarray(self.radius)
+        near = middle * np.expm1(np.minimum(radius, 1.0))
+        away = np.where(radius < 1.0, near, np.exp(self.middle + radius))
+        return Double(middle, at_most(1.0) * (away + 4.0 * UNIT * middle) + _TINY)
+
+    def __pow__(self, exponent: int) -> "Double":
+        power = self
+        for _ in range(exponent - 1):
+            power = power * self
+        return power
+
+    def add_up(self) -> "Double":
+        """Return the sums along the last axis, of halves and their halves: what cancels in them loses little."""
+        middle, radius = self.middle, np.broadcast_to(self.radius, np.shape(self.middle))
+        total = Double(middle, radius) if middle.shape[-1] else Double(*np.zeros((2, *middle.shape[:-1], 1)))
+        while (n := total.middle.shape[-1]) > 1:
+            half = n // 2
+            low, high = (total.take((..., slice(start, start + half))) for start in (0, half))
+            left_over = total.take((..., slice(2 * half, n)))
+            total = low + high
+            total = Double(
+                np.concatenate([total.middle, left_over.middle], axis=-1),
+                np.concatenate([total.radius, left_over.radius], axis=-1),
+            )
+        return total.take((..., 0))
+
+    def log(self) -> "Double":
+        """Return the logarithms, without a finite radius where a number may not be positive."""
+        middle = np.log(self.middle)
+        unsure = np.where(self.radius < self.middle, -np.log1p(-self.radius / self.middle), np.inf)
+        return Double(middle, at_most(1.0) * unsure + 8.0 * UNIT * (1.0 + np.abs(middle)))
 
     def error(self) -> "Double":
         """Return zeros with the same radius."""
@@ -491,267 +503,19 @@ class GramFactor(NamedTuple):
         """Bound sqrt(g' H^-1 g)."""
         return Double(float(np.linalg.norm((Double(self.T.T) @ g).sizes)) / self.least)
 
-    def bound_row_norms(self, rows: Double) -> Double:
-        """Bound sqrt(c' H^-1 c) for every row c: what c'x may be where x'H x is at most one."""
-        return Double(np.linalg.norm((rows @ Double(self.T)).sizes, axis=1) / self.least)
-
     def bound_step(self, rows: Double, change: Double) -> Double:
         """Bound sqrt(x'H x) of the smallest x by which the rows change as given; infinite where there may be none."""
         across = GramFactor.of(Double(self.T.T) @ rows.T)
         return Double(math.inf) if across is None else across.bound_inverse_norm(change) * self.most
 
 
-class Doubled(Enclosed):
-    """Midpoints as sums of two doubles, ``low`` smaller than the rounding of ``high``; None where it is zero."""
-
-    __slots__ = ("_sliced", "high", "low", "radius")
-
-    def __init__(self, high: Any, low: Any = None, radius: Any = 0.0) -> None:
-        self.high = high
-        self.low = low
-        self.radius = radius
-        self._sliced: SlicedMatrix | None = None
-
-    def prepare(self) -> "Doubled":
-        """Return the same matrix with its slices, which take three times its memory."""
-        prepared = Doubled(self.high, self.low, self.radius)
-        prepared._sliced = SlicedMatrix(np.ascontiguousarray(self.high))
-        return prepared
-
-    @classmethod
-    def exact(cls, values: Any) -> Self:
-        """Return the doubles with radius zero."""
-        return cls(values)
-
-    @property
-    def pair(self) -> Pair:
-        """Both parts as arrays."""
-        high = np.asarray(self.high)
-        return high, np.zeros_like(high) if self.low is None else self.low
-
-    @property
-    def midpoint(self) -> Array:
-        """The sums of both parts, rounded once."""
-        return np.asarray(self.high if self.low is None else self.high + self.low)
-
-    def __add__(self, other: Operand) -> "Doubled":
-        other = _as_doubled(other)
-        sizes = np.abs(self.high) + np.abs(other.high)
-        # the sum of two doubles is a sum of two doubles
-        lost = 0.0 if self.low is None and other.low is None else _PAIR * sizes
-        return Doubled(*add(self.pair, other.pair), radius=(self.radius + other.radius) + lost)
-
-    def __neg__(self) -> "Doubled":
-        return Doubled(-self.high, None if self.low is None else -self.low, self.radius)
-
-    def __mul__(self, other: Operand) -> "Doubled":
-        other = _as_doubled(other)
-        x, y = self.pair, other.pair
-        high, low = multiply(x[0], y[0])
-        sizes = np.abs(high)
-        exact = self.low is None and other.low is None
-        if not exact:
-            high, low = add((high, low), (x[0] * y[1] + x[1] * y[0], np.zeros_like(high)))
-        radius = _with_underflow(0.0 if exact else _PAIR * sizes, sizes, x[0], y[0])
-        if not _is_zero(other.radius):
-            radius = radius + ((1.0 + EPS) * np.abs(x[0]) + self.radius) * other.radius
-        if not _is_zero(self.radius):
-            radius = radius + self.radius * ((1.0 + EPS) * np.abs(y[0]))
-        return Doubled(high, low, radius)
-
-    def __truediv__(self, other: Operand) -> "Doubled":
-        other = _as_doubled(other)
-        y = other.pair
-        first = self.high / y[0]
-        # what the first quotient leaves is known to its own rounding, which the second one adds
-        remainder = Doubled(*self.pair) - Doubled(first) * Doubled(*y)
-        second = remainder.high / y[0]
-        sizes = np.abs(first)
-        radius = _with_underflow(4.0 * _PAIR * sizes, sizes, self.high)
-        if not (_is_zero(self.radius) and _is_zero(other.radius)):
-            least = (1.0 - EPS) * np.abs(y[0]) - other.radius
-            radius = radius + _divide_up(self.radius + (1.0 + EPS) * sizes * other.radius, least)
-        return Doubled(*add((first, np.zeros_like(first)), (second, np.zeros_like(second))), radius=radius)
-
-    def __matmul__(self, other: Operand) -> "Doubled":
-        """Return the product with a vector, or with the columns of a matrix one by one."""
-        other = _as_doubled(other)
-        if np.ndim(other.high) == 2:
-            columns = [self @ other.T.take(k) for k in range(other.high.shape[1])]
-            return Doubled(
-                *(np.column_stack([getattr(column, name) for column in columns]) for name in ("high", "low", "radius"))
-            )
-        if self._sliced is None:
-            product, radius = exact_product(np.ascontiguousarray(self.high), other.high)
-        else:
-            product, radius = self._sliced.times(other.high)
-        # the second parts are as small as the rounding of the first: double precision is enough
-        for matrix, vector in ((self.low, other.high), (self.high, other.low)):
-            if matrix is not None and vector is not None:
-                product = add(product, (matrix @ vector, np.zeros_like(product[0])))
-                radius = radius + (sum_rounding(vector.size) + EPS) * (np.abs(matrix) @ np.abs(vector))
-                radius = radius + _PAIR * np.abs(product[0])
-        if self.low is not None and other.low is not None:
-            radius = radius + np.abs(self.low) @ np.abs(other.low)
-        if not _is_zero(other.radius):
-            radius = radius + (1.0 + EPS) * np.abs(self.high) @ np.broadcast_to(other.radius, other.high.shape)
-        if not _is_zero(self.radius):
-            spread = np.broadcast_to(self.radius, self.high.shape)
-            radius = radius + spread @ ((1.0 + EPS) * np.abs(other.high) + other.radius)
-        return Doubled(*product, radius=radius)
-
-    @property
-    def T(self) -> "Doubled":  # noqa: N802
-        """The transposed matrix."""
-        radius = self.radius if _is_zero(self.radius) else self.radius.T
-        return Doubled(self.high.T, None if self.low is None else self.low.T, radius)
-
-    def total(self) -> Double:
-        """Return the sum, rounded once."""
-        summands = self.high if self.low is None else np.concatenate([self.high, self.low])
-        return Double(summands, _both(self.radius, self.low)).total()
-
-    def largest(self) -> Double:
-        """Return the largest entry in double precision."""
-        return self.round().largest()
-
-    def sum(self) -> Double:
-        """Return the sum in double precision."""
-        return self.round().sum()
-
-    def bound_norm(self, weights: Array) -> Double:
-        """Return the norm in double precision: squares do not cancel."""
-        return self.round().bound_norm(weights)
-
-    def absorb(self, correction: Double) -> "Doubled":
-        """Return the same midpoints, with the correction in the radius."""
-        return Doubled(self.high, self.low, self.radius + correction.sizes)
-
-    def careful(self) -> "Doubled":
-        """Return them as they are."""
-        return self
-
-    def shorten(self) -> "Doubled":
-        """Return the sums of both parts as the first ones."""
-        return self.round().careful()
-
-    def round(self) -> Double:
-        """Return the sums of both parts in double precision."""
-        if self.low is None:
-            return Double(self.high, self.radius)
-        middle = self.high + self.low
-        return Double(middle, self.radius + UNIT * np.abs(middle))
-
-    def error(self) -> Double:
-        """Return zeros with the same radius."""
-        return Double(np.zeros_like(self.high), self.radius)
-
-    def take(self, rows: Any) -> "Doubled":
-        """Return some entries."""
-        low = None if self.low is None else self.low[rows]
-        return Doubled(self.high[rows], low, self.radius if _is_zero(self.radius) else self.radius[rows])
-
-    def place(self, rows: Any, n: int) -> "Doubled":
-        """Return them among zeros."""
-        low = None if self.low is None else _place(self.low, rows, n)
-        radius = 0.0 if _is_zero(self.radius) else _place(self.radius, rows, n)
-        return Doubled(_place(self.high, rows, n), low, radius)
-
-    def after(self, first: Any) -> Any:
-        """Return one more in front, in double precision."""
-        return self.round().after(first.round())
-
-    def beside(self, other: "Doubled") -> "Doubled":
-        """Return both matrices, side by side."""
-        (high, low), (more, less) = self.pair, other.pair
-        exact = self.low is None and other.low is None
-        return Doubled(
-            np.concatenate([high, more], axis=1),
-            None if exact else np.concatenate([low, less], axis=1),
-            _beside(self.radius, high, other.radius, more),
-        )
-
-    def without_radius(self) -> "Doubled":
-        """Return the midpoints."""
-        return Doubled(self.high, self.low)
-
-    def sqrt(self) -> Double:
-        """Return the roots in double precision."""
-        return self.round().sqrt()
-
-    def __abs__(self) -> Double:
-        return abs(self.round())
-
-    def positive_part(self) -> Double:
-        """Return it in double precision."""
-        return self.round().positive_part()
-
-    def select(self, mask: Any, other: Operand) -> "Doubled":
-        """Return midpoints and radii from both."""
-        other = _as_doubled(other)
-        (high, low), (more, less) = self.pair, other.pair
-        radius = np.where(mask, self.radius, other.radius)
-        return Doubled(np.where(mask, high, more), np.where(mask, low, less), radius)
-
-    def is_below(self, other: Any) -> Any:
-        """Compare in double precision."""
-        return self.round().is_below(other.round())
-
-    def minimum(self, other: Any) -> Double:
-        """Return it in double precision."""
-        return self.round().minimum(other.round())
-
-    def upper_ends(self) -> Double:
-        """Return them in double precision."""
-        return self.round().upper_ends()
-
-    def bound_root(self) -> Double:
-        """Return them in double precision."""
-        return self.round().bound_root()
-
-    def above_zeros(self, more: int) -> "Doubled":
-        """Return a matrix with rows of zeros after its own."""
-        if not more:
-            return self
-        arrays = (self.high, self.low, None if _is_zero(self.radius) else self.radius)
-        high, low, radius = (None if array is None else np.pad(array, ((0, more), (0, 0))) for array in arrays)
-        return Doubled(high, low, 0.0 if radius is None else radius)
-
-    def bound_inverse_norm(self, g: Any) -> Double:
-        """Return the norm in double precision."""
-        return self.round().bound_inverse_norm(g.round())
-
-    def solve(self, right: Any) -> Any:
-        """Return the solution in double precision."""
-        return self.round().solve(right.round())
-
-    def upper(self) -> float:
-        """Return the upper end in double precision."""
-        return self.round().upper()
-
-
 def _double(value: Operand) -> Double:
-    if type(value) is Double:
-        return value
-    return value.round() if type(value) is Doubled else Double(value)
-
-
-def _as_doubled(value: Operand) -> Doubled:
-    if type(value) is Doubled:
-        return value
-    return value.careful() if type(value) is Double else Doubled(value)
+    return value if type(value) is Double else Double(value)
 
 
 def _is_zero(radius: Any) -> bool:
     """Return whether numbers are exact: the radius was never an array."""
     return isinstance(radius, float) and radius == 0.0
-
-
-def _both(radius: Any, low: Array | None) -> Any:
-    """Return the radius of both parts of a sum of two: that of the first, and none of the second."""
-    if low is None or _is_zero(radius):
-        return radius
-    return np.concatenate([np.broadcast_to(radius, low.shape), np.zeros_like(low)])
 
 
 def _place(values: Any, rows: Any, n: int) -> Array:
@@ -774,12 +538,12 @@ def _divide_up(radius: Any, least: Any) -> Any:
     return radius / least if smallest > 0.0 else np.where(least > 0.0, radius / least, np.inf)
 
 
-def _with_underflow(radius: Any, sizes: Any, *factors: Any) -> Any:
+def _with_underflow(radius: Any, sizes: Any, *factors: Double) -> Any:
     """Return the radius with what products and quotients lose to underflow: nothing where a factor is zero."""
     smallest = sizes.min(initial=np.inf) if isinstance(sizes, np.ndarray) else sizes
     if smallest >= _SMALL:
         return radius
     lost: Any = LEAST
     for factor in factors:
-        lost = np.where(factor != 0.0, lost, 0.0)
+        lost = np.where(factor.sizes > 0.0, lost, 0.0)
     return radius + lost

@@ -246,13 +246,16 @@ class _BoundedOutput:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedPoint:
-    """The point of the check, its unit, the questions, whether the radius is proved, and whether for all w."""
+    """The point of the check, its unit, the questions, whether the radius is proved, and why not for all w.
+
+    ``cut_off`` is empty where the point was checked in all directions of w.
+    """
 
     near: Nearness
     unit: float
     outputs: list[_BoundedOutput]
     within: bool
-    everywhere: bool
+    cut_off: str
     #: A lower bound on the optimal value, in the units of the program, and the unit and the constant of the objective.
     lower: float
     cost_unit: float
@@ -320,7 +323,7 @@ class AnswerCheck:
             return None, ((NO_BOUND, self._kept),)
         kept = self._kept
         row = accuracy_of_outputs([output.row(kept.near, kept.unit) for output in kept.outputs])
-        if not kept.everywhere:
+        if kept.cut_off:
             solved = Row(
                 name="problem in coordinates",
                 value=row.value,
@@ -328,14 +331,14 @@ class AnswerCheck:
                 tolerance=row.tolerance,
                 formula="distance from its optimum, without the directions that are left out",
             )
-            return solved, ((NO_BOUND, _CUT_OFF),)
+            return solved, ((NO_BOUND, kept.cut_off),)
         return row, ((_RADIUS, _PROVED if kept.within else _TAKEN),)
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest point, or why nothing is."""
         if isinstance(self._kept, str):
             return self._kept
-        return OptimalValue(self._kept) if self._kept.everywhere else _CUT_OFF
+        return self._kept.cut_off or OptimalValue(self._kept)
 
     def _prepare(self, problem: Any, witness: Witness) -> _CheckedPoint | str:
         start = reference(problem, witness, self._substituted)
@@ -348,13 +351,13 @@ class AnswerCheck:
             return "a variable of the machine is in no term of the compiled problem"
         wide = self._in_all_directions(start, witness)
         if wide is None:
-            return self._check(start, everywhere=False)
-        checked = self._check(wide, everywhere=True, has_another=wide is not start)
+            return self._check(start, cut_off=_CUT_OFF)
+        checked = self._check(wide, has_another=wide is not start)
         if isinstance(checked, str) and wide is not start:  # beyond double precision: the problem in coordinates
-            checked = self._check(start, everywhere=False)
+            checked = self._check(start, cut_off=f"{checked}, in all directions of w")
         return checked
 
-    def _check(self, start: Reference, everywhere: bool, has_another: bool = False) -> _CheckedPoint | str:
+    def _check(self, start: Reference, cut_off: str = "", has_another: bool = False) -> _CheckedPoint | str:
         """Return the best point of a reference for its questions, or why there is none.
 
         Where there is another reference to check, a point that needs no polishing and has no inside near it is the
@@ -393,7 +396,7 @@ class AnswerCheck:
             unit=start.unit,
             outputs=outputs,
             within=within,
-            everywhere=everywhere,
+            cut_off=cut_off,
             lower=dual_value(start.program, near.x, multipliers, radius),
             cost_unit=start.cost_unit,
             offset=start.offset,

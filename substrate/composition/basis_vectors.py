@@ -10,7 +10,6 @@ from substrate.kernels import Kernel
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
 
 __all__ = ["basis_vectors"]
 
@@ -28,5 +27,5 @@ def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, st
             "another rule, or pass the basis of a fitted SparseLSSVMRegressor"
         )
     # the ridge is that of the rule above alone
-    chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), OpenPasses(), 1.0)
+    chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), 1.0)
     return chosen.points, chosen.description

@@ -118,12 +118,12 @@ class CompiledSubstrate:
         return {id(holder.leaf): self._expression(holder) for holder in self.mentioned}
 
     def definitions(self) -> list[tuple[int, Array, bool]]:
-        """Return for place-holders of several values the matrix from each column of z, and whether ``shift`` is
+        """Return for place-holders of values the matrix from each column of z, and whether ``shift`` is
         added.
         """
         definitions = []
         for holder in self.mentioned:
-            if holder.role in READ and holder.leaf.size > 1 and not (self._signed and self.substrate.columns):
+            if holder.role in READ and holder.leaf.size and not (self._signed and self.substrate.columns):
                 rows = self._in_sign(self._matrix(holder), 0)
                 definitions.append((id(holder.leaf), rows, holder.role == "f" and self.substrate.bias))
         return definitions

@@ -47,7 +47,7 @@ from substrate.kernels import (
     Symmetric,
 )
 from substrate.kernels.derivatives import Orders, split_orders
-from substrate.kernels.widths import KernelOfDistance
+from substrate.kernels.of_distance import KernelOfDistance
 
 __all__ = [
     "Summand",
@@ -208,7 +208,7 @@ def bound_difference(kernel: Kernel, orders: Orders, lower: Array, upper: Array)
         return np.asarray(at_most(1.0) * np.sqrt(np.maximum(squares, 0.0)))
     if order == 1 and isinstance(kernel, Matern) and kernel.nu == 1.5:
         (column,) = orders
-        unit = np.broadcast_to(np.asarray(kernel._unit(d), dtype=np.float64), (d,))
+        unit = kernel._unit(d)
         s = at_most(1.0) * np.sqrt(np.square(half / unit).sum(axis=1))
         share = np.where(s <= _FALLS, 1.0 - np.exp(-s) * (1.0 - s), 2.0) + relative_rounding(64.0)
         return np.asarray(at_most(math.sqrt(2.0) / float(unit[column])) * np.sqrt(share))

@@ -39,10 +39,10 @@ from substrate.certificates.rounding import lost_beside, rank_cutoff, relative_r
 from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import SubstrateSpan
+from substrate.fits.coordinates import CUTOFF, stacked_directions
 from substrate.gram import Gram
 from substrate.kernel_matrix import Coordinates, refuse_negative
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
-from substrate.penalized.variation.component_coordinates import CUTOFF, stacked_directions
 from substrate.threads import blas_threads
 
 __all__ = [

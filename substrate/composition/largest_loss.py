@@ -22,26 +22,28 @@ from cvxpy.atoms.affine.add_expr import AddExpression
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.definite_factor import factor_definite, solve_factored
-from substrate.composition.row_losses import affine_entries
-from substrate.solver_call import OUT_OF_TIME
+from substrate.composition.row_reader import ReadLosses, affine_entries
+from substrate.errors import SolverError
+from substrate.fits.definite_factor import factor_definite, solve_factored
+from substrate.fits.row_newton import GramRows, RowPoint
+from substrate.losses import RowLoss
 
-__all__ = ["LargestLoss", "LargestPoint", "read_largest_loss", "solve_largest"]
+__all__ = ["LargestLoss", "read_largest_loss", "solve_largest"]
 
 _STEPS, _ROUNDS = 40, 12
 #: Relative gap at which the interior-point iteration ends, and the share of the way to the boundary of its steps.
 _CENTRAL, _SHARE = 1e-8, 0.99
-_FAILED = "failed (no convergence)"
+_FAILED = "the rows with the largest error were not found"
 
 
 @dataclass(frozen=True)
-class LargestLoss:
-    """C, and e = ``factor`` f + ``offset``; the same questions as a loss of every row answers."""
+class LargestLoss(RowLoss):
+    r"""The loss :math:`C \max |e|` with e = ``factor`` f + ``offset``: its bound is a sum over the rows, too."""
 
     weight: float
     factor: Array
     offset: Array
-    constant: float
+    has_kinks = True
 
     @property
     def n(self) -> int:
@@ -49,53 +51,65 @@ class LargestLoss:
         return int(self.factor.size)
 
     @property
-    def square(self) -> Array:
-        """Return the weights of squared errors: none."""
-        return np.zeros(self.n)
+    def centre(self) -> Array:
+        """Return the values without an error."""
+        return np.asarray(-self.offset / self.factor)
 
     def errors(self, f: Array) -> Array:
         """Return e."""
         return np.asarray(self.factor * f + self.offset)
 
     def values(self, f: Array) -> Array:
-        """Return the loss in the first entry of an array of all rows, without the constant."""
+        """Return the loss in the first entry of an array of all rows."""
         values = np.zeros(self.n)
         values[0] = self.weight * float(np.abs(self.errors(f)).max())
         return values
 
-    def young_gaps(self, f: Array, radius: Array, g: Array) -> Array:
-        """Return bounds on the terms of loss + conjugate - f'g, for all f within a radius; infinite where unknown."""
-        u, e = g / self.factor, self.errors(f)
-        reach = np.abs(self.factor) * radius
-        reach = reach + relative_rounding(4.0) * (np.abs(self.factor * f) + np.abs(self.offset))
-        largest = float((np.abs(e) + reach).max())
-        sizes = np.abs(u) * (1.0 + relative_rounding(2.0))
-        gaps = sizes * np.maximum(largest - np.sign(u) * e + reach, 0.0)
-        left = self.weight - math.fsum((np.abs(u) * (1.0 - relative_rounding(2.0))).tolist())
-        gaps[0] += left * largest if self._room(g) >= 0.0 else math.inf
-        return np.asarray(gaps)
+    def slopes(self, f: Array, right: bool = True) -> Array:
+        """Return a subgradient: that of the row with the largest error."""
+        e, slopes = self.errors(f), np.zeros(self.n)
+        row = int(np.argmax(np.abs(e)))
+        slopes[row] = self.weight * self.factor[row] * np.sign(e[row])
+        return slopes
 
-    def _room(self, g: Array) -> float:
-        """Return what C is more than the sum of sizes of u at least."""
-        return self.weight - math.fsum((np.abs(g / self.factor) * (1.0 + relative_rounding(2.0))).tolist())
+    def curvatures(self, f: Array) -> Array:
+        """Return zeros."""
+        return np.zeros(self.n)
 
-    def balance(self, g: Array, bias: bool) -> tuple[Array, float, int]:
-        """Return g inside the domain of the conjugate, with a sum that is zero up to a remainder at one row."""
-        row = int(np.argmax(np.abs(g / self.factor)))
-        if bias:
-            g = g.copy()
-            g[row] -= math.fsum(g.tolist())
+    def slope_range(self) -> tuple[Array, Array]:
+        """Return the range of every row alone."""
+        return -self.weight * np.abs(self.factor), self.weight * np.abs(self.factor)
+
+    def limit_slopes(self, g: Array) -> Array:
+        """Return slopes whose sizes sum to less than C."""
         total = math.fsum(np.abs(g / self.factor).tolist())
         room = 1.0 - relative_rounding(16.0 * self.n)
-        g = g * min(room * self.weight / total, 1.0) if total > 0.0 else g
-        remainder = abs(math.fsum(g.tolist())) if bias else 0.0
-        fits = 2.0 * remainder <= abs(float(self.factor[row])) * self._room(g)
-        return g, remainder if fits else math.inf, row
+        return np.asarray(g * min(room * self.weight / total, 1.0) if total > 0.0 else g)
 
-    def reach(self, f: Array, radius: Array, g: Array, row: int) -> float:
-        """Return how fast the gap grows with an error of one g: by e there, and by M where the domain ends."""
-        largest = float((np.abs(self.errors(f)) + np.abs(self.factor) * radius).max())
-        return 4.0 * largest / float(np.abs(self.factor[row]))
+    def enclose_slopes(self, f: Any, right: bool) -> Any:
+        """Return slopes of which nothing is known."""
+        return type(f).about(np.zeros(self.n), np.full(self.n, np.inf))
+
+    def enclose_values(self, g: Any) -> tuple[Any, Any, Array, Array]:
+        """Return ends of which none is finite: single rows are not confined."""
+        nowhere = type(g).exact(np.zeros(self.n))
+        return nowhere, nowhere, np.zeros(self.n, dtype=bool), np.zeros(self.n, dtype=bool)
+
+    def reach(self, g: Array, gap: float) -> Array:
+        """Return infinity: single rows are not confined."""
+        return np.full(self.n, np.inf)
+
+    def fenchel_young(self, f: Any, g: Any) -> Any:
+        """Bound the terms of loss + conjugate - f'g; infinite unless the sizes of g surely sum to C at most."""
+        numbers = type(g)
+        u, e = g / numbers.exact(self.factor), f * self.factor + self.offset
+        largest = numbers.exact(np.full(self.n, abs(e).upper_ends().midpoint.max()))
+        sides = np.where(np.asarray(u.midpoint) < 0.0, -1.0, 1.0)
+        left = numbers.exact(self.weight) - abs(u).sum()
+        first = left.positive_part() * float(largest.midpoint[0])
+        if not numbers.exact(0.0).is_below(left):
+            return numbers.about(np.zeros(self.n), np.full(self.n, np.inf))
+        return abs(u) * (largest - e * sides).positive_part() + first.place(np.array([0]), self.n)
 
     def tension(self, f: Array, g: Array, size: float) -> float:
         """Return the largest share by which a row with a multiplier is below the largest error, or C is not used."""
@@ -107,7 +121,7 @@ class LargestLoss:
         return max(float(shares.max()), used)
 
 
-def read_largest_loss(objective: Any, leaf: Any, norm: Any, ridge: float = 0.0) -> tuple[float, LargestLoss] | None:
+def read_largest_loss(objective: Any, leaf: Any, norm: Any, ridge: float = 0.0) -> ReadLosses | None:
     """Return the weight of w'w and the loss; None where the objective has anything else in it."""
     weight, constant, found = ridge, 0.0, None
     for factor, term in _terms(objective, 1.0):
@@ -125,7 +139,7 @@ def read_largest_loss(objective: Any, leaf: Any, norm: Any, ridge: float = 0.0) 
             return None
     if found is None or not weight > 0.0:
         return None
-    return weight, LargestLoss(weight=found[0], factor=found[1][0], offset=found[1][1], constant=constant)
+    return ReadLosses(weight, LargestLoss(weight=found[0], factor=found[1][0], offset=found[1][1]), constant)
 
 
 def _is_largest(term: Any) -> bool:
@@ -145,32 +159,18 @@ def _terms(expression: Any, factor: float) -> list[tuple[float, Any]]:
     return [(factor, expression)]
 
 
-@dataclass(frozen=True, slots=True)
-class LargestPoint:
-    """Coefficients, bias and the slopes of the loss; ``f`` are the fitted values."""
-
-    a: Array
-    b: float
-    g: Array
-    f: Array
-
-
-def solve_largest(
-    K: Array, loss: LargestLoss, p: float, bias: bool, spread: float, deadline: float | None = None
-) -> LargestPoint | str:
-    """Return a point, to the accuracy that rounding allows; or the status of a method that failed."""
+def solve_largest(space: GramRows, loss: LargestLoss, spread: float, deadline: float | None = None) -> RowPoint:
+    """Return a point, to the accuracy that rounding allows; TimeoutError is raised beyond the deadline."""
     with np.errstate(all="ignore"):
         try:
-            found = _interior(K, loss, p, bias, spread, deadline)
-            return found if isinstance(found, str) else _meet(K, loss, p, bias, *found)
+            return _meet(space, loss, *_interior(space, loss, spread, deadline))
         except (np.linalg.LinAlgError, ZeroDivisionError) as error:
-            return f"failed ({error})"
+            raise SolverError(f"the linear systems of the largest errors are singular ({error})") from error
 
 
-def _interior(
-    K: Array, loss: LargestLoss, p: float, bias: bool, spread: float, deadline: float | None
-) -> tuple[Array, Array] | str:
+def _interior(space: GramRows, loss: LargestLoss, spread: float, deadline: float | None) -> tuple[Array, Array]:
     """Return the multipliers and the slacks of M - e and M + e, two rows each, near the optimum."""
+    K, p, bias = space.K, 0.5 * space.lam, space.Z.shape[1] > 0
     n, s = loss.n, loss.factor
     a, f = np.zeros(n), np.full(n, -float(np.mean(loss.offset / s)) if bias else 0.0)
     e = loss.errors(f)
@@ -180,7 +180,7 @@ def _interior(
     beta = np.full((2, n), loss.weight / (2.0 * n))
     for _ in range(_STEPS):
         if deadline is not None and time.monotonic() > deadline:
-            return OUT_OF_TIME
+            raise TimeoutError
         products = beta * slack
         gap = float(products.sum())
         if gap <= _CENTRAL * (p * float(a @ (K @ a)) + loss.weight * largest):
@@ -221,18 +221,19 @@ def _interior(
                 wanted = target - products - d_slack * d_beta
         a, f = a + length * (new_a - a), f + length * df
         slack, beta, largest = slack + length * d_slack, beta + length * d_beta, largest + length * rise
-    return _FAILED
+    raise SolverError(_FAILED)
 
 
-def _meet(K: Array, loss: LargestLoss, p: float, bias: bool, beta: Array, slack: Array) -> LargestPoint | str:
+def _meet(space: GramRows, loss: LargestLoss, beta: Array, slack: Array) -> RowPoint:
     """Return the point at which the rows that are active have the largest error, exactly."""
+    K, p, bias = space.K, 0.5 * space.lam, space.Z.shape[1] > 0
     s = loss.factor
     signs = np.where(beta[0] >= beta[1], 1.0, -1.0)
     active = (beta > slack).any(axis=0)
     for _ in range(_ROUNDS):
         rows = np.flatnonzero(active)
         if rows.size < 1 + bias:
-            return _FAILED
+            break
         k, tilt = rows.size, signs[rows] / s[rows]
         system = np.zeros((k + 2, k + 2))
         system[:k, :k] = K[np.ix_(rows, rows)]
@@ -249,7 +250,9 @@ def _meet(K: Array, loss: LargestLoss, p: float, bias: bool, beta: Array, slack:
         wrong = active & (u * signs < -1e-12 * loss.weight)
         beyond = ~active & (np.abs(e) > largest * (1.0 + 1e-12))
         if not (wrong.any() or beyond.any()):
-            return LargestPoint(a, b, -2.0 * p * a, f) if np.isfinite(f).all() and largest >= 0.0 else _FAILED
+            if not (np.isfinite(f).all() and largest >= 0.0):
+                break
+            return RowPoint(a, np.full(int(bias), b), -2.0 * p * a, f, 0)
         signs = np.where(beyond, np.sign(e), signs)
         active = (active & ~wrong) | beyond
-    return _FAILED
+    raise SolverError(_FAILED)

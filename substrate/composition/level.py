@@ -348,8 +348,9 @@ class Substrate(Term):
         ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle, and ``s.integral(measure)`` that against a
         :class:`~substrate.Measure`, or against each of several: weights at points, lengths, products and sums of them.
         Closed forms are known for RBF, Laplacian, polynomials, Matern with nu = 0.5, 1.5 and 2.5 in one column, and
-        what is made of these; with Matern in several columns it is a sum of values, and the certificate says how far
-        from the integral that can be.
+        sums and products on different columns of these. With a product of RBF, Linear and Polynomial on the same
+        columns, up to three of them, it is a sum of values at the points of a rule of Gauss, with Matern in several
+        columns one at midpoints; the certificate says how far from the integral that can be.
         """
         functional, rows = self.resolve_integral(boxes)
         values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=functional)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from substrate.arrays import Array, is_sparse, real_points
 from substrate.backends import strips
 from substrate.certificates.rounding import relative_rounding
+from substrate.composition.gauss_rules import gauss_rule
 from substrate.composition.measures import Measure
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
@@ -186,14 +187,12 @@ class MeasureIntegral:
 
     @classmethod
     def of(cls, kernel: Kernel, measures: Iterable[Measure]) -> "MeasureIntegral":
-        """Return the integrals in closed form, or by rules of midpoints with their radii; refuse what has neither."""
+        """Return the integrals in closed form, or by rules with their radii; refuse what has neither."""
         given = tuple(measures)
         reason = "" if all(measure.is_discrete for measure in given) else _why_no_integral(kernel, given[0].n_features)
         if not reason:
             return cls(given, np.zeros(len(given)))
-        if not kernel.has_steady_decay:
-            raise DeclarationError(reason)
-        replaced, radii = zip(*(_replace_by_points(kernel, measure) for measure in given), strict=True)
+        replaced, radii = zip(*(_replace_by_points(kernel, measure, reason) for measure in given), strict=True)
         if not np.isfinite(radii).all():
             raise DeclarationError(
                 f"no bound is known for the error of a quadrature rule with {kernel!r}, whose rounding is unknown; "
@@ -256,14 +255,22 @@ def _why_no_integral(kernel: Kernel, n_features: int) -> str:
     return ""
 
 
-def _replace_by_points(kernel: Kernel, measure: Measure) -> tuple[Measure, float]:
-    """Return the measure with every box replaced by the points of a rule, and what that may miss in all."""
+def _replace_by_points(kernel: Kernel, measure: Measure, reason: str) -> tuple[Measure, float]:
+    """Return the measure with every box replaced by the points of a rule, and what that may miss in all.
+
+    ``reason`` is why there is no closed form, for a kernel that has no rule either.
+    """
     parts, radius = [], 0.0
     for box, weight in zip(measure.boxes, measure.weights, strict=True):
         if (box[:, 0] == box[:, 1]).all():
             parts.append(float(weight) * Measure.of_points(box[None, :, 0], [1.0]))
             continue
-        rule = midpoint_rule(kernel, box)
+        try:
+            rule = gauss_rule(kernel, box, reason)
+        except DeclarationError:
+            if not kernel.has_steady_decay:
+                raise
+            rule = midpoint_rule(kernel, box)
         parts.append(float(weight) * Measure.of_points(rule.points, rule.weights))
         radius += abs(float(weight)) * rule.radius
     return Measure(

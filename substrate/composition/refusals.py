@@ -216,7 +216,8 @@ def _make_output(
         return total[:, column] if total.ndim == 2 else total
 
     is_weighted = any(isinstance(term, WeightedTerm) for term in given)
-    y = None if is_weighted or first.y is None else first.y
+    # targets that are all zero stand for none, and have no unit
+    y = None if is_weighted or first.y is None or not np.any(first.y) else first.y
     if y is None:
         about = about.replace(FITTED, VALUES) if about.startswith(FITTED) else f"{VALUES}: {about}"
     y, where = (y if y is None else y[:, column], f"{about}, column {column}") if first.columns else (y, about)

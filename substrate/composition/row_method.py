@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.bounds import FORMULA, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import Certificate, Row
-from substrate.certificates.rows import Accuracy
-from substrate.composition.largest_loss import LargestLoss, LargestPoint, read_largest_loss, solve_largest
+from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row
+from substrate.composition.largest_loss import LargestLoss, read_largest_loss, solve_largest
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs
+from substrate.composition.refusals import scale_of_targets
 from substrate.composition.result import KernelExpansion
-from substrate.composition.row_check import RowCheck, is_known
-from substrate.composition.row_losses import RowLosses, read_row_losses
-from substrate.composition.row_path import follow_rows
-from substrate.composition.row_solution import RowPoint, solve_rows
+from substrate.composition.row_reader import ReadLosses, read_row_losses
 from substrate.composition.span import SubstrateSpan, value_of_holder
+from substrate.errors import SolverError
+from substrate.fits.row_newton import GramRows, RowPoint, solve_rows
 from substrate.ingredients import zero_sum_row
+from substrate.least_squares.border import NO_BORDER, ONES
+from substrate.losses import PieceLoss
+from substrate.solver_call import OUT_OF_TIME
 
 __all__ = ["ROWS", "RowMethod", "RowSolution"]
 
@@ -31,11 +35,13 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class RowSolution:
-    """A solution: coefficients, bias, and what shows that they are near the optimum."""
+    """A solution: coefficients, bias, the slopes of the losses, and the machine that they are of."""
 
-    check: RowCheck
+    substrate: Substrate
+    read: ReadLosses
     a: Array
     b: float
+    g: Array
     label: str
 
     @cached_property
@@ -45,16 +51,28 @@ class RowSolution:
 
     def rows(self, a: Array, b: float) -> tuple[Accuracy, tuple[Row, ...], float]:
         """Return the same of other coefficients."""
-        accuracy, rows, objective = self.check.rows(a, b, _TOLERANCE, self.label)
-        s = self.check.substrate
+        s, (p, losses, constant) = self.substrate, self.read
+        f = s.gram.product(a) + b
+        machine = RowMachine(losses, 2.0 * p, ONES if s.bias else NO_BORDER, self._weights(), b, f)
+        spread, rounding = scale_of_targets(s.y, machine.weights)
+        enough = UNPOLISHED * max(spread, rounding / UNPOLISHED)
+        bound = bound_rows(machine, ExpansionPoint(KernelValues.of(s.gram, s.X), a), self.g, enough)
+        about = f"{bound.about} of {self.label}" if self.label else bound.about
+        accuracy = accuracy_row(bound.radius, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
+        rows = optimality_rows(machine, a, f, bound.gap, s.y, _TOLERANCE)
         if s.bias:
-            largest = float(np.abs(s.gram.diagonal).max()) or 1.0
-            unit = float(np.abs(s.y).max()) or 1.0
-            row = zero_sum_row(a, _TOLERANCE, np.array([unit / largest]))
-            if self.label:
-                row = Row(f"{self.label}: {row.name}", row.value, row.scale, row.tolerance, row.formula)
-            rows = (*rows, row)
-        return accuracy, rows, objective
+            unit, largest = float(np.abs(s.y).max()) or 1.0, float(np.abs(s.gram.diagonal).max()) or 1.0
+            rows = (*rows, zero_sum_row(a, _TOLERANCE, np.array([unit / largest])))
+        if self.label:
+            rows = tuple(replace(row, name=f"{self.label}: {row.name}") for row in rows)
+        return accuracy, rows, p * float(a @ (f - b)) + constant + float(losses.values(f).sum())
+
+    def _weights(self) -> Array:
+        """Return the weights of squared errors, or ones."""
+        losses = self.read.losses
+        if isinstance(losses, PieceLoss) and (losses.curvature.min(axis=1) > 0.0).all():
+            return np.asarray(losses.curvature.min(axis=1))
+        return np.ones(losses.n)
 
     def worst(self) -> float:
         """Return the largest share of its tolerance that a row takes."""
@@ -63,7 +81,7 @@ class RowSolution:
 
     def expansion(self) -> KernelExpansion:
         """Return the solution as plain numbers."""
-        s, a, b = self.check.substrate, self.a, self.b
+        s, a, b = self.substrate, self.a, self.b
         products = s.gram.product(a)
         f = products + b
         return KernelExpansion(
@@ -79,7 +97,7 @@ class RowSolution:
     def certificate(self, facts: Sequence[tuple[str, str]], a: Array, b: float) -> Certificate:
         """Return the report on coefficients and a bias."""
         accuracy, rows, _ = self.own_rows if a is self.a and b == self.b else self.rows(a, b)
-        s = self.check.substrate
+        s = self.substrate
         before = [*s.gram.record(), ("coordinates", "coefficients of the rows, uncut")]
         if s.ridge > 0.0:
             before.append(("ridge", f"{s.ridge:g}/2 w'w is part of the objective"))
@@ -101,8 +119,6 @@ class RowMethod:
         self._objective, self._substrate, self._label = objective, substrate, label
         self._mentioned = _mentioned(objective, substrate)
         self._start: RowPoint | None = None
-        #: The weight of w'w and the losses that the latest point is of.
-        self._solved: tuple[float, RowLosses] | None = None
         self._read_at: list[Array] = []
 
     @classmethod
@@ -131,7 +147,7 @@ class RowMethod:
                 parameter.save_value(value)
         return method if known else None
 
-    def read(self) -> tuple[float, RowLosses | LargestLoss] | None:
+    def read(self) -> ReadLosses | None:
         """Return the weight of w'w and the losses at the present values of the parameters."""
         leaves = self._mentioned
         if "f" not in leaves or set(leaves) - {"f", "squared_norm"}:
@@ -147,50 +163,38 @@ class RowMethod:
         read = self.read()
         if read is None:
             return ""
-        p, losses = read
-        s = self._substrate
+        s, losses, lam = self._substrate, read.losses, 2.0 * read.norm
         deviation = float(np.abs(s.y - (s.y.mean() if s.bias else 0.0)).max())
         spread = deviation or float(np.abs(s.y).max()) or 1.0
         deadline = None if time_limit is None else time.monotonic() + time_limit
+        space = GramRows(s.gram.matrix, lam, np.ones((s.n, int(s.bias))))
         solution: RowSolution | str = ""
-        for start in self._starts(p, losses, deadline):
-            point: RowPoint | LargestPoint | str
-            if isinstance(losses, LargestLoss):
-                point = solve_largest(s.gram.matrix, losses, p, s.bias, spread, deadline)
-            else:
-                point = solve_rows(s.gram.matrix, losses, p, s.bias, spread, deadline, start)
-            if isinstance(point, str):
-                solution = point
-                continue
-            g, remainder, row = losses.balance(point.g, s.bias)
-            check = RowCheck(substrate=s, losses=losses, p=p, g=g, remainder=remainder, row=row)
-            solution = RowSolution(check=check, a=check.coefficients, b=point.b, label=self._label)
-            if solution.worst() <= 1.0:
-                break
-        self._start, self._solved = None, None
-        if isinstance(point, RowPoint) and isinstance(losses, RowLosses):
-            self._start, self._solved = point, (p, losses)
         self._read_at = self._parameter_values()
+        # from the latest point, and anew if that does not lead to the optimum
+        for start in (None,) if self._start is None else (self._start, None):
+            try:
+                if isinstance(losses, LargestLoss):
+                    point = solve_largest(space, losses, spread, deadline)
+                else:
+                    point = solve_rows(space, losses, spread, deadline, start)
+            except TimeoutError:
+                return OUT_OF_TIME
+            except SolverError as error:
+                solution = f"failed ({error})"
+                continue
+            b = float(point.c[0]) if s.bias else 0.0
+            g = losses.limit_slopes(point.g)
+            solution = RowSolution(substrate=s, read=read, a=-g / lam, b=b, g=g, label=self._label)
+            if solution.worst() <= 1.0:
+                self._start = None if isinstance(losses, LargestLoss) else point
+                break
         return solution
-
-    def _starts(self, p: float, losses: RowLosses | LargestLoss, deadline: float | None) -> tuple[RowPoint | None, ...]:
-        """Return where to begin, in turn: the latest point, followed to the present parameters if they are near, then
-        anew.
-        """
-        start = self._start
-        if start is None or self._solved is None or not isinstance(losses, RowLosses):
-            return (None,)
-        s = self._substrate
-        way = follow_rows(s.gram.matrix, s.bias, start, self._solved, (p, losses), deadline)
-        return (None,) if way.is_far else (way.point or start, None)
 
     def at_present_parameters(self, solution: RowSolution) -> RowSolution:
         """Return the same coefficients as a solution at the present values of the parameters, good or bad."""
         values = self._parameter_values()
         read = None if all(map(np.array_equal, values, self._read_at)) else self.read()
-        if read is None:
-            return solution
-        return replace(solution, check=replace(solution.check, p=read[0], losses=read[1]))
+        return solution if read is None else replace(solution, read=read)
 
     def _parameter_values(self) -> list[Array]:
         return [np.array(parameter.value) for parameter in self._objective.parameters()]
@@ -200,6 +204,14 @@ class RowMethod:
         leaves = {id(leaf) for leaf in self._mentioned.values()}
         span = SubstrateSpan.of(self._substrate, tuple(h for h in self._substrate.holders() if id(h.leaf) in leaves))
         self._substrate.remember(partial(value_of_holder, span, solution.a, solution.b))
+
+
+def is_known(substrate: Substrate) -> bool:
+    """Return whether rows alone state a substrate: all rows, one output, a kernel that is positive by its formula."""
+    kernel: Any = substrate.kernel
+    plain = substrate.basis is None and not substrate.columns and substrate.cutoff is None
+    plain = plain and substrate.y is not None and substrate.observed is None
+    return plain and kernel.trusted and not kernel.pairwise
 
 
 def _mentioned(objective: Any, substrate: Substrate) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array, real_points
 from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rows import Accuracy
 from substrate.composition.accuracy import OptimalValue
 from substrate.composition.cut_least_squares import Cut, CutLeastSquares, DualPoint, LeastSquaresValue
 from substrate.composition.derivative_bounds import bound_derivative
@@ -71,8 +72,8 @@ _SMALL, _SMALLEST, _ROUGH = 1e-5, 1e-8, 1e-3
 _INACTIVE = 1e-9
 #: Margins of a strictly feasible machine, in units of the shape's size, and how often one is made smaller.
 _MARGIN, _SHRINK, _RAISE, _MARGINS = 0.05, 0.2, 4.0, 5
-#: Share of the value that is spent on a slack beyond what feasibility needs.
-_SPENT, _SPENT_ROUGH = 1e-6, 2e-5
+#: Share of the value that is spent on a slack beyond what feasibility needs, and that of what the accuracy allows.
+_SPENT, _SPENT_ROUGH, _SPENT_OF_ACCURACY = 1e-6, 2e-5, 0.25
 #: Rounds in which a strictly feasible machine is given further points.
 _MARGIN_ROUNDS = 8
 #: The first gap of a proof, in units of the shape's size, and cells up to which a smaller one is asked for.
@@ -271,6 +272,17 @@ class _Mixture:
         """The relative width of the bracket."""
         return (self.value - self.lower) / abs(self.value) if self.value else math.inf
 
+    @property
+    def excess(self) -> float:
+        """A bound on how far its value is above the optimal one, with rounding."""
+        return max(self.value - self.lower, 0.0) + relative_rounding(1e4) * abs(self.value)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """The row of the fitted values, None where no optimal value is known."""
+        optimal = self.solved.optimal
+        return None if isinstance(optimal, str) else optimal.accuracy(self.excess, math.sqrt(2.0 * BRACKET))
+
     def is_better(self, other: "_Mixture") -> bool:
         """Whether it holds where the other does not, or is bracketed more narrowly."""
         return (self.holds, -self.width) > (other.holds, -other.width)
@@ -360,7 +372,9 @@ class _Loop:
             found = latest if found is None or latest.is_better(found) else found
             cells = max((p.cells for p in proofs), default=0)
             accepted = 0.5 * BRACKET if cells > _CHEAP else _ENOUGH
-            if found.width <= accepted or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
+            # a value that is large beside the spread of f has a narrow bracket before f is known
+            is_near = found.width <= accepted and (found.accuracy is None or found.accuracy.passes)
+            if is_near or not is_violated or isinstance(feasible, str) or self.clock.left <= 0.0:
                 break
             self.cells_allowed = _CHEAP if found.width <= 10.0 * BRACKET else _EXPENSIVE
             # what the oracle found and the grids did not
@@ -603,7 +617,7 @@ class _Loop:
         )
 
     def _share(self, solved: _Solved, other: _Solved, violations: list[float], deltas: list[float]) -> float:
-        """t: what feasibility needs, with rounding, and what a millionth of the value allows beyond that."""
+        """t: what feasibility needs, with rounding, and what a millionth of the value and the accuracy allow beyond."""
         needed = 0.0
         for violation, delta, scale in zip(violations, deltas, self.scales, strict=True):
             wanted = 1.1 * violation + 1e-9 * scale
@@ -611,6 +625,9 @@ class _Loop:
         rise = other.result.objective - solved.result.objective
         rough = any(group.order < 2 for plan in self.shapes.plans for group in plan.groups)
         spent = (_SPENT_ROUGH if rough else _SPENT) * abs(solved.result.objective)
+        if not isinstance(solved.optimal, str):
+            row = solved.optimal.accuracy(spent, math.sqrt(2.0 * BRACKET))  # as the root of what is spent
+            spent *= min(_SPENT_OF_ACCURACY * (row.tolerance / row.relative) ** 2, 1.0) if row.relative > 0.0 else 1.0
         spare = spent / rise if rise > 0.0 else needed
         return min(max(needed, min(spare, 0.01)), 1.0)
 
@@ -637,14 +654,12 @@ class _Loop:
 
     def _certificate(self, found: "_Mixture") -> Certificate:
         solved, value, lower, reports, reason = found.solved, found.value, found.lower, found.reports, found.reason
-        rounding = relative_rounding(1e4) * abs(value)
-        excess = max(value - lower, 0.0) + rounding
         rows: list[Row] = []
         facts = [fact for fact in solved.result.certificate.record if fact[0] != NO_BOUND]
         if isinstance(solved.optimal, str):
             facts.append((NO_BOUND, solved.optimal))
-        else:
-            rows.append(solved.optimal.accuracy(excess, math.sqrt(2.0 * BRACKET)))
+        if found.accuracy is not None:
+            rows.append(found.accuracy)
         for report in reports:
             rows.append(
                 Row(
@@ -659,7 +674,7 @@ class _Loop:
         rows.append(
             Row(
                 name="distance from the optimum over all functions",
-                value=excess if math.isfinite(lower) else math.inf,
+                value=found.excess if math.isfinite(lower) else math.inf,
                 scale=abs(value),
                 tolerance=BRACKET,
                 formula=f"v - p: {lower:.8g} <= optimal value <= {value:.8g}{about}",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import spsolve
 
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm, Witness
@@ -83,11 +84,13 @@ def shifts_of_definitions(witness: Witness, substituted: Substituted) -> Shifted
     B = sp.csr_array((-np.ones(at.size), (at, np.arange(at.size))), (whole.b.size, at.size))
     q = np.zeros(at.size)
     if substituted.gone.size:
-        # a variable that is gone is its row divided by its entry there, and takes the shift of that row along
-        gone = np.isin(substituted.eliminated.columns, substituted.gone)
-        columns, by = substituted.eliminated.columns[gone], whole.equal[substituted.eliminated.rows[gone]]
-        entries = np.asarray(whole.A[by, columns]).ravel()
-        moves = -(sp.diags_array(1.0 / entries) @ B[by])
+        # a variable takes along the shift of the row that defines it, and those of the variables defined before it
+        eliminated = substituted.eliminated
+        by = whole.equal[eliminated.rows]
+        defined = sp.csc_array(whole.A[by][:, eliminated.columns])
+        gone = np.isin(eliminated.columns, substituted.gone)
+        columns = eliminated.columns[gone]
+        moves = -sp.csr_array(spsolve(defined, sp.csc_array(B[by])).reshape(by.size, -1))[gone]
         B, q = sp.csr_array(B + whole.A[:, columns] @ moves), np.asarray(whole.q[columns] @ moves)
         B = sp.csr_array(B[substituted.rows])
     return Shifted(B, q, starts)

@@ -6,15 +6,9 @@ The L1 substrate, its fusion and its reduced basis have one cvxpy problem on a m
           \quad \text{s.t.} \quad t = \Phi a + b 1 + e, \quad 1^T a = 0
 
 with :math:`\Phi = \Omega` and t = y, or both with the validation rows below; [Pelckmans2005]_ eq. (16) and (23). On a
-reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero. A solver's point is made feasible,
-and with :math:`e = y - \Phi a - b 1`, :math:`\theta = s e` and s such that :math:`|\Phi^T \theta - \nu| \le \zeta`
-
-.. math:: P - Q = \tfrac12 (1 - s)^2 \|e\|^2 + \sum_i \left(\zeta |a_i| - (\Phi^T\theta - \nu)_i a_i\right)
-
-bounds :math:`\tfrac12 \|f - f^\star\|^2`, a sum of terms that are not negative; rounding of the products is added.
-
-With a ridge, :math:`\tfrac{\tau}{2} \|R a\|^2` with :math:`R^T R = \Omega`, correlations are those of
-:math:`\Phi^T \theta - \tau s R^T R a`, and :math:`\tfrac{\tau}{2} (1 - s)^2 \|R a\|^2` is added to P - Q.
+reduced basis :math:`\Phi` has fewer columns than rows, and a need not sum to zero. A ridge adds
+:math:`\tfrac{\tau}{2} \|R a\|^2` with :math:`R^T R = \Omega`. How far a solver's point is from the optimum is bounded
+by :mod:`substrate.penalties`.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,19 +20,19 @@ import numpy as np
 
 from substrate.arrays import Array, real_array, real_targets
 from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.enclosed import Double
 from substrate.certificates.rows import UNPOLISHED, Accuracy
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
+from substrate.fits.coordinates import root_of
 from substrate.gram import Gram
 from substrate.ingredients import regression_fit, signed_labels, sparsity, sparsity_rows, zero_sum, zero_sum_row
 from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.robust_weights import check_choice
-from substrate.penalized.l1.active_set import root_of
-from substrate.reduced.candidates import Candidates
-from substrate.reduced.feature_vectors import select_feature_vectors
+from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.reduced.rules import Candidates, select_feature_vectors
 
 __all__ = ["basis_points", "checked_targets", "in_paper_signs", "signs_of", "sparse_expansion", "validation_rows"]
 
@@ -125,10 +119,14 @@ class SparseExpansion:
 
     def accuracy(self) -> Accuracy:
         """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
-        fitted, weight = self.target - self.e.value, float(self.weight.value)
-        machine = (self.Phi, self.target, self.a.value, float(self.b.value), fitted, weight, self.balanced)
-        tolerance = Tolerance.of_page(self.target, np.ones(self.target.size), UNPOLISHED)
-        return _sparse_accuracy(*machine, tolerance, 0.0 if self.ridge is None else float(self.ridge.value), self.root)
+        ones, energy, ridge = np.ones(self.target.size), None, 0.0
+        if self.root is not None:
+            root, ridge = Double(self.root), float(self.ridge.value)
+            energy = root.T @ root
+        columns = DoubleColumns(Double(self.Phi), ones, True, ridge, energy)
+        penalty = OneNorm(float(self.weight.value), self.balanced)
+        tolerance = Tolerance.of_page(self.target, ones, UNPOLISHED)
+        return accuracy_of(columns, penalty, self.target, self.a.value, self.target - self.e.value, tolerance)
 
     def units(self) -> dict[str, float]:
         """Return the sizes of alpha and of quantities in the units of y at the trivial point."""
@@ -166,56 +164,6 @@ class SparseExpansion:
         weight, name = float(self.weight.value) / unit, self.weight.name()
         ridge = 0.0 if self.ridge is None else float(self.ridge.value)
         return sparse_expansion(self.Phi, self.target / unit, weight, name, self.balanced, ridge).problem, unit
-
-
-def _sparse_accuracy(
-    Phi: Array,
-    y: Array,
-    a: Array,
-    b: float,
-    fitted: Array,
-    zeta: float,
-    balanced: bool,
-    tolerance: Tolerance,
-    ridge: float = 0.0,
-    root: Array | None = None,
-) -> Accuracy:
-    """Bound 1/2||e||^2 + ridge/2||root a||^2 + zeta||a||_1 with a free bias, ``balanced`` with 1'a = 0."""
-    n, p = Phi.shape
-    if balanced:
-        a = a - a.mean()
-    e = y - Phi @ a - b
-    e = e - e.mean()
-    size, absolute = np.abs(Phi), np.abs(a)
-    error_radius = relative_rounding(p + 4.0) * (size @ absolute + np.abs(y) + abs(b) + np.abs(e))
-    c = Phi.T @ e
-    correlation_radius = size.T @ (error_radius + relative_rounding(n + 2.0) * np.abs(e))
-    energy = 0.0
-    if root is not None:
-        w, lengths = root @ a, np.linalg.norm(root, axis=0)
-        c = c - ridge * (root.T @ w)
-        energy = ridge * float(w @ w)
-        correlation_radius = correlation_radius + 2.0 * relative_rounding(n + p + 2.0) * ridge * lengths * float(
-            lengths @ absolute
-        )
-    nu = 0.5 * float(c.max() + c.min()) if balanced else 0.0
-    largest = float((np.abs(c - nu) + correlation_radius).max())
-    s = 1.0 if largest <= zeta else zeta / largest
-    products = zeta * absolute - s * (c - nu) * a
-    rounded = correlation_radius + relative_rounding(4.0) * (zeta + np.abs(c) + abs(nu))
-    gap = (
-        0.5 * ((1.0 - s) * float(np.linalg.norm(e))) ** 2
-        + float(products.sum())
-        + relative_rounding(p) * float(absolute @ rounded)
-    )
-    gap = (
-        max(gap, 0.0)
-        + 0.5 * (1.0 - s) ** 2 * energy
-        + float(absolute @ rounded)
-        + relative_rounding(p + 2.0) * abs(nu) * float(absolute.sum())
-    )
-    distance = float(np.linalg.norm(fitted - (y - e))) + float(np.linalg.norm(error_radius))
-    return tolerance.row_of_norm(float(np.sqrt(2.0 * gap)) + distance, n)
 
 
 def sparse_expansion(

@@ -34,12 +34,12 @@ from substrate.certificates import Row
 from substrate.composition.lagrangian import constraint_rows, lagrangian_row
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
+from substrate.declarations.penalized_fit import PenalizedFit, TrainedPoint
+from substrate.fits.variation import trivial_cost, variation_unit
 from substrate.gram import Gram
 from substrate.ingredients import ComplementarySlackness, component_bounds, zero_sum
 from substrate.kernels import Precomputed
 from substrate.least_squares.border import ONES, Border
-from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint
-from substrate.penalized.variation.accuracy import trivial_cost, variation_unit
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_expansion
 

@@ -22,9 +22,9 @@ from substrate.certificates.rows import UNPOLISHED, Accuracy
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
+from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.saddle_system import target_unit
 
 __all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
@@ -66,7 +66,7 @@ def least_squares_accuracy(
     """
     machine, factor = Expansion(y=y, gamma=gamma, weights=v, a=a, b=b, border=border, slopes=slopes), Double.exact(R)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
-        bound, _ = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
+        bound = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
     permitted = Tolerance.of_page(y, v, UNPOLISHED) if permitted is None else permitted
     return permitted.row(bound.upper(), FORMULA)
 

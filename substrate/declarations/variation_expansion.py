@@ -4,7 +4,7 @@ r"""The common cvxpy problem of machines of maximal variation, in the coordinate
           \quad \text{s.t.} \quad y = \sum_l C^l v + b 1 + e, \quad |C^l v| \le t_l 1
 
 with :math:`v = \alpha` and :math:`1^T \alpha = 0` in the raw form of [Pelckmans2005]_ eq. (24), otherwise with the
-coordinates of :mod:`substrate.penalized.variation.component_coordinates`. There is one kernel matrix per component. In
+coordinates of :mod:`substrate.fits.coordinates`. There is one kernel matrix per component. In
 the orthonormal coordinates u, with multipliers brought into their balls :math:`\|\xi^l\|_1 \le \rho_l`,
 
 .. math:: \tfrac12 \|f - f^\star\|^2 \le P - Q = \tfrac12 \|u - (\tilde y - \textstyle\sum_l B^{lT} \xi^l)\|^2
@@ -13,6 +13,8 @@ the orthonormal coordinates u, with multipliers brought into their balls :math:`
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import cvxpy as cp
@@ -20,26 +22,19 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Doubled
-from substrate.certificates.rows import UNPOLISHED, Accuracy, power_of_two
+from substrate.certificates.enclosed import Double
+from substrate.certificates.rows import UNPOLISHED, Accuracy
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared
 from substrate.declarations.expansion import signs_of
 from substrate.declarations.regression_page import within_solvers
 from substrate.errors import DataError
+from substrate.fits.coordinates import ComponentCoordinates
+from substrate.fits.variation import solve_maximal_variation, stationarity_row, trivial_cost, variation_unit
 from substrate.gram import Gram
 from substrate.ingredients import component_bounds, regression_fit, variation_rows, zero_sum, zero_sum_row
 from substrate.ingredients.component_weights import Weights
-from substrate.penalized.variation.accuracy import (
-    DoubledComponents,
-    VariationWitness,
-    bound_variation,
-    stationarity_row,
-    trivial_cost,
-    variation_unit,
-)
-from substrate.penalized.variation.active_rows import solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates
+from substrate.penalties import DoubleColumns, MaximalVariation, accuracy_of
 
 __all__ = ["component_grams", "component_matrices", "fast_values", "given_coordinates", "variation_expansion"]
 
@@ -129,9 +124,14 @@ class VariationExpansion:
     def accuracy(self) -> Accuracy:
         """Bound the fitted values, in which the squared loss makes the objective strongly convex."""
         minus, plus = self.bounds.multipliers
-        fitted, rho = self.target - self.e.value, self.weights()
-        tolerance = Tolerance.of_page(self.target, np.ones(self.target.size), UNPOLISHED)
-        return _variation_accuracy(self.coordinates, self.target, self.v.value, fitted, plus - minus, rho, tolerance)
+        ones, coordinates = np.ones(self.target.size), self.coordinates
+        parts = [Double(component) for component in coordinates.parts]
+        root = Double(coordinates.weights)
+        energy = root.T @ root if coordinates.ridge > 0.0 else None
+        columns = DoubleColumns(reduce(add, parts), ones, coordinates.bias, coordinates.ridge, energy)
+        penalty = MaximalVariation(parts, self.weights(), plus - minus)
+        tolerance = Tolerance.of_page(self.target, ones, UNPOLISHED)
+        return accuracy_of(columns, penalty, self.target, self.v.value, self.target - self.e.value, tolerance)
 
     def units(self) -> dict[str, float]:
         """Return the size of each quantity at the trivial point."""
@@ -190,23 +190,6 @@ def given_coordinates(
         return K, ()
     grams = component_grams(K)
     return make([np.array(gram.matrix) for gram in grams]), grams
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _variation_accuracy(
-    coordinates: ComponentCoordinates,
-    y: Array,
-    v: Array,
-    fitted: Array,
-    xi: Array,
-    rho: Weights,
-    tolerance: Tolerance,
-) -> Accuracy:
-    """Bound maximal variation in its coordinates; with ``xi`` (d x N) the pull of component l is C^l' xi^l."""
-    unit = power_of_two(float(np.ptp(y)))
-    witness = VariationWitness(v / unit, xi / unit)
-    bound = bound_variation(DoubledComponents(coordinates), Doubled, y / unit, rho / unit, witness, fitted / unit)
-    return tolerance.row_of_norm(unit * bound.upper() * float(np.sqrt(y.size)), y.size)
 
 
 def variation_expansion(coordinates: ComponentCoordinates, target: Array, rho: Weights) -> VariationExpansion:

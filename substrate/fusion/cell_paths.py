@@ -28,7 +28,6 @@ def _line(name: str, ends: tuple[float, float], search: CellSearch, weight: floa
         validation_errors=errors,
         knots=knots,
         coverage=ends,
-        holes=(),
         stop=search.stop,
         solves=search.solves,
     )

@@ -121,13 +121,13 @@ def _fold(
     machine: Machine, terms: AffineTerms, validation_set: ValidationSet, ends: Box, gap: float = 1.0
 ) -> ProgramFold:
     size = max(compiled.spread for compiled in machine._compiled) * float(np.sqrt(machine.substrates[0].n))
-    low, high = ends[terms.ridge] if terms.ridge >= 0 else (0.0, 0.0)
+    low = ends[terms.ridge][0] if terms.ridge >= 0 else 0.0
     # the distance of a knot from its optimum is the root of its gap, and has to be a small share of that asked for
     exact = float(np.clip((_SHARE * gap) ** 2, *_EXACT))
     dense = [compiled.z.id for compiled in machine._compiled]
     program = AffineProgram(terms, power_of_two(size), low, exact, dense)
     M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
-    return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors.of(program, M, high), size=size)
+    return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors(program, M), size=size)
 
 
 def _fusion(
@@ -220,7 +220,6 @@ def _line(
         validation_errors=store.squares[order] / weight,
         knots=knots,
         coverage=ends,
-        holes=(),
         stop=stop,
         maximal_variation=variation,
         solves=store.solves,

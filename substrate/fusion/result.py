@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.certificates import Certificate
 from substrate.errors import DeclarationError
+from substrate.fits.paths import describe_coverage
 from substrate.fusion.validation_loss import SQUARED
-from substrate.penalized.homotopy.knots import describe_coverage
 from substrate.search.best_first import TimeEstimate
 
 __all__ = ["FusedPath", "Fusion", "JointPath"]
@@ -32,8 +32,6 @@ class FusedPath:
         For each fold its knots with primal and dual points; for an exact path, its record.
     coverage
         The values over which the lower bound holds.
-    holes
-        Intervals inside the coverage on which the bound is not claimed.
     stop
         Why the search ended, in words.
     maximal_variation
@@ -48,7 +46,6 @@ class FusedPath:
     validation_errors: Array = field(repr=False)
     knots: tuple[Any, ...] = field(repr=False)
     coverage: tuple[float, float]
-    holes: tuple[tuple[float, float], ...]
     stop: str
     maximal_variation: Array | None = field(default=None, repr=False)
     solves: int = 0
@@ -59,7 +56,7 @@ class FusedPath:
     @property
     def claim(self) -> str:
         """Return the values that the lower bound covers, in words."""
-        return describe_coverage(self.parameter, self.coverage, self.holes)
+        return describe_coverage(self.parameter, self.coverage)
 
 
 @dataclass(frozen=True, slots=True)

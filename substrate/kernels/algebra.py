@@ -1,28 +1,34 @@
 """The operations that keep a kernel positive semi-definite, each a node of its own.
 
-Sums, products, non-negative multiples and the restriction to columns: ``k1 * k2 + k3`` is evaluated and printed as it
-was written. Nodes of one kernel are in :mod:`substrate.kernels.nested`.
+Sums, products, non-negative multiples, the restriction to columns, and the even or the odd part: ``k1 * k2 + k3`` is
+evaluated and printed as it was written. A node has one formula, ``combine``, for values in whatever arithmetic: arrays
+of any library, balls, nodes of a graph.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import operator
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array
-from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings
-from substrate.errors import DeclarationError
-from substrate.kernels.base import BaseKernel, Formula, Number
+from substrate.arrays import Array, non_negative
+from substrate.certificates.enclosed import Double
+from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, relative_rounding
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.base import BaseKernel, Formula, Number, paired_values, refuse_overflow
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.integrals import volumes
-from substrate.namespaces import namespace_of
+from substrate.namespaces import namespace_of, take_columns, to_numpy
 
-__all__ = ["LARGE", "Kernel", "Product", "Sum", "underflows"]
+__all__ = ["Composite", "Kernel", "Nested", "Product", "Restricted", "Scaled", "Sum", "SumOfKernels", "Symmetric"]
 
 #: k(x, x) below the first may have lost digits to underflow; a factor above the second would reveal it.
-_SMALL, LARGE = 1e-290, 1e10
+_SMALL, _LARGE = 1e-290, 1e10
+#: Factors beyond which values may overflow, also in single precision.
+_HUGE = 1e30
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,17 +38,9 @@ class Kernel(BaseKernel):
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels again; ``k.on(0, 2)`` uses columns 0 and 2 only.
     """
 
-    #: Results of the operators on one kernel, by name; the classes register themselves when they are imported.
-    _nodes: ClassVar[dict[str, Callable[..., "Kernel"]]] = {}
-
-    def __init_subclass__(cls, node: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if node:
-            Kernel._nodes[node] = cls
-
     def on(self, *columns: int) -> "Kernel":
         """Return this kernel restricted to the given columns of its input."""
-        return self._nodes["restricted"](self, columns)
+        return Restricted(self, columns)
 
     def __add__(self, right: Any) -> "Kernel":
         return Sum(self, right) if isinstance(right, Kernel) else NotImplemented
@@ -51,189 +49,190 @@ class Kernel(BaseKernel):
         return Product(self, right) if isinstance(right, Kernel) else self.__rmul__(right)
 
     def __rmul__(self, left: Any) -> "Kernel":
-        return self._nodes["scaled"](left, self)
+        return Scaled(left, self)
+
+
+class Composite(Kernel):
+    """A kernel made of others by a formula of their values."""
+
+    #: Fields that are kernels.
+    made_of: ClassVar[tuple[str, ...]] = ("kernel",)
+    #: Why no part can be a precomputed matrix, where it cannot.
+    no_matrix: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name in self.made_of:
+            if not isinstance(getattr(self, name), Kernel):
+                raise DeclarationError(
+                    f"{type(self).__name__} is made of other kernels, received {getattr(self, name)!r} as its {name}"
+                )
+        if self.no_matrix and self.pairwise:
+            raise DeclarationError(self.no_matrix)
+
+    @abstractmethod
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value made of those of all parts, in whatever arithmetic they are."""
+
+    def parts(self, n_features: int) -> Sequence[Kernel]:
+        """Return the kernels whose values are combined, for points with so many columns."""
+        return self.inside
+
+    def _points(self, X: Any) -> Any:
+        """Return the points of the parts."""
+        return X
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the combined values into ``out``."""
+        out[...] = self._combined(X, Z, lambda part, x, z: part.values(x, z))
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """Fill in the combined values of the more accurate formulas."""
+        out[...] = self._combined(X, Z, lambda part, x, z: part.values(x, z, careful=True))
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return the combined values of the parts, each with a radius."""
+        values: Double = self._combined(X, Z, lambda part, x, z: part.enclose(x, z))
+        return values
+
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return the combined values as a new array."""
+        return self._combined(X, Z, lambda part, x, z: part.evaluate(x, z, dtype))
+
+    def _combined(self, X: Any, Z: Any, read: Callable[[Kernel, Any, Any], Any]) -> Any:
+        x, z = self._points(X), self._points(Z)
+        return self.combine(read(part, x, z) for part in self.parts(X.shape[1]))
+
+    def diag(self, X: Any) -> Any:
+        """Return the combined diagonals."""
+        points = self._points(X)
+        return self.combine(part.diag(points) for part in self.parts(X.shape[1]))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the combined formulas of the parts."""
+        formulas = [part.exact_formula(number, n_features) for part in self.parts(n_features)]
+        return lambda x, z: self.combine(formula(x, z) for formula in formulas)
+
+    def rounding(self, X: Any) -> float:
+        """Combine the roundings of the parts."""
+        points = self._points(X)
+        return self._combine_roundings(X, [part.rounding(points) for part in self._rounded(X.shape[1])])
+
+    def careful_rounding(self, X: Any) -> float:
+        """Combine the roundings of the parts' more accurate formulas."""
+        points = self._points(X)
+        return self._combine_roundings(X, [part.careful_rounding(points) for part in self._rounded(X.shape[1])])
+
+    def _rounded(self, n_features: int) -> Sequence[Kernel]:
+        """Return the kernels whose roundings are combined."""
+        return self.inside
+
+    @abstractmethod
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return the rounding from those of the parts."""
+
+    def _resolve(self, X: Any) -> Self:
+        points = self._points(X)
+        return replace(self, **{name: getattr(self, name).resolved(points) for name in self.made_of})
+
+
+class SumOfKernels(Composite):
+    """A kernel that is the sum of its components, and has the sums of all that is linear in it."""
+
+    @abstractmethod
+    def components(self, n_features: int) -> tuple[Kernel, ...]:
+        """Return the kernels of the sum, for points with so many columns."""
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the sum."""
+        total = next(values)
+        for number, value in enumerate(values):
+            if number:
+                total += value
+            else:  # a new array: the first may be one of the user's
+                total = total + value
+        return total
+
+    def _rounded(self, n_features: int) -> Sequence[Kernel]:
+        """Return the components."""
+        return self.components(n_features)
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return the largest, since the norms of a sum add up, and the rounding of the sum itself."""
+        return max(roundings) + relative_rounding(len(roundings) - 1.0)
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the sum over the components."""
+        return np.asarray(sum(component._derivative(X, Z, left, right) for component in self.components(X.shape[1])))
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """Return the sum over the components."""
+        return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """Return the sum over the components."""
+        components = self.components(boxes.shape[1])
+        return np.asarray(sum(component._double_integral(boxes, others) for component in components))
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Return the terms of all components."""
+        return tuple(term for component in self.components(n_features) for term in component.terms(n_features))
+
+    def relevances(self, spreads: Array) -> Array:
+        """Return the root mean square of all components, where the sum is a factor of a product."""
+        squares = [np.square(component.relevances(spreads)) for component in self.components(spreads.size)]
+        return np.asarray(np.sqrt(np.mean(squares, axis=0)))
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of all components."""
+        ranks = [component.rank(n_features) for component in self.components(n_features)]
+        return None if None in ranks else sum(rank for rank in ranks if rank is not None)
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
+        """Return the features of all components, side by side."""
+        return (value for component in self.components(len(x)) for value in component.exact_features(number, x))
 
 
 @dataclass(frozen=True, repr=False)
-class _Pair(Kernel):
-    """Two kernels under one operation."""
+class Sum(SumOfKernels):
+    """k(x, z) = left(x, z) + right(x, z)."""
 
     left: Kernel
     right: Kernel
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.left, Kernel) or not isinstance(self.right, Kernel):
-            raise DeclarationError(f"{type(self).__name__} needs two kernels, received {self.left!r}, {self.right!r}")
-
-    @property
-    def pairwise(self) -> bool:  # type: ignore[override]
-        """Whether either side reads a precomputed matrix."""
-        return self.left.pairwise or self.right.pairwise
-
-    def cost(self, n_features: int) -> int:
-        """Return the sum of both."""
-        return self.left.cost(n_features) + self.right.cost(n_features)
-
-    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
-        """Return the groups of both sides."""
-        return tuple(dict.fromkeys(self.left.compared_columns(n_features) + self.right.compared_columns(n_features)))
-
-    @property
-    def trusted(self) -> bool:
-        """Whether both sides are trusted."""
-        return self.left.trusted and self.right.trusted
-
-    @property
-    def not_smooth(self) -> str:
-        """The reason of the side that has no derivatives."""
-        return self.left.not_smooth or self.right.not_smooth
-
-    @property
-    def no_integral(self) -> str:
-        """The reason of the side that has no integrals."""
-        return self.left.no_integral or self.right.no_integral
-
-    def largest_order(self, columns: Collection[int]) -> float:
-        """Return the least of both sides and all inputs: of a product, each side has some of the derivatives."""
-        return min(side.largest_order([column]) for side in (self.left, self.right) for column in columns)
-
-    @property
-    def decays(self) -> bool:
-        """Whether both sides decay."""
-        return self.left.decays and self.right.decays
-
-    @property
-    def has_steady_decay(self) -> bool:
-        """Whether both sides have."""
-        return self.left.has_steady_decay and self.right.has_steady_decay
-
-    def _resolve(self, X: Any) -> Self:
-        return type(self)(self.left.resolved(X), self.right.resolved(X))
-
-
-@dataclass(frozen=True, repr=False)
-class Sum(_Pair):
-    """k(x, z) = left(x, z) + right(x, z)."""
-
     binding: ClassVar[int] = 1
+    made_of = ("left", "right")
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the sum into ``out``."""
-        self.left.fill(X, Z, out)
-        term = np.empty_like(out)
-        self.right.fill(X, Z, term)
-        out += term
-
-    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the sum as a new array."""
-        values = self.left.evaluate(X, Z, dtype)
-        return values + self.right.evaluate(X, Z, dtype)
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum of both."""
-        return self.left._derivative(X, Z, left, right) + self.right._derivative(X, Z, left, right)
-
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the sum of both."""
-        return self.left._integral(X, boxes, orders) + self.right._integral(X, boxes, orders)
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the sum of both."""
-        return self.left._double_integral(boxes, others) + self.right._double_integral(boxes, others)
-
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of both."""
-        return self.left.terms(n_features) + self.right.terms(n_features)
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the root mean square of both, where a sum is a factor of a product."""
-        return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)) / math.sqrt(2.0))
+    def components(self, n_features: int) -> tuple[Kernel, ...]:
+        """Return both sides."""
+        return self.left, self.right
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of both."""
-        return np.concatenate([side._scale_gradient(X, Z, weights) for side in (self.left, self.right)])
-
-    def rank(self, n_features: int) -> int | None:
-        """Count the features of both."""
-        left, right = self.left.rank(n_features), self.right.rank(n_features)
-        return None if left is None or right is None else left + right
-
-    def features(self, X: Any) -> Array:
-        """Return the features of both, side by side."""
-        return np.concatenate([self.left.features(X), self.right.features(X)], axis=1)
-
-    def feature_rounding(self) -> float:
-        """Return the larger of the two."""
-        return max(self.left.feature_rounding(), self.right.feature_rounding())
-
-    def rounding(self, X: Any) -> float:
-        """Return the larger of the two, since the norms of a sum add up."""
-        return max(self.left.rounding(X), self.right.rounding(X)) + ROUNDED_ONCE
-
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill in the sum of both, by the more accurate formulas."""
-        term = np.empty_like(out)
-        self.left.fill_carefully(X, Z, out)
-        self.right.fill_carefully(X, Z, term)
-        out += term
-
-    def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`."""
-        return max(self.left.careful_rounding(X), self.right.careful_rounding(X)) + ROUNDED_ONCE
-
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """Return the sum of both formulas."""
-        left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
-        return lambda x, z: left(x, z) + right(x, z)
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """Return the same as :meth:`features`."""
-        return self.left.exact_features(number, x) + self.right.exact_features(number, x)
-
-    def diag(self, X: Any) -> Any:
-        """Return the sum of the diagonals."""
-        return self.left.diag(X) + self.right.diag(X)
+        return np.concatenate([side._scale_gradient(X, Z, weights) for side in self.inside])
 
     def __repr__(self) -> str:
         return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
 
 
-def underflows(kernel: Kernel, X: Any) -> bool:
-    """Return whether a value k(x, x) may have lost digits to underflow."""
-    diagonal = kernel.diag(X)
-    return float(namespace_of(diagonal).min(diagonal)) < _SMALL
-
-
-def _loses_digits(left: Kernel, right: Kernel, X: Any) -> bool:
-    """Return whether values that underflow on one side are enlarged by the other."""
-    diagonal = left.diag(X)
-    return float(namespace_of(diagonal).max(diagonal)) > LARGE and underflows(right, X)
-
-
 @dataclass(frozen=True, repr=False)
-class Product(_Pair):
+class Product(Composite):
     """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
 
+    left: Kernel
+    right: Kernel
     binding: ClassVar[int] = 2
+    made_of = ("left", "right")
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the product into ``out``."""
-        self.left.fill(X, Z, out)
-        factor = np.empty_like(out)
-        self.right.fill(X, Z, factor)
-        out *= factor
-
-    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the product as a new array."""
-        values = self.left.evaluate(X, Z, dtype)
-        return values * self.right.evaluate(X, Z, dtype)
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the product."""
+        left, right = values
+        return left * right
 
     @property
     def no_integral(self) -> str:
         """Empty where both sides have integrals and are on different columns, so that the integral is a product."""
-        columns = [set(getattr(side, "columns", ())) for side in (self.left, self.right)]
-        if super().no_integral:
-            return super().no_integral
+        columns = [set(getattr(side, "columns", ())) for side in self.inside]
+        if reason := super().no_integral:
+            return reason
         if not all(columns) or columns[0] & columns[1]:
             return (
                 "a product has them where its sides are on different columns, as k.on(0) * m.on(1); sum values in the "
@@ -243,11 +242,11 @@ class Product(_Pair):
 
     def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
         """Return the product of both: each is times the lengths of the columns of the other, and of those of none."""
-        columns = [getattr(side, "columns", ()) for side in (self.left, self.right)]
+        columns = [getattr(side, "columns", ()) for side in self.inside]
         sides = [{c: n for c, n in orders.items() if c in own} for own in columns]
         if sum(map(len, sides)) < len(orders):
             return np.zeros((X.shape[0], boxes.shape[0]))
-        left, right = (side._integral(X, boxes, own) for side, own in zip((self.left, self.right), sides, strict=True))
+        left, right = (side._integral(X, boxes, own) for side, own in zip(self.inside, sides, strict=True))
         return np.asarray(left * right / volumes(boxes))
 
     def _double_integral(self, boxes: Array, others: Array) -> Array:
@@ -278,49 +277,302 @@ class Product(_Pair):
         left, right = self.left.rank(n_features), self.right.rank(n_features)
         return None if left is None or right is None else left * right
 
-    def features(self, X: Any) -> Array:
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
         """Return all products of a feature of one with a feature of the other."""
-        left, right = self.left.features(X), self.right.features(X)
-        return np.asarray((left[:, :, None] * right[:, None, :]).reshape(X.shape[0], -1))
+        right = list(self.right.exact_features(number, x))
+        return (first * second for first in self.left.exact_features(number, x) for second in right)
 
     def feature_rounding(self) -> float:
         """Add the relative errors of both factors."""
         return add_roundings(self.left.feature_rounding(), self.right.feature_rounding())
 
-    def rounding(self, X: Any) -> float:
-        """Add the relative errors of both factors."""
-        sides = (self.left, self.right)
-        if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Add the relative errors of both; no bound is known where values that underflow are enlarged."""
+        smallest, largest = zip(*(_ends(side.diag(X)) for side in self.inside), strict=True)
+        if any(low < _SMALL and high > _LARGE for low, high in zip(smallest, reversed(largest), strict=True)):
             return math.inf
-        return add_roundings(self.left.rounding(X), self.right.rounding(X), 2.0)
-
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill in the product of both, by the more accurate formulas."""
-        factor = np.empty_like(out)
-        self.left.fill_carefully(X, Z, out)
-        self.right.fill_carefully(X, Z, factor)
-        out *= factor
-
-    def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`."""
-        sides = (self.left, self.right)
-        if _loses_digits(*sides, X) or _loses_digits(*sides[::-1], X):
-            return math.inf
-        return add_roundings(self.left.careful_rounding(X), self.right.careful_rounding(X), 2.0)
-
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """Return the product of both formulas."""
-        left, right = (kernel.exact_formula(number, n_features) for kernel in (self.left, self.right))
-        return lambda x, z: left(x, z) * right(x, z)
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """Return the same as :meth:`features`."""
-        right = self.right.exact_features(number, x)
-        return [first * second for first in self.left.exact_features(number, x) for second in right]
-
-    def diag(self, X: Any) -> Any:
-        """Return the product of the diagonals."""
-        return self.left.diag(X) * self.right.diag(X)
+        return add_roundings(roundings[0], roundings[1], 2.0)
 
     def __repr__(self) -> str:
         return f"{self.left._bracket(2)} * {self.right._bracket(3)}"
+
+
+def _ends(values: Any) -> tuple[float, float]:
+    xp = namespace_of(values)
+    return float(xp.min(values)), float(xp.max(values))
+
+
+class Nested(Composite):
+    """A kernel made of one other, ``kernel``."""
+
+    kernel: Kernel
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value of the kernel inside."""
+        return next(values)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Return the terms of the kernel inside, each inside this one."""
+        inside = self.kernel.terms(n_features)
+        return tuple((factor, replace(self, kernel=term)) for factor, term in inside)  # type: ignore[call-arg]
+
+    def relevances(self, spreads: Array) -> Array:
+        """Return the relevances of the kernel inside."""
+        return self.kernel.relevances(spreads)
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside."""
+        return self.kernel.rank(n_features)
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Nested):
+    """k(x, z) = factor kernel(x, z) with factor >= 0."""
+
+    factor: float
+    kernel: Kernel
+    binding: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        factor = non_negative(self.factor, "the factor of a kernel")
+        super().__post_init__()
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def decays(self) -> bool:
+        """Whether the kernel inside decays, and the factor is not zero."""
+        return self.factor > 0.0 and self.kernel.decays
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the multiple."""
+        multiple = self.factor * next(values)
+        return refuse_overflow(multiple, self) if self.factor > _HUGE and hasattr(multiple, "dtype") else multiple
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """Return the multiple."""
+        return self.factor * self.kernel._integral(X, boxes, orders)
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """Return the multiple."""
+        return self.factor * self.kernel._double_integral(boxes, others)
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the multiple."""
+        return self.factor * self.kernel._derivative(X, Z, left, right)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Return the terms of the kernel inside, with the factor."""
+        return tuple((self.factor * factor, term) for factor, term in self.kernel.terms(n_features))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
+        inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
+        return np.append(np.vdot(weights, self(X, Z)), inside) if self.factor > 0.0 else inside
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
+        """Return the features of the kernel inside, times the root of the factor."""
+        root = number(self.factor).sqrt()
+        return (root * value for value in self.kernel.exact_features(number, x))
+
+    def feature_rounding(self) -> float:
+        """Add the rounding of the root and of the product."""
+        return self.kernel.feature_rounding() + relative_rounding(2.0)
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return that of the kernel inside; no bound is known where values that underflow are enlarged."""
+        lost = self.factor > _LARGE and _ends(self.kernel.diag(X))[0] < _SMALL
+        return math.inf if lost else roundings[0] + ROUNDED_ONCE
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {self.kernel._bracket(3)}"
+
+
+def column_tuple(columns: Any) -> tuple[int, ...]:
+    """Return column numbers as a tuple of distinct non-negative integers."""
+    columns_given = columns if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    try:
+        numbers = tuple(operator.index(column) for column in columns_given)
+    except TypeError as error:
+        raise DeclarationError(f"columns are integers, received {columns!r}") from error
+    if not numbers or min(numbers) < 0 or len(set(numbers)) != len(numbers):
+        raise DeclarationError(f"columns must be distinct and non-negative, at least one; received {columns!r}")
+    return numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Restricted(Nested):
+    """The kernel ``kernel`` on the columns ``columns``; written ``kernel.on(0, 2)``."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+    no_matrix = "a precomputed matrix has no input columns to be restricted to"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", column_tuple(self.columns))
+
+    def _points(self, X: Any) -> Any:
+        """Return the columns."""
+        if max(self.columns) >= X.shape[1]:
+            raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
+        return take_columns(X, self.columns)
+
+    def values(self, X: Any, Z: Any, careful: bool = False) -> Array:
+        """Return the values of the kernel inside, without a copy of them."""
+        return self.kernel.values(self._points(X), self._points(Z), careful)
+
+    def _orders(self, orders: Orders) -> Orders | None:
+        """Return the orders in the columns of the kernel inside; None where one is in another column."""
+        if not set(orders) <= set(self.columns):
+            return None
+        return {self.columns.index(column): order for column, order in orders.items()}
+
+    def cost(self, n_features: int) -> int:
+        """Return the cost of the kernel inside on its columns."""
+        return self.kernel.cost(len(self.columns))
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """Return the groups of the kernel inside, as columns of the whole input."""
+        inside = self.kernel.compared_columns(len(self.columns))
+        return tuple(tuple(self.columns[column] for column in group) for group in inside)
+
+    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
+        """Multiply by the lengths of all other columns; a derivative in those is zero."""
+        inside, own = self._orders(orders), boxes[:, list(self.columns)]
+        if inside is None:
+            return np.zeros((X.shape[0], boxes.shape[0]))
+        return np.asarray(self.kernel._integral(self._points(X), own, inside) * (volumes(boxes) / volumes(own)))
+
+    def _double_integral(self, boxes: Array, others: Array) -> Array:
+        """Multiply by the lengths of all other columns."""
+        inner = [each[:, list(self.columns)] for each in (boxes, others)]
+        ratios = [volumes(each) / volumes(own) for each, own in zip((boxes, others), inner, strict=True)]
+        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*ratios))
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """Return the order of the kernel inside; derivatives in any other column are zero, and all of them exist."""
+        inside = self._orders(dict.fromkeys(columns, 1))
+        return math.inf if inside is None else self.kernel.largest_order(list(inside))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the derivative of the kernel inside; zero in any other column."""
+        a, b = self._orders(left), self._orders(right)
+        if a is None or b is None:
+            return np.zeros((X.shape[0], Z.shape[0]))
+        return self.kernel._derivative(self._points(X), self._points(Z), a, b)
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Return the terms of the kernel inside, each on these columns."""
+        return super().terms(len(self.columns))
+
+    @property
+    def linear(self) -> bool:
+        """Whether the kernel inside is linear."""
+        return self.kernel.linear
+
+    def relevances(self, spreads: Array) -> Array:
+        """Return the relevances of the kernel inside, zero in other columns."""
+        relevances_of_all = np.zeros(spreads.size)
+        relevances_of_all[list(self.columns)] = self.kernel.relevances(spreads[list(self.columns)])
+        return relevances_of_all
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of the kernel inside, on its columns."""
+        return self.kernel._scale_gradient(self._points(X), self._points(Z), weights)
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside, on its columns."""
+        return self.kernel.rank(len(self.columns))
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
+        """Return the features of the kernel inside."""
+        return self.kernel.exact_features(number, [x[k] for k in self.columns])
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the formula of the kernel inside, on its columns."""
+        inner = self.kernel.exact_formula(number, len(self.columns))
+        return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return the rounding of the kernel inside."""
+        return roundings[0]
+
+    def __repr__(self) -> str:
+        return f"{self.kernel._bracket(3)}.on({', '.join(map(str, self.columns))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Symmetric(Nested):
+    r"""(kernel(x, z) + s kernel(-x, z)) / 2 with s = 1 for ``symmetry="even"`` and -1 for ``"odd"``.
+
+    Where :math:`k(-x, -z) = k(x, z)` it has the features :math:`\tfrac12 (\varphi(x) + s\, \varphi(-x))`, so it is
+    positive semi-definite, and every expansion in it is even or odd [Espinoza2005]_. All kernels of this package have
+    that property; of a function it is checked on the training points, and a precomputed matrix, which has no points to
+    mirror, is refused.
+    """
+
+    kernel: Kernel
+    symmetry: str = "even"
+    no_matrix = "a precomputed matrix has no mirrored points; pass X and the kernel itself"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.symmetry not in ("even", "odd"):
+            raise DeclarationError(f"symmetry must be 'even' or 'odd', received {self.symmetry!r}")
+
+    def cost(self, n_features: int) -> int:
+        """Return twice the cost of the kernel inside, which is evaluated at x and at -x."""
+        return 2 * self.kernel.cost(n_features)
+
+    @property
+    def envelope(self) -> BaseKernel:
+        """The envelope of the kernel inside, of whose values this one is the half sum or difference."""
+        return self.kernel.envelope
+
+    def _resolve(self, X: Any) -> Self:
+        if not self.kernel.mirrors(X):
+            raise DataError(f"{self.kernel!r} does not have k(-x, -z) = k(x, z) on X; take a kernel that has")
+        return super()._resolve(X)
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the part, from a value and a mirrored one."""
+        value, mirrored = values
+        return 0.5 * (value + mirrored) if self.symmetry == "even" else 0.5 * (value - mirrored)
+
+    def _combined(self, X: Any, Z: Any, read: Callable[[Kernel, Any, Any], Any]) -> Any:
+        # a new array: a product of X with itself would round in another order than one with -X, and not cancel exactly
+        mirrored = -X
+        return self.combine(read(self.kernel, points, Z) for points in (-mirrored, mirrored))
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return the part; every derivative in a mirrored point changes the sign."""
+        sign = -1.0 if sum(left.values()) % 2 else 1.0
+        pair = ((X, 1.0), (-X, sign))
+        return np.asarray(self.combine(by * self.kernel._derivative(points, Z, left, right) for points, by in pair))
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the part of both derivatives."""
+        return np.asarray(self.combine(self.kernel._scale_gradient(points, Z, weights) for points in (X, -X)))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the part of the formula."""
+        inner = self.kernel.exact_formula(number, n_features)
+        return lambda x, z: self.combine(inner(point, z) for point in (x, [-value for value in x]))
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
+        """Return the part of every feature: a monomial or zero."""
+        pairs = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
+        return (self.combine(iter(pair)) for pair in zip(*pairs, strict=True))
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return the rounding of the kernel inside over the least share that cancellation leaves of its diagonal."""
+        diagonal, whole = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X))
+        share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0))
+        share -= self.kernel.rounding(X) + ROUNDED_ONCE
+        return (roundings[0] + ROUNDED_ONCE) / share if share > 0.0 else np.inf
+
+    def diag(self, X: Any) -> Any:
+        """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""
+        part = self.combine(iter((self.kernel.diag(X), paired_values(self.kernel, -X, X))))
+        return namespace_of(part).where(part > 0.0, part, 0.0 * part)

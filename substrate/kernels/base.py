@@ -3,8 +3,9 @@
 The operations between kernels are in :mod:`substrate.kernels.algebra`.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -13,27 +14,28 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_points
 from substrate.backends import row_blocks, strips
+from substrate.certificates.enclosed import Double
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.integrals import Integrals
 from substrate.kernels.on_device import device_matrix
 from substrate.kernels.scales import Scales
 from substrate.kernels.terms import Terms
-from substrate.namespaces import blocks_beside, is_device_array, namespace_of, ones_beside, to_numpy
+from substrate.namespaces import blocks_beside, is_device_array, namespace_of, to_numpy
 from substrate.values import Value
 
 __all__ = [
+    "LEAST_DIAGONAL",
     "BaseKernel",
     "Formula",
     "Number",
     "blocks_beside",
     "mirror_square",
-    "ones",
     "paired_values",
+    "refuse_overflow",
     "row_blocks",
     "strips",
     "symmetric_matrix",
-    "symmetric_rounding",
 ]
 
 #: Makes a number of an exact arithmetic from a plain one; such numbers have ``exp`` and ``sqrt`` besides the operators.
@@ -42,25 +44,16 @@ Number = Callable[[float], Any]
 Formula = Callable[[Sequence[Any], Sequence[Any]], Any]
 #: Rows of a strip of a symmetric matrix: the squares on its diagonal, computed twice, stay small (measured).
 _STRIP = 128
+#: Below this k(x, x) may have lost digits to underflow; as a floor it keeps bounds valid at no cost.
+LEAST_DIAGONAL = 1e-290
 
 
-def paired_values(kernel: "BaseKernel", X: Any, Z: Any) -> Any:
-    """Return k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
-    if is_device_array(X):
-        xp = namespace_of(X)
-        blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
-        return xp.concat([xp.linalg.diagonal(kernel.evaluate(*block, xp.float64)) for block in blocks])
-    out = np.empty(X.shape[0])
-    for rows in strips(X.shape[0], 64):
-        block = np.empty((rows.stop - rows.start,) * 2)
-        kernel.fill(X[rows], Z[rows], block)
-        out[rows] = block.diagonal()
-    return out
+class _Real(float):
+    """A plain number with the methods of an exact one."""
 
-
-def ones(X: Any) -> Any:
-    """Return a vector of ones, one per row of X, on its device."""
-    return ones_beside(X, X.shape[0])
+    def sqrt(self) -> float:
+        """Return the root."""
+        return math.sqrt(self)
 
 
 @dataclass(frozen=True)
@@ -68,11 +61,9 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
     """A positive semi-definite kernel k(x, z).
 
     ``kernel(X, Z)`` is the matrix of all k(x_i, z_j), ``kernel(X)`` the symmetric one, ``kernel.diag(X)`` its
-    diagonal without the rest.
+    diagonal without the rest. What is not defined by a kernel that is made of others follows from them.
     """
 
-    #: Whether "points" are rows of a precomputed kernel matrix.
-    pairwise: ClassVar[bool] = False
     #: Precedence of the printed formula: 1 for a sum, 2 for a product, 3 for a name.
     binding: ClassVar[int] = 3
 
@@ -132,13 +123,29 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         """Return the same as :meth:`rounding`, for the values of the more accurate formula."""
         return self.rounding(X)
 
-    def pair_rounding(self, X: Any, Z: Any) -> tuple[Array, Array] | None:
-        """Return shares l and r: a value v that :meth:`fill` writes for x_i and z_j is within (l_i + r_j) v of the
-        true one, and neither is negative; apart from what underflow loses.
+    def values(self, X: Any, Z: Any, careful: bool = False) -> Array:
+        """Return a new array as :meth:`fill` or :meth:`fill_carefully` fills it, of two checked point sets.
 
-        None where no such shares are known, as for kernels that may be negative.
+        The second may be None where the first has the rows of a precomputed matrix.
         """
-        return None
+        out = np.empty(X.shape if Z is None else (X.shape[0], Z.shape[0]))
+        (self.fill_carefully if careful else self.fill)(X, Z, out)
+        return out
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return all k(x_i, z_j) of rows of one point set, each with a radius; the values of a user are exact."""
+        roots = [np.sqrt(np.maximum(to_numpy(self.envelope.diag(points)), LEAST_DIAGONAL)) for points in (X, Z)]
+        share = (1.0 if self.envelope is self else 2.0) * max(self.envelope.rounding(X), self.envelope.rounding(Z))
+        return Double(self.values(X, Z), share * np.multiply.outer(*roots) if share else 0.0)
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        """The kernels that this one is made of."""
+        found: list[Any] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            found.extend(value if isinstance(value, tuple) else (value,))
+        return tuple(value for value in found if isinstance(value, BaseKernel))
 
     @property
     def envelope(self) -> "BaseKernel":
@@ -153,7 +160,7 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
 
         A kernel of several parts adds up theirs; one that is evaluated at several points counts once for each.
         """
-        return 1
+        return max(1, sum(int(kernel.cost(n_features)) for kernel in self.inside))
 
     def rank(self, n_features: int) -> int | None:
         """Return how many features :meth:`features` has; None where no finite number suffices."""
@@ -163,11 +170,21 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         """Return phi(x) for every row x of a dense X, with k(x, z) = phi(x)'phi(z), for kernels of finite
         :meth:`rank`.
         """
-        raise DeclarationError(f"{self!r} has no finite number of features")
+        rank = self.rank(X.shape[1])
+        if rank is None:
+            raise DeclarationError(f"{self!r} has no finite number of features")
+        values = np.empty((X.shape[0], rank))
+        for number, feature in enumerate(self.exact_features(_Real, [X[:, k] for k in range(X.shape[1])])):
+            values[:, number] = feature
+        return np.asarray(refuse_overflow(values, self))
+
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
+        """Return the same as :meth:`features`, of one point in an exact arithmetic, or of columns of points."""
+        raise DataError(f"{self!r} has no features in ball arithmetic")
 
     def feature_rounding(self) -> float:
         """Return the relative error of a computed feature."""
-        return 0.0
+        return float(max((kernel.feature_rounding() for kernel in self.inside), default=0.0))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the kernel as a function of two points in an exact arithmetic, for proofs."""
@@ -175,23 +192,25 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
             f"{self!r} has no formula in ball arithmetic; proofs need kernels of this package, in double precision"
         )
 
-    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """Return the same as :meth:`features`, of one point in an exact arithmetic."""
-        raise DataError(f"{self!r} has no features in ball arithmetic")
-
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return groups of columns that are measured by one width, so that their scales should agree."""
-        return ()
+        groups = (group for kernel in self.inside for group in kernel.compared_columns(n_features))
+        return tuple(dict.fromkeys(groups))
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether "points" are rows of a precomputed kernel matrix."""
+        return any(kernel.pairwise for kernel in self.inside)
 
     @property
     def trusted(self) -> bool:
         """Whether positive semi-definiteness is known from the formula, not merely claimed by the user."""
-        return True
+        return all(kernel.trusted for kernel in self.inside)
 
     @property
     def decays(self) -> bool:
         """Whether the kernel falls from one to zero with the distance, at a rate that a width sets."""
-        return False
+        return bool(self.inside) and all(kernel.decays for kernel in self.inside)
 
     def mirrors(self, X: Any) -> bool:
         """Return whether k(-x, -z) = k(x, z): by the formula, or for a function from elsewhere on some points."""
@@ -214,6 +233,23 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
 
     def _bracket(self, binding: int) -> str:
         return repr(self) if self.binding >= binding else f"({self!r})"
+
+
+def refuse_overflow(values: Any, kernel: BaseKernel) -> Any:
+    """Return the values; refuse them unless all are finite."""
+    xp = namespace_of(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise DataError(f"{kernel!r} overflows on these points; scale X first, for instance to unit variance")
+    return values
+
+
+def paired_values(kernel: BaseKernel, X: Any, Z: Any) -> Any:
+    """Return k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
+    if is_device_array(X):
+        xp = namespace_of(X)
+        blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
+        return xp.concat([xp.linalg.diagonal(kernel.evaluate(*block, xp.float64)) for block in blocks])
+    return np.concatenate([kernel.values(X[rows], Z[rows]).diagonal() for rows in strips(X.shape[0], 64)])
 
 
 @cache
@@ -245,19 +281,3 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
         mirror_square(K[rows, rows], upper=True)  # both its triangles were computed, each with its own rounding
     np.fill_diagonal(K, kernel.diag(X))
     return K
-
-
-def symmetric_rounding(kernel: BaseKernel, X: Any) -> Array | None:
-    """Return shares q: an entry v of :func:`symmetric_matrix` is within (q_i + q_j) v of the true one, if they are
-    known.
-    """
-    if kernel.pairwise:
-        return None
-    shares = np.zeros(X.shape[0])
-    for rows in strips(X.shape[0], _STRIP):
-        both = kernel.pair_rounding(X[rows], X[rows.start :])
-        if both is None:
-            return None
-        for places, share in zip((rows, slice(rows.start, None)), both, strict=True):
-            np.maximum(shares[places], share, out=shares[places])
-    return shares

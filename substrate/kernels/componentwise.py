@@ -12,9 +12,11 @@ symmetric sums :math:`e_1, e_2, \dots` it is :math:`e_m \leftarrow e_m + k^l e_{
 Each input has one kernel, and one width, in its main effect and in all its interactions.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import combinations
+from math import comb
 from typing import Any, Self
 
 import numpy as np
@@ -22,17 +24,13 @@ import numpy as np
 from substrate.arrays import Array, check_memory, whole_number
 from substrate.certificates.rounding import add_roundings, relative_rounding
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel, Product
-from substrate.kernels.base import Formula, Number
-from substrate.kernels.derivatives import Orders
-from substrate.kernels.interactions import count_of, groups_of, multipliers, sum_interactions
-from substrate.kernels.nested import Restricted, column_tuple
+from substrate.kernels.algebra import Kernel, Product, Restricted, SumOfKernels, column_tuple
 
 __all__ = ["Componentwise"]
 
 
 @dataclass(frozen=True, repr=False)
-class Componentwise(Kernel):
+class Componentwise(SumOfKernels):
     """A sum of kernels on columns.
 
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
@@ -65,13 +63,12 @@ class Componentwise(Kernel):
             raise DeclarationError("Componentwise needs at least one component")
         object.__setattr__(self, "kernel", components)
         self._check_counts(len(components), "components", DeclarationError)
-        if self.order > 1:
-            columns = [column for component in components for column in component.columns]
-            if len(set(columns)) < len(columns):
-                raise DeclarationError(
-                    f"the products of order={self.order} are of components on different columns, and {kernels!r} has a "
-                    "column twice; name each column once, or name the products with order=1"
-                )
+        columns = [column for component in components for column in component.columns]
+        if self.order > 1 and len(set(columns)) < len(columns):
+            raise DeclarationError(
+                f"the products of order={self.order} are of components on different columns, and {kernels!r} has a "
+                "column twice; name each column once, or name the products with order=1"
+            )
 
     def _check_counts(self, count: int, of: str, error: type[DeclarationError | DataError]) -> None:
         if self.order > count:
@@ -80,7 +77,7 @@ class Componentwise(Kernel):
                 f"order={count} or less"
             )
 
-    def _kernels(self, n_features: int) -> tuple[Restricted, ...]:
+    def parts(self, n_features: int) -> tuple[Restricted, ...]:
         """Return the kernels k^l, each on its own columns, without their products."""
         if isinstance(self.kernel, Kernel):
             self._check_counts(n_features, "columns", DataError)
@@ -90,6 +87,19 @@ class Componentwise(Kernel):
         kernels: tuple[Restricted, ...] = self.kernel
         return kernels
 
+    def components(self, n_features: int) -> tuple[Restricted, ...]:
+        """Return the kernels of the sum, each on its own columns: those of single inputs first, then their products."""
+        kernels = self.parts(n_features)
+        if self.order == 1:
+            return kernels
+        count = sum(comb(len(kernels), size) for size in range(1, self.order + 1))
+        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
+        return tuple(_multiply(group) for size in range(1, self.order + 1) for group in combinations(kernels, size))
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the sum of all values, and of all products of up to ``order`` of them."""
+        return super().combine(values if self.order == 1 else iter(_symmetric_sums(values, self.order)))
+
     def cost(self, n_features: int) -> int:
         """Return the sum of all kernels; a product of their values costs an eighth of one."""
         if isinstance(self.kernel, Kernel):
@@ -98,177 +108,45 @@ class Componentwise(Kernel):
             count, single = len(self.kernel), sum(component.cost(n_features) for component in self.kernel)
         return single + (self.order - 1) * count // 8
 
-    def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """Return the kernels of the sum, each on its own columns: those of single inputs first, then their products."""
-        kernels = self._kernels(n_features)
-        if self.order == 1:
-            return kernels
-        count = count_of(len(kernels), self.order)
-        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
-        return tuple(_product([kernels[number] for number in group]) for group in groups_of(len(kernels), self.order))
-
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of all components."""
-        return tuple(term for component in self.components(n_features) for term in component.terms(n_features))
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the root mean square of all components, where the sum is a factor of a product."""
-        squares = [np.square(component.relevances(spreads)) for component in self.components(spreads.size)]
-        return np.asarray(np.sqrt(np.mean(squares, axis=0)))
-
     def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
         """Return all columns where one number is the width for every column; else what each component compares."""
-        if isinstance(self.kernel, Kernel):
-            own_width = "median" in self.kernel.get_params().values()
-            return () if own_width else self.kernel.compared_columns(n_features)
-        return tuple(group for component in self.kernel for group in component.compared_columns(n_features))
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every component is trusted."""
-        return (
-            self.kernel.trusted
-            if isinstance(self.kernel, Kernel)
-            else all(component.trusted for component in self.kernel)
-        )
-
-    @property
-    def decays(self) -> bool:
-        """Whether every component decays."""
-        return (
-            self.kernel.decays
-            if isinstance(self.kernel, Kernel)
-            else all(component.decays for component in self.kernel)
-        )
+        if isinstance(self.kernel, Kernel) and "median" in self.kernel.get_params().values():
+            return ()
+        return super().compared_columns(n_features)
 
     def _resolve(self, X: Any) -> Self:
-        kernels = self._kernels(X.shape[1])
+        kernels = self.parts(X.shape[1])
         fixed = tuple(kernel.resolved(X) for kernel in kernels)
         return self if fixed == kernels else replace(self, kernel=fixed)
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the sum over the components into ``out``."""
-        self._fill(X, Z, out, careful=False)
-
-    def _fill(self, X: Any, Z: Any, out: Array, careful: bool) -> None:
-        kernels = self._kernels(X.shape[1])
-        if self.order > 1:
-            out[...] = sum_interactions((_values(component, X, Z, out, careful) for component in kernels), self.order)
-            return
-        term = np.empty_like(out)
-        out[...] = 0.0
-        for component in kernels:
-            (component.fill_carefully if careful else component.fill)(X, Z, term)
-            out += term
-
-    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the sum over the components as a new array."""
-        return sum_interactions(
-            (component.evaluate(X, Z, dtype) for component in self._kernels(X.shape[1])), self.order
-        )
-
-    @property
-    def not_smooth(self) -> str:
-        """The reason of the first component that has no derivatives."""
-        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return next((component.not_smooth for component in components if component.not_smooth), "")
-
     def largest_order(self, columns: Collection[int]) -> float:
-        """Return that of the roughest component that depends on one of these inputs."""
-        if isinstance(self.kernel, Kernel):
-            return self.kernel.largest_order([0])
-        return float(min(component.largest_order([column]) for component in self.kernel for column in columns))
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum over the components."""
-        return np.asarray(sum(component._derivative(X, Z, left, right) for component in self.components(X.shape[1])))
-
-    @property
-    def no_integral(self) -> str:
-        """The reason of the first component that has no integrals."""
-        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return next((component.no_integral for component in components if component.no_integral), "")
-
-    @property
-    def has_steady_decay(self) -> bool:
-        """Whether all components have."""
-        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        return all(component.has_steady_decay for component in components)
-
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the sum over the components."""
-        return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the sum over the components."""
-        return np.asarray(
-            sum(component._double_integral(boxes, others) for component in self.components(boxes.shape[1]))
-        )
+        """Return the order of the roughest component that depends on one of these inputs."""
+        return self.kernel.largest_order([0]) if isinstance(self.kernel, Kernel) else super().largest_order(columns)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of all kernels, each weighted by what it is multiplied with (of one for every
         column, their sum).
         """
-        kernels = self._kernels(X.shape[1])
-        if self.order == 1:
-            gradients = [component._scale_gradient(X, Z, weights) for component in kernels]
-            return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
-        values = [component(X, Z) for component in kernels]
-        beside = multipliers(values, self.order)
+        kernels = self.parts(X.shape[1])
+        multipliers: Iterable[Any] = [1.0] * len(kernels)
+        if self.order > 1:
+            values = [component(X, Z) for component in kernels]
+            sums = _symmetric_sums(iter(values), self.order - 1)
+            multipliers = (_sums_without(value, sums) for value in values)
         gradients = [
-            component._scale_gradient(X, Z, weights * by) for component, by in zip(kernels, beside, strict=True)
+            component._scale_gradient(X, Z, weights * by) for component, by in zip(kernels, multipliers, strict=True)
         ]
         return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
 
-    def rank(self, n_features: int) -> int | None:
-        """Count the features of all components."""
-        ranks = [component.rank(n_features) for component in self.components(n_features)]
-        return None if None in ranks else sum(rank for rank in ranks if rank is not None)
-
-    def features(self, X: Any) -> Array:
-        """Return the features of all components, side by side."""
-        return np.concatenate([component.features(X) for component in self.components(X.shape[1])], axis=1)
-
     def feature_rounding(self) -> float:
         """Return the largest of the components'; relative errors of a product add up."""
-        components = (self.kernel,) if isinstance(self.kernel, Kernel) else self.kernel
-        largest = max(component.feature_rounding() for component in components)
+        largest = super().feature_rounding()
         return reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
 
-    def rounding(self, X: Any) -> float:
-        """Return the largest of the components', and the rounding of their sum."""
-        components = self.components(X.shape[1])
-        return max(component.rounding(X) for component in components) + relative_rounding(self._terms(len(components)))
-
-    def _terms(self, count: int) -> int:
-        """Count the roundings in the sum of so many components; those of products, in one input after another, are a
-        few more.
-        """
-        return count if self.order == 1 else count + 2 * self.order + 1
-
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill in the sum over the components, by the more accurate formulas."""
-        self._fill(X, Z, out, careful=True)
-
-    def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`."""
-        components = self.components(X.shape[1])
-        return max(component.careful_rounding(X) for component in components) + relative_rounding(
-            self._terms(len(components))
-        )
-
-    def exact_formula(self, number: Number, n_features: int) -> Formula:
-        """Return the sum of the components' formulas."""
-        formulas = [formula.exact_formula(number, n_features) for formula in self._kernels(n_features)]
-        return lambda x, z: sum_interactions((formula(x, z) for formula in formulas), self.order)
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """Return the features of all components, side by side."""
-        return [value for component in self.components(len(x)) for value in component.exact_features(number, x)]
-
-    def diag(self, X: Any) -> Any:
-        """Return the sum of the components' diagonals."""
-        return sum_interactions((component.diag(X) for component in self._kernels(X.shape[1])), self.order)
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Add a few roundings of products, which are formed in one input after another."""
+        more = 1 if self.order == 1 else 2 * self.order + 2
+        return super()._combine_roundings(X, roundings) + relative_rounding(more)
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""
@@ -284,21 +162,12 @@ class Componentwise(Kernel):
             return f"[{', '.join(map(repr, self.kernel))}]"
         if columns == [(column,) for column in range(len(columns))]:
             return f"[{', '.join(repr(component.kernel) for component in self.kernel)}]"
-        named = (f"{_key(component.columns)}: {component.kernel!r}" for component in self.kernel)
+        keys = [str(own[0]) if len(own) == 1 else repr(own) for own in columns]
+        named = (f"{key}: {component.kernel!r}" for key, component in zip(keys, self.kernel, strict=True))
         return f"{{{', '.join(named)}}}"
 
 
-def _key(columns: tuple[int, ...]) -> str:
-    return str(columns[0]) if len(columns) == 1 else repr(columns)
-
-
-def _values(component: Kernel, X: Any, Z: Any, like: Array, careful: bool) -> Array:
-    term = np.empty_like(like)
-    (component.fill_carefully if careful else component.fill)(X, Z, term)
-    return term
-
-
-def _product(kernels: Sequence[Restricted]) -> Restricted:
+def _multiply(kernels: Sequence[Restricted]) -> Restricted:
     """Return the product of kernels on different columns, as one kernel on all of them."""
     if len(kernels) == 1:
         return kernels[0]
@@ -307,3 +176,26 @@ def _product(kernels: Sequence[Restricted]) -> Restricted:
         Restricted(component.kernel, tuple(map(columns.index, component.columns))) for component in kernels
     ]
     return Restricted(reduce(Product, inside), tuple(columns))
+
+
+def _symmetric_sums(values: Iterator[Any], order: int) -> list[Any]:
+    """Return e_1, e_2, ..., up to the order."""
+    sums = [next(values)]
+    for value in values:
+        for size in range(min(len(sums), order - 1), 0, -1):
+            product = sums[size - 1] * value
+            if size < len(sums):
+                sums[size] = sums[size] + product
+            else:
+                sums.append(product)
+        sums[0] = sums[0] + value
+    return sums
+
+
+def _sums_without(value: Array, sums: Sequence[Array]) -> Array:
+    """Return one, and the symmetric sums of the other values, e_m(others) = e_m - v e_{m-1}(others)."""
+    sums_of_others = total = np.ones(value.shape)
+    for products in sums:
+        sums_of_others = products - value * sums_of_others
+        total = total + sums_of_others
+    return total

@@ -27,7 +27,8 @@ One of the inner product, :math:`k = p(x^T z)`, has, with a sum over :math:`m \l
 
 import math
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -39,10 +40,12 @@ from substrate.namespaces import is_device_array
 
 __all__ = [
     "Derivatives",
+    "Dual",
     "Orders",
     "checked_column",
     "checked_orders",
     "differentiate_distance",
+    "differentiate_formula",
     "differentiate_inner_product",
     "split_orders",
 ]
@@ -131,33 +134,125 @@ def differentiate_inner_product(
     return total
 
 
-class Derivatives:
-    """The derivatives of a kernel: a smooth one has ``_derivative``, or both ``_gradient`` and ``_mixed_derivative``.
+class Dual:
+    """A number of any arithmetic with its derivative in one quantity; the value may be such a number itself."""
 
-    The latter two are enough for derivatives of first order.
+    __slots__ = ("slope", "value")
+
+    def __init__(self, value: Any, slope: Any) -> None:
+        self.value, self.slope = value, slope
+
+    def __add__(self, other: Any) -> "Dual":
+        if not isinstance(other, Dual):
+            return Dual(self.value + other, self.slope)
+        return Dual(self.value + other.value, self.slope + other.slope)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Dual":
+        return Dual(-self.value, -self.slope)
+
+    def __sub__(self, other: Any) -> Any:
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> "Dual":
+        if not isinstance(other, Dual):
+            return Dual(self.value * other, self.slope * other)
+        return Dual(self.value * other.value, self.value * other.slope + self.slope * other.value)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self * (1 / other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        inverse = 1 / self.value
+        return Dual(inverse, -(inverse * inverse * self.slope)) * other
+
+    def __pow__(self, power: int) -> "Dual":
+        if not isinstance(power, int) or power < 1:
+            return NotImplemented
+        lower = self.value ** (power - 1) * power if power > 1 else 1
+        return Dual(self.value**power, lower * self.slope)
+
+    def __ne__(self, other: Any) -> Any:
+        return self.value != (other.value if isinstance(other, Dual) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def exp(self) -> "Dual":
+        """Return the exponential."""
+        value = self.value.exp()
+        return Dual(value, value * self.slope)
+
+
+def differentiate_formula(
+    formula: Callable[[Sequence[Any], Sequence[Any]], Any],
+    x: Sequence[Any],
+    z: Sequence[Any],
+    left: Iterable[int],
+    right: Iterable[int],
+) -> Any:
+    """Return the derivative of a formula of two points, once in each of these columns of either, in any arithmetic.
+
+    The formula is made of sums, products, quotients, whole powers and exponentials; a root or an absolute value has no
+    derivative where two points meet, and is refused by a TypeError or an AttributeError.
     """
+    points = [*x, *z]
+    places = [*left, *(len(x) + column for column in right)]
+    for place in places:
+        points = [Dual(value, value * 0 + int(number == place)) for number, value in enumerate(points)]
+    value = formula(points[: len(x)], points[len(x) :])
+    for _ in places:
+        value = value.slope if isinstance(value, Dual) else 0
+    return value
+
+
+class Derivatives:
+    """The derivatives of a kernel: a smooth one has ``_derivative``."""
+
+    @property
+    @abstractmethod
+    def inside(self) -> tuple[Any, ...]:
+        """The kernels that this one is made of."""
 
     @property
     def not_smooth(self) -> str:
         """Why there are no derivatives, and what to do instead; empty where there are."""
-        return "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
+        if not self.inside:
+            return (
+                "their formula is not known; take RBF, Linear, Polynomial or Matern(nu > 1), or differences of values"
+            )
+        return next((kernel.not_smooth for kernel in self.inside if kernel.not_smooth), "")
 
     def largest_order(self, columns: Collection[int]) -> float:
         """Return the largest order of a derivative in these inputs that is a bounded functional of w; infinity for
         all.
         """
-        return 0.0 if self.not_smooth else math.inf
+        if self.not_smooth:
+            return 0.0
+        orders = (kernel.largest_order([column]) for kernel in self.inside for column in columns)
+        return float(min(orders, default=math.inf))
 
     def derivative(self, X: Any, Z: Any, left: Any, right: Any = None) -> Array:
         """Return the derivatives of k(x_i, z_j), of orders ``left`` in the inputs of x_i and ``right`` in those of z_j.
 
         Orders are mappings from columns: ``kernel.derivative(X, Z, {0: 2}, {1: 1})``.
         """
-        rows, other_points = self._check_points(X, Z)
-        a, b = checked_orders(left, rows.shape[1]), checked_orders({} if right is None else right, rows.shape[1])
+        self.refuse_derivatives()
+        if is_device_array(X) or is_device_array(Z):
+            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
+        rows, columns = real_points(X, "X"), real_points(Z, "Z")
+        if rows.shape[1] != columns.shape[1]:
+            raise DataError(f"X has {rows.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
+        a, b = (checked_orders(orders, rows.shape[1]) for orders in (left, {} if right is None else right))
         for orders in (a, b):
             self.refuse_orders(orders)
-        return self._derivative(rows, other_points, a, b)
+        x, z = (points.toarray() if is_sparse(points) else points for points in (rows, columns))
+        return self._derivative(x, z, a, b)
 
     def derivative_sums(
         self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
@@ -172,17 +267,6 @@ class Derivatives:
             np.asarray(kernel(X, Z) if plain and not left else self.derivative(X, Z, left, right)) @ coefficients
             for left in every
         ]
-
-    def gradient(self, X: Any, Z: Any, column: int) -> Array:
-        """Return the derivatives of k(x_i, z_j) in input ``column`` of x_i."""
-        left, right = self._check_points(X, Z)
-        return self._derivative(left, right, {checked_column(column, left.shape[1]): 1}, {})
-
-    def mixed_derivative(self, X: Any, Z: Any, column: int, second_column: int) -> Array:
-        """Return the second derivatives of k(x_i, z_j), in input ``column`` of x_i and in input ``other`` of z_j."""
-        left, right = self._check_points(X, Z)
-        c, d = (checked_column(which, left.shape[1]) for which in (column, second_column))
-        return self._derivative(left, right, {c: 1}, {d: 1})
 
     def refuse_derivatives(self) -> None:
         """Raise with the reason where there are none."""
@@ -201,41 +285,9 @@ class Derivatives:
                 "take a smoother kernel (Matern with a larger nu, or RBF)"
             )
 
-    def _check_points(self, X: Any, Z: Any) -> Sequence[Array]:
-        self.refuse_derivatives()
-        if is_device_array(X) or is_device_array(Z):
-            raise DeclarationError("derivatives are computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
-        left, right = real_points(X, "X"), real_points(Z, "Z")
-        if left.shape[1] != right.shape[1]:
-            raise DataError(f"X has {left.shape[1]} columns and Z has {right.shape[1]}; they must agree")
-        return [points.toarray() if is_sparse(points) else points for points in (left, right)]
-
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the same as :meth:`derivative`, of two checked dense point sets; by default from the two methods
-        below.
-        """
-        orders = (sum(left.values()), sum(right.values()))
-        if orders == (0, 0):
-            return np.asarray(self(X, Z))  # type: ignore[operator]
-        if orders == (1, 0):
-            return self._gradient(X, Z, *left)
-        if orders == (0, 1):
-            return self._gradient(Z, X, *right).T
-        if orders == (1, 1):
-            return self._mixed_derivative(X, Z, *left, *right)
-        raise self._refuse_derivative("_derivative")
-
-    def _gradient(self, X: Array, Z: Array, column: int) -> Array:
-        """Return the same as :meth:`gradient`, of two checked dense point sets."""
-        raise self._refuse_derivative("_gradient")
-
-    def _mixed_derivative(self, X: Array, Z: Array, column: int, second_column: int) -> Array:
-        """Return the same as :meth:`mixed_derivative`, of two checked dense point sets."""
-        raise self._refuse_derivative("_mixed_derivative")
-
-    def _refuse_derivative(self, method: str) -> DeclarationError:
-        """Return the error of a kernel that states derivatives and does not compute them."""
-        return DeclarationError(
-            f"{self!r} states that it is smooth and has no `{method}`: write that method, or return from `not_smooth` "
-            "why it has no derivatives"
+        """Return the same as :meth:`derivative`, of two checked dense point sets."""
+        raise DeclarationError(
+            f"{self!r} states that it is smooth and has no `_derivative`: write that method, or return from "
+            "`not_smooth` why it has no derivatives"
         )

@@ -5,7 +5,7 @@ For a precomputed kernel matrix, the "points" are its rows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import paired_values
-from substrate.kernels.laplacian import Laplacian
-from substrate.kernels.linear import Linear
 from substrate.kernels.matern import Matern
-from substrate.kernels.polynomial import Polynomial
-from substrate.kernels.rbf import RBF
+from substrate.kernels.of_distance import RBF, Laplacian
+from substrate.kernels.polynomial import Linear, Polynomial
 from substrate.namespaces import diagonal_of, namespace_of, same_home, where_it_lives
 
 __all__ = ["Foreign", "Precomputed", "as_kernel"]
@@ -27,7 +25,10 @@ __all__ = ["Foreign", "Precomputed", "as_kernel"]
 class Precomputed(Kernel):
     """Rows of a given matrix: N x N when fitting, n x N (new points against training points) when predicting."""
 
-    pairwise: ClassVar[bool] = True
+    @property
+    def pairwise(self) -> bool:
+        """True."""
+        return True
 
     @property
     def trusted(self) -> bool:
@@ -101,8 +102,8 @@ class Foreign(Kernel):
     def not_smooth(self) -> str:
         """Only values are known of a function."""
         return (
-            "only its values are known; write it as a Kernel with `_gradient`, `_mixed_derivative` and an empty "
-            "`not_smooth`, or constrain differences of values"
+            "only its values are known; write it as a Kernel with `_derivative` and an empty `not_smooth`, or "
+            "constrain differences of values"
         )
 
     def refuse_scale_gradient(self) -> None:

@@ -24,9 +24,10 @@ such functions; a polynomial is integrated exactly by a rule of Gauss; a sum, a 
 columns have the integrals of their parts. A column whose two ends are the same is taken at that point: the measure of
 the box is a point mass there, and lengths in the others.
 
-Where no closed form is known, a rule of midpoints replaces the integral by a sum of values. On a cell of centre m and
-half-widths h the representers of the two differ by :math:`\tfrac12 \int (\varphi(m + t) + \varphi(m - t) - 2
-\varphi(m))\,dt`, so that, for k a function of the difference alone,
+Where no closed form is known, a smooth kernel has a rule of Gauss (:mod:`substrate.composition.gauss_rules`). Else a
+rule of midpoints replaces the integral by a sum of values. On a cell of centre m and half-widths h the representers
+of the two differ by :math:`\tfrac12 \int (\varphi(m + t) + \varphi(m - t) - 2 \varphi(m))\,dt`, so that, for k a
+function of the difference alone,
 
 .. math::
 
@@ -39,6 +40,7 @@ kernels, and for sums and products of what it holds for; :math:`|B|` times the m
 by its farthest corner, is a smaller bound than the maximum.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise, product
@@ -54,6 +56,7 @@ from substrate.kernels.derivatives import Orders, checked_orders
 __all__ = [
     "Integrals",
     "Profile",
+    "QuadratureRule",
     "checked_boxes",
     "integrate_exactly",
     "integrate_interval",
@@ -97,7 +100,7 @@ def volumes(boxes: Array) -> Array:
     return np.asarray(np.prod(np.where(lengths > 0.0, lengths, 1.0), axis=-1))
 
 
-class MidpointRule(NamedTuple):
+class QuadratureRule(NamedTuple):
     """Points, their weights, and by how much they miss an integral at most, over the norm of w."""
 
     points: Array
@@ -105,7 +108,7 @@ class MidpointRule(NamedTuple):
     radius: float
 
 
-def midpoint_rule(kernel: Any, box: Array) -> MidpointRule:
+def midpoint_rule(kernel: Any, box: Array) -> QuadratureRule:
     """Return the rule of midpoints on a box for a kernel of the difference; see the module for its radius.
 
     The box is wide in one column at least.
@@ -127,7 +130,7 @@ def midpoint_rule(kernel: Any, box: Array) -> MidpointRule:
     ) * largest
     squares = np.maximum(6.0 * largest - 8.0 * near + 2.0 * far, 0.0) + rounding
     radius = 0.5 * volume * float(np.sqrt(squares).mean()) * (1.0 + relative_rounding(8.0 + steps.shape[0]))
-    return MidpointRule(points, np.full(points.shape[0], volume / points.shape[0]), radius)
+    return QuadratureRule(points, np.full(points.shape[0], volume / points.shape[0]), radius)
 
 
 class Profile(NamedTuple):
@@ -238,8 +241,20 @@ class Integrals:
     """The integrals of a kernel over boxes: one that has them defines ``_integral`` and ``_double_integral``."""
 
     @property
+    @abstractmethod
+    def inside(self) -> tuple[Any, ...]:
+        """The kernels that this one is made of."""
+
+    @property
+    def _integrated(self) -> tuple[Any, ...]:
+        """The kernels whose integrals make those of this one."""
+        return () if type(self)._integral is Integrals._integral else self.inside
+
+    @property
     def no_integral(self) -> str:
         """Why there are no integrals, and what to do instead; empty where there are."""
+        if self._integrated:
+            return next((kernel.no_integral for kernel in self._integrated if kernel.no_integral), "")
         return (
             "no closed form is known; take RBF, Laplacian, a polynomial, Matern with nu = 0.5, 1.5 or 2.5 on one "
             "column each (Componentwise), or sum values with the weights of a quadrature rule"
@@ -248,7 +263,7 @@ class Integrals:
     @property
     def has_steady_decay(self) -> bool:
         """Whether k is a function of the difference for which the rule of midpoints has the bound of this module."""
-        return False
+        return bool(self._integrated) and all(kernel.has_steady_decay for kernel in self._integrated)
 
     def refuse_integrals(self) -> None:
         """Raise with the reason where there are none."""

@@ -1,9 +1,12 @@
-r"""The polynomial kernel :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`\tau \ge 0`."""
+r"""Kernels of the inner product: :math:`k(x, z) = (x^T z + \tau)^p` with offset :math:`\tau \ge 0`.
+
+The linear kernel is that of degree one without an offset.
+"""
 
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
@@ -11,58 +14,58 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, non_negative
+from substrate.arrays import Array, is_sparse, non_negative
+from substrate.certificates.enclosed import Double
 from substrate.certificates.rounding import relative_rounding, sum_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.algebra import Kernel
-from substrate.kernels.base import Formula, Number
+from substrate.kernels.base import Formula, Number, refuse_overflow
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
+from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import integrate_exactly
-from substrate.kernels.linear import (
-    exact_inner_product,
-    inner_products,
-    new_inner_products,
-    refuse_overflow,
-    squared_lengths,
-)
-from substrate.namespaces import is_device_array
+from substrate.namespaces import namespace_of, paired_sums
 
-__all__ = ["Polynomial"]
+__all__ = ["Linear", "Polynomial"]
 
 #: The largest degree: the coefficients of larger ones are beyond double precision.
 _LARGEST_DEGREE = 1000
 
 
-@dataclass(frozen=True, repr=False)
-class Polynomial(Kernel):
-    """(x'z + offset)^degree with a degree from 1 to 1000; a negative offset, not positive semi-definite, is refused."""
+class _OfInnerProduct(Kernel):
+    """(x'z + offset)^degree."""
 
-    degree: int = 3
-    offset: float = 1.0
-
-    def __post_init__(self) -> None:
-        try:
-            degree = operator.index(self.degree)
-        except TypeError as error:
-            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}") from error
-        if degree < 1 or isinstance(self.degree, bool):
-            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}")
-        if degree > _LARGEST_DEGREE:
-            raise DeclarationError(
-                f"degree must be at most {_LARGEST_DEGREE}, received {degree}; for smoother functions take RBF"
-            )
-        object.__setattr__(self, "degree", degree)
-        object.__setattr__(self, "offset", non_negative(self.offset, "offset"))
+    degree: int
+    offset: float
 
     def fill(self, X: Any, Z: Any, out: Array) -> None:
         """Write the kernel values into ``out``."""
-        inner_products(X, Z, out, self)
-        self._power(out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = X @ Z.T
+        out[...] = self._power(product.toarray() if is_sparse(product) else product)
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return the power of the inner products."""
+        products = Double.exact(to_dense(X)) @ Double.exact(to_dense(Z)).T
+        return (products + self.offset if self.offset else products) ** self.degree
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
-        return refuse_overflow((new_inner_products(X, Z, dtype, self) + self.offset) ** self.degree, self)
+        xp = namespace_of(X)
+        return self._power(xp.astype(X, dtype, copy=False) @ xp.astype(Z, dtype, copy=False).T)
+
+    def diag(self, X: Any) -> Any:
+        """Return powers of the squared lengths."""
+        if is_sparse(X):
+            return self._power(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
+        xp = namespace_of(X)
+        return self._power(xp.astype(paired_sums(X, X, 1), xp.float64, copy=False))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _power(self, products: Any, lower: int = 0) -> Any:
+        """Return u^(p - lower) with u = x'z + offset; an overflow is refused rather than passed on."""
+        base = products + self.offset if self.offset else products
+        return refuse_overflow(base ** (self.degree - lower) if self.degree - lower != 1 else base, self)
 
     @property
     def not_smooth(self) -> str:
@@ -71,10 +74,10 @@ class Polynomial(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the derivative of the power: p (p-1) ... (p-j+1) u^(p-j) with u = x'z + offset."""
+        """Return the derivative of the power: p (p-1) ... (p-j+1) u^(p-j)."""
 
         def profile(j: int) -> Array | float:
-            return math.perm(self.degree, j) * self._lower_power(X, Z, j) if j <= self.degree else 0.0
+            return math.perm(self.degree, j) * self._power(X @ Z.T, j) if j <= self.degree else 0.0
 
         return np.asarray(refuse_overflow(differentiate_inner_product(X, Z, left, right, profile), self))
 
@@ -95,32 +98,18 @@ class Polynomial(Kernel):
         """Return p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
         if self.offset == 0.0:
             return np.zeros(0)
-        slopes = refuse_overflow(self.degree * self.offset * self._lower_power(X, Z, 1), self)
-        return np.array([np.vdot(weights, slopes)])
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def _lower_power(self, X: Array, Z: Array, lower: int) -> Array:
-        """Return u^(p - lower)."""
-        return np.asarray((new_inner_products(X, Z, np.float64, self) + self.offset) ** (self.degree - lower))
+        return np.array([np.vdot(weights, self.degree * self.offset * self._power(X @ Z.T, 1))])
 
     def rank(self, n_features: int) -> int | None:
         """Count the monomials of at most this degree (of exactly this degree without an offset)."""
         return math.comb(n_features + self.degree - (self.offset == 0.0), self.degree)
 
-    def features(self, X: Any) -> Array:
+    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
         """Return the monomials, each times the root of its multinomial coefficient."""
-        columns = [X[:, k] for k in range(X.shape[1])]
-        if self.offset > 0.0:
-            columns.append(np.full(X.shape[0], math.sqrt(self.offset)))
-        features_ = np.empty((X.shape[0], math.comb(len(columns) + self.degree - 1, self.degree)))
-        for number, values in enumerate(self._monomials(columns, math.sqrt)):
-            features_[:, number] = values
-        return np.asarray(refuse_overflow(features_, self))
-
-    def _monomials(self, columns: Sequence[Any], root: Callable[[int], Any]) -> Iterator[Any]:
+        columns = [*x, number(self.offset).sqrt()] if self.offset > 0.0 else list(x)
         factorial = cache(math.factorial)
         for powers in _exponents(len(columns), self.degree):
-            value = root(factorial(self.degree) // math.prod(map(factorial, powers.values())))
+            value = number(factorial(self.degree) // math.prod(map(factorial, powers.values()))).sqrt()
             for column, power in powers.items():
                 value = value * columns[column] ** power
             yield value
@@ -128,34 +117,52 @@ class Polynomial(Kernel):
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the power of the inner product."""
         offset = number(self.offset)
-        return lambda x, z: (exact_inner_product(x, z) + offset) ** self.degree
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> list[Any]:
-        """Return the monomials."""
-        columns = [*x, number(self.offset).sqrt()] if self.offset > 0.0 else list(x)
-        return list(self._monomials(columns, lambda coefficient: number(coefficient).sqrt()))
+        return lambda x, z: (sum(a * b for a, b in zip(x, z, strict=True)) + offset) ** self.degree
 
     def feature_rounding(self) -> float:
         """Bound the error of a product of powers and a root."""
-        return sum_rounding(self.degree + 4.0)
+        return sum_rounding(self.degree + 4.0) if self.degree > 1 or self.offset else 0.0
 
     def rounding(self, X: Any) -> float:
-        """Return the error of the inner product, multiplied by the power."""
+        """Bound the error of a sum of d rounded products, by Cauchy and Schwarz, multiplied by the power."""
+        if self.linear:
+            return relative_rounding(X.shape[1] + 2.0)
         return relative_rounding(self.degree * (X.shape[1] + 4.0) + 4.0)
 
-    def diag(self, X: Any) -> Any:
-        """Return powers of the squared lengths."""
-        lengths = squared_lengths(X)
-        if is_device_array(X):
-            return refuse_overflow((lengths + self.offset) ** self.degree, self)
-        self._power(lengths)
-        return lengths
 
-    def _power(self, values: Array) -> None:
-        values += self.offset
-        with np.errstate(over="ignore"):
-            np.power(values, self.degree, out=values)
-        refuse_overflow(values, self)
+@dataclass(frozen=True, repr=False)
+class Linear(_OfInnerProduct):
+    """x'z: the LS-SVM with this kernel is ridge regression with a free intercept."""
+
+    degree = 1
+    offset = 0.0
+
+    @property
+    def linear(self) -> bool:
+        """True."""
+        return True
+
+
+@dataclass(frozen=True, repr=False)
+class Polynomial(_OfInnerProduct):
+    """(x'z + offset)^degree with a degree from 1 to 1000; a negative offset, not positive semi-definite, is refused."""
+
+    degree: int = 3
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        try:
+            degree = operator.index(self.degree)
+        except TypeError as error:
+            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}") from error
+        if degree < 1 or isinstance(self.degree, bool):
+            raise DeclarationError(f"degree must be an integer >= 1, received {self.degree!r}")
+        if degree > _LARGEST_DEGREE:
+            raise DeclarationError(
+                f"degree must be at most {_LARGEST_DEGREE}, received {degree}; for smoother functions take RBF"
+            )
+        object.__setattr__(self, "degree", degree)
+        object.__setattr__(self, "offset", non_negative(self.offset, "offset"))
 
 
 def _exponents(count: int, degree: int) -> Iterator[Mapping[int, int]]:

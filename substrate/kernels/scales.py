@@ -6,15 +6,7 @@ What a search over the parameters :math:`s` of a kernel needs is the slope of a 
 .. math:: \frac{\partial c}{\partial \log s} = \sum_{ij} W_{ij} \, \frac{\partial k(x_i, z_j)}{\partial \log s},
           \qquad W_{ij} = \frac{\partial c}{\partial \Omega_{ij}},
 
-for all of them at once. Widths of columns have :math:`\partial k / \partial \log \sigma_c = g(x, z)\,(x_c -
-z_c)^2/\sigma_c^2` with one factor g for all columns, so with :math:`G_{ij} = W_{ij}\, g(x_i, z_j)` and columns in units
-of their widths, about a common centre,
-
-.. math:: \sum_{ij} G_{ij} (x_{ic} - z_{jc})^2 = \sum_i x_{ic}^2 \sum_j G_{ij} + \sum_j z_{jc}^2 \sum_i G_{ij}
-          - 2 \sum_i x_{ic} \, (G Z)_{ic}
-
-is one matrix product for all columns. Where its terms cancel, as they do when points that are near each other are far
-from the centre, the column is added up from differences instead.
+for all of them at once.
 """
 
 from abc import abstractmethod
@@ -25,21 +17,15 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, positive, real_array, real_points
-from substrate.certificates.rounding import random_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.namespaces import is_device_array
 
-__all__ = ["Scales", "distances_by_column", "squares_by_column"]
+__all__ = ["Scales"]
 
 #: Parameters that select a formula rather than a scale.
 _FIXED = ("center", "degree", "matrix", "mixing", "nu", "p", "q")
 #: Rows of a block: small enough for its entries to stay in a core's cache.
 _ROWS = 128
-#: Accepted error of a sum over pairs, relative to the sum of its absolute terms.
-_ACCEPTED = 1e-10
-#: Coordinates, in units of the width, beyond which squares would overflow: two such points are equal, or so far apart
-#: that their kernel value is zero.
-_FAR = 1e150
 
 
 class Scales:
@@ -157,39 +143,3 @@ def _with(name: str, present: Any, values: Mapping[str, float]) -> Any:
         entries = tuple(_with(f"{name}[{number}]", entry, values) for number, entry in enumerate(present))
         return present if all(new is old for new, old in zip(entries, present, strict=True)) else entries
     return values.get(name, present)
-
-
-def squares_by_column(X: Array, Z: Array, widths: Array, G: Array) -> Array:
-    """Return the sums over pairs of ``G[i, j] (x_ic - z_jc)^2 / widths_c^2``, one for each column c."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        centre = Z.mean(axis=0)
-        left, right = (X - centre) / widths, (Z - centre) / widths
-        signed, _ = _expand(left, right, G)
-        sizes, terms = _expand(left, right, np.abs(G))
-        # every product has as many roundings as a sum over all points
-        error = random_rounding(X.shape[0] + Z.shape[0]) * terms
-        lost = ~(error <= _ACCEPTED * sizes)
-    if lost.any():
-        signed[lost] = distances_by_column(X[:, lost], Z[:, lost], widths[lost], G, 2)
-    return signed
-
-
-def _expand(left: Array, right: Array, G: Array) -> tuple[Array, Array]:
-    """Return the sums of ``G_ij (l_ic - r_jc)^2`` by one product, and those of what was added up to get them."""
-    squares = G.sum(axis=1) @ np.square(left) + G.sum(axis=0) @ np.square(right)
-    return squares - 2.0 * np.einsum("ic,ic->c", left, G @ right), squares
-
-
-def distances_by_column(X: Array, Z: Array, widths: Array, G: Array, power: int) -> Array:
-    """Return the sums over pairs of ``G[i, j] (|x_ic - z_jc| / widths_c)^power``, one for each column c, from
-    differences.
-    """
-    mantissas, exponents = np.frexp(widths)  # a power of two is divided by without rounding
-    with np.errstate(over="ignore", under="ignore"):
-        left, right = (np.clip(np.ldexp(points, -exponents), -_FAR, _FAR) for points in (X, Z))
-    sums, distances = np.zeros(widths.size), np.empty(G.shape)
-    for column in range(widths.size):
-        np.subtract(left[:, column, None], right[None, :, column], out=distances)
-        (np.abs if power == 1 else np.square)(distances, out=distances)
-        sums[column] = np.vdot(G, distances)
-    return np.asarray(sums / mantissas**power)

@@ -14,7 +14,6 @@ import numpy as np
 
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
-from substrate.kernels.exponentials import are_vectors_worth, vector_exponentials
 from substrate.namespaces import is_device_array, namespace_of, zeros_beside
 from substrate.progress import LateProgress
 from substrate.threads import one_blas_thread, threads_for
@@ -40,8 +39,6 @@ def tiled_product(
     product = _Product(kernel, points, xp.astype(V, dtype, copy=False), dtype, progress)
     if is_device_array(points):
         return product.add_strips(slice(None), _DEVICE)
-    # not in double precision, on which proofs are built
-    product.by_vectors = precision == "float32" and are_vectors_worth(points.shape[0])
     side = _HOST if points.shape[0] < _MANY_ROWS else _WIDE
     count = threads_for(points.shape[0]) if kernel.trusted else 1
     with one_blas_thread(), ThreadPoolExecutor(count) as workers:
@@ -62,13 +59,12 @@ class _Product:
 
     def __init__(self, kernel: Kernel, points: Any, vectors: Any, dtype: Any, progress: LateProgress | None) -> None:
         self.kernel, self.points, self.vectors, self.dtype, self.progress = kernel, points, vectors, dtype, progress
-        self.by_vectors = False
         self.stop = Event()
 
     def add_strips(self, which: slice, side: int) -> Any:
         """Return the sum of the products of some strips of tiles, each tile used for its rows and for its columns."""
         # of every thread; what is not finite never counts as converged
-        with np.errstate(over="ignore", invalid="ignore"), vector_exponentials(self.by_vectors):
+        with np.errstate(over="ignore", invalid="ignore"):
             return self._add_strips(which, side)
 
     def _add_strips(self, which: slice, side: int) -> Any:

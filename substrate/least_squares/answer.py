@@ -1,53 +1,93 @@
-"""The answer of a kernel least-squares fit: a bound on its distance from the exact optimum, and refinement.
+r"""How far the fitted values of a kernel least-squares machine are from those of its exact optimum.
 
-The inexpensive bound of :mod:`~substrate.least_squares.saddle_certificate` suffices for ordinary fits. Where rounding
-is too large for it and the kernel has fewer features than there are rows, the machine is fitted in those
-(:mod:`~substrate.least_squares.primal_weights`): even exact support values might not represent the answer in double
-precision. With any other kernel the check is repeated in blocks of the matrix of the fit, for few percent of its time;
-and where that does not settle it, in doubled precision, and the support values are refined by the accurate residual.
-Where double precision does not suffice, the certificate states it, with a remedy; where it fails by far, that is
-known without doubled precision.
+Let :math:`f = K a + b 1`, :math:`D = \operatorname{diag}(1/(\gamma v_i))` and :math:`r = y - f - D a`, with
+:math:`1^T a = 0`. For the exact optimum :math:`(a^\star, b^\star, f^\star)` and :math:`d = a^\star - a`,
+
+.. math::
+
+    (K + D)\, d + (b^\star - b)\, 1 = r, \quad 1^T d = 0
+    \quad\Longrightarrow\quad d^T K d + d^T D d = d^T r
+    \quad\Longrightarrow\quad \|f - f^\star\|_v \le \|r\|_v ,
+
+where gamma cancels. A nonzero sum :math:`1^T a` is removed first, in proportion to :math:`D^{-1} 1`. With other columns
+that are not penalised Z is in the place of 1 (:mod:`~substrate.least_squares.border`).
+
+:func:`bound_expansion` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`), so that
+rounding is part of them. With :math:`s_i = \sqrt{k(x_i, x_i)}` and a computed kernel value within :math:`p\, s_i s_j`
+of the true one, K a of the fit has the radius :math:`(p + n u)\, s_i \sum_j s_j |a_j|`, once in the residual and once
+in what ``predict`` returns. Where that exceeds the tolerance, K a is formed once more in double precision, of kernel
+values from differences of the points, each with a radius, and of sums of halves; and what ``predict`` returns is
+measured. In balls the formula is a proof (:mod:`substrate.proof.least_squares`).
+
+A user's matrix or function is exact by definition, made symmetric. Where only :math:`K + \lambda I` is semi-definite
+and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
+:math:`(1 - \sigma) \|D^{1/2} d\| \le \|D^{-1/2} r\|` and
+
+.. math:: \|f - f^\star\|_v \le \max\!\left(1, \frac{\sigma}{1 - \sigma}\right) \|r\|_v .
 """
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square
+from substrate.certificates.enclosed import LEAST, Double, Enclosed, sum_rounding
+from substrate.certificates.rows import Accuracy, accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.kernels.base import LEAST_DIAGONAL, strips
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.primal_weights import FORMULA as PRIMAL_FORMULA
-from substrate.least_squares.primal_weights import PrimalWeights, primal_accuracy, solve_primal, support_values_of
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import (
-    BLOCK_FORMULA,
-    CAREFUL_FORMULA,
-    FORMULA,
-    BlockRows,
-    CarefulRows,
-    Expansion,
-    PlainRows,
-    bound_carefully,
-    bound_plainly,
-    kernel_roots,
-)
 from substrate.namespaces import is_device_array, to_numpy
 
-__all__ = ["Answer", "AnswerProblem", "bound_and_refine", "bound_answer", "kernel_rounding"]
+__all__ = [
+    "FORMULA",
+    "AnswerProblem",
+    "Expansion",
+    "Facts",
+    "bound_answer",
+    "bound_expansion",
+    "bound_products",
+    "kernel_roots",
+    "kernel_rounding",
+]
 
+FORMULA = "||y - f - alpha/(gamma v)||_v + rounding"
+#: The formula where kernel values were computed once more.
+_DIFFERENCES = f"{FORMULA}, from differences"
 _INDEFINITE = "the kernel matrix is not positive semi-definite, so the fit is a saddle point and no minimum"
 _UNKNOWN = (
     "rounding",
     "double precision cannot give the answer to this tolerance; scale the columns, lower gamma, or centre the inputs",
 )
-_MOST_REFINEMENTS = 4
-#: How many tolerances the rounding of kernel values may be for a check in doubled precision to be worth its time.
-_FAR_BEYOND = 10.0
+#: Entries of a strip of kernel values with radii: few enough for a core's cache.
+_ENTRIES = 1 << 16
+#: Rows of which all kernel values are computed once more: beyond, that takes minutes.
+_MOST_ROWS = 20_000
+
+N = TypeVar("N", bound=Enclosed)
+Facts = tuple[tuple[str, str], ...]
+
+
+class Expansion(NamedTuple):
+    """One output of a stored machine, and the data it was fitted to.
+
+    ``negative`` bounds the distance of K from positive semi-definite, zero for kernels whose formula excludes it.
+    ``slopes`` are the coefficients of the columns of the border beside the constant.
+    """
+
+    y: Array
+    gamma: float
+    weights: Array
+    a: Array
+    b: float
+    negative: float = 0.0
+    border: Border = ONES
+    slopes: Array | None = None
 
 
 class AnswerProblem(NamedTuple):
@@ -95,268 +135,148 @@ class AnswerProblem(NamedTuple):
         return self.tolerances[column].row(bound, formula)
 
 
-class Answer(NamedTuple):
-    """Support values and biases, perhaps refined; primal weights where they represent the answer; row and facts."""
-
-    support_values: Array
-    bias: Array
-    primal: PrimalWeights | None
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
-    slopes: Array | None = None
-    #: Of the slopes, where primal weights are the answer: a kernel matrix may not know them.
-    deviations: Array | None = None
-
-
 def kernel_rounding(kernel: Kernel, X: Any) -> float:
     """Return the rounding of a kernel value as a share of its diagonal, twice that of its envelope if it has one."""
     envelope = kernel.envelope
     return float(envelope.rounding(X) * (1.0 if envelope is kernel else 2.0))
 
 
-def bound_and_refine(
-    question: AnswerProblem,
+def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
+    """Return upper bounds of s_i, by which no kernel value exceeds s_i s_j, from k(x_i, x_i)."""
+    return np.asarray(np.sqrt(np.maximum(diagonal, LEAST_DIAGONAL) + negative))
+
+
+def bound_expansion(
+    machine: Expansion, numbers: type[N], kernel: Callable[[N], N], fitted: Array | None = None
+) -> Enclosed:
+    r"""Bound the distance of the fitted values from those of the exact optimum.
+
+    .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \max\!\left(1, \frac{\sigma}{1 - \sigma}\right)
+              \|y - \tilde f - D \tilde a\|_v, \qquad \tilde f = K \tilde a + Z c
+
+    Parameters
+    ----------
+    machine
+        What is stored.
+    numbers
+        The arithmetic: double or balls.
+    kernel
+        The map of coefficients to K a, in these numbers.
+    fitted
+        What predict returns; None where that is as far from K a + Z c as the values in these numbers may be.
+    """
+    v = numbers.exact(machine.weights)
+    a = machine.border.balance(numbers.exact(machine.a), v)
+    pulls = v * machine.gamma
+    f = kernel(a) + machine.b
+    if machine.slopes is not None and machine.border.slopes:
+        f = f + machine.border.enclose_values(numbers, machine.slopes)
+    residual = machine.y - f - a / pulls
+    distance = f.error() if fitted is None else fitted - f
+    factor = _indefinite_factor(machine.negative, pulls)
+    norm: Enclosed = residual.bound_norm(machine.weights)
+    bound: Enclosed = (norm if factor == 1.0 else norm * factor) + distance.bound_norm(machine.weights)
+    return bound
+
+
+def _indefinite_factor(negative: float, pulls: Enclosed) -> float:
+    """Return the factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
+    if negative == 0.0:
+        return 1.0
+    share = pulls.largest() * negative
+    return max(1.0, (share / (1.0 - share)).upper()) if share.upper() < 1.0 else math.inf
+
+
+def bound_answer(
+    problem: AnswerProblem,
     alpha: Array,
     bias: Array,
     products: Array,
     diagonal: Array,
     gram: Gram | None = None,
     *,
-    primal: bool = False,
     rounding: float | None = None,
     slopes: Array | None = None,
-) -> Answer:
-    """Bound the answer, and refine it where the bound is above the tolerance.
+    fitted: Array | None = None,
+) -> tuple[tuple[Row, ...], Facts]:
+    """Return the row of the answer, none where K is indefinite, and what the certificate states beside it.
 
-    ``products`` is K alpha, one column per output; ``gram`` the kernel matrix, for refinement; ``primal`` states
-    whether the caller keeps primal weights, which may then replace the support values; ``rounding`` is the
-    :func:`kernel_rounding`, where it is known already. ``slopes`` are the coefficients of the columns of the border
-    beside the constant.
+    Parameters
+    ----------
+    problem
+        What was fitted.
+    alpha, bias, slopes
+        The coefficients, one column or number per output: of the kernel, the constant, and the other columns of the
+        border.
+    products, diagonal
+        K alpha, one column per output, and the diagonal of K.
+    gram
+        The kernel matrix where it is at hand, of which a user's values are read.
+    rounding
+        The :func:`kernel_rounding`, where it was computed already.
+    fitted
+        What predict returns for the points, one column per output, where it was measured.
     """
-    if not np.isfinite(question.negative):
-        return Answer(
-            support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
-        )
-    rounding = kernel_rounding(question.kernel, question.X) if rounding is None else rounding
-    a, b, p, k = (to_numpy(array) for array in (alpha, bias, products, diagonal))
-    predicted = _predict(question, alpha, bias, slopes)
-    roots = question.roots(k)
-    rows = []
-    for column in range(a.shape[1]):
-        machine = question.expansion(column, a[:, column], float(b[column]), slopes)
-        shown = None if predicted is None else predicted[:, column]
-        bound = bound_plainly(machine, PlainRows(p[:, column], roots, rounding), shown)
-        rows.append(question.row(column, bound, FORMULA))
-    if all(row.passes for row in rows):
-        return Answer(
-            support_values=alpha, bias=bias, primal=None, rows=(accuracy_of_outputs(rows),), facts=(), slopes=slopes
-        )
-    if is_device_array(question.X):
-        return Answer(
-            support_values=alpha,
-            bias=bias,
-            primal=None,
-            rows=(accuracy_of_outputs(rows),),
-            facts=(_UNKNOWN,),
-            slopes=slopes,
-        )
-    rank = question.kernel.rank(question.X.shape[1])
-    if primal and rank is not None and rank < question.X.shape[0]:
-        return _primal_answer(question, rank)
-    for column, row in enumerate(rows if gram is not None else ()):
-        if gram is None or row.passes:
-            continue
-        machine = question.expansion(column, a[:, column], float(b[column]), slopes)
-        shown = None if predicted is None else predicted[:, column]
-        bound = bound_plainly(machine, BlockRows.of(gram, question.X, machine.a, roots, rounding), shown)
-        rows[column] = min(row, question.row(column, bound, BLOCK_FORMULA), key=lambda either: either.value)
-    is_settled = all(row.passes for row in rows)
-    if is_settled or _is_out_of_reach(question, a, roots, rows):
-        return Answer(
-            support_values=alpha,
-            bias=bias,
-            primal=None,
-            rows=(accuracy_of_outputs(rows),),
-            facts=(("check", "in blocks") if is_settled else _UNKNOWN,),
-            slopes=slopes,
-        )
-    refined = _refine(question, a, b, k, gram, slopes)
-    for column, accuracy in enumerate(refined.accuracies):
-        is_same = _is_same_column(refined, a, b, slopes, column)
-        rows[column] = min(rows[column], accuracy, key=lambda either: either.value) if is_same else accuracy
-    if all(row.passes for row in rows):
-        return Answer(
-            support_values=refined.support_values,
-            bias=refined.bias,
-            primal=None,
-            rows=(accuracy_of_outputs(rows),),
-            facts=(("check", "in doubled precision"),),
-            slopes=refined.slopes,
-        )
-    return Answer(
-        support_values=refined.support_values,
-        bias=refined.bias,
-        primal=None,
-        rows=(accuracy_of_outputs(rows),),
-        facts=(_UNKNOWN,),
-        slopes=refined.slopes,
-    )
-
-
-def _is_out_of_reach(question: AnswerProblem, a: Array, roots: Array, rows: list[Accuracy]) -> bool:
-    """Return whether the rounding of accurate kernel values alone exceeds the tolerance of an output by far.
-
-    Doubled precision would then find no bound that passes, of these support values or of others near them.
-    """
-    rounding = CarefulRows(question.kernel, question.X, roots).rounding
-    typical = root_mean_square(roots, to_numpy(question.weights))
-    with np.errstate(over="ignore", invalid="ignore"):
-        sizes = roots @ np.abs(a)
-    floors = rounding * typical * sizes if rounding > 0.0 else np.zeros_like(sizes)
-    return any(
-        not row.passes and floor > _FAR_BEYOND * radius
-        for row, floor, radius in zip(rows, floors, question.largest_radii, strict=True)
-    )
-
-
-def _is_same_column(refined: "_RefinedMachine", a: Array, b: Array, slopes: Array | None, column: int) -> bool:
-    """Return whether an output was not changed by refinement: a bound from before then is one of it."""
-    pairs = [(refined.support_values, a), (refined.bias, b)]
-    if slopes is not None and refined.slopes is not None:
-        pairs.append((refined.slopes, slopes))
-    return all(np.array_equal(new[..., column], old[..., column]) for new, old in pairs)
-
-
-def _primal_answer(question: AnswerProblem, rank: int) -> Answer:
-    """Return the machine fitted in its features, which costs less than a check in doubled precision and loses fewer
-    digits.
-    """
-    data, border = (question.X, question.Y, question.gammas, question.weights), question.border
-    solved = solve_primal(question.kernel, *data, border)
-    fact = ("expansion", f"{rank} primal weights and a centre; support values may not represent this answer")
-    a, b = support_values_of(solved.weights, *data, border, solved.slopes)
-    rows = _primal_rows(question, solved.weights, solved.slopes)
-    answer = Answer(
-        support_values=a,
-        bias=b,
-        primal=solved.weights,
-        rows=rows,
-        facts=(fact,),
-        slopes=solved.slopes if border.slopes else None,
-        deviations=solved.deviations if border.slopes else None,
-    )
-    return _add_rows(answer)
-
-
-def bound_answer(
-    question: AnswerProblem,
-    alpha: Array,
-    bias: Array,
-    fitted: Array,
-    primal: PrimalWeights | None,
-    slopes: Array | None = None,
-) -> Answer:
-    """Return the bound for given coefficients; ``fitted`` is what predict returns for the training rows."""
-    if not np.isfinite(question.negative):
-        return Answer(
-            support_values=alpha, bias=bias, primal=None, rows=(), facts=((NO_BOUND, _INDEFINITE),), slopes=slopes
-        )
-    if primal is not None:
-        return _add_rows(
-            Answer(
-                support_values=alpha,
-                bias=bias,
-                primal=primal,
-                rows=_primal_rows(question, primal, slopes),
-                facts=(),
-                slopes=slopes,
-            )
-        )
-    careful = CarefulRows(question.kernel, question.X, question.roots(question.kernel.diag(question.X)))
+    if not np.isfinite(problem.negative):
+        return (), ((NO_BOUND, _INDEFINITE),)
+    rounding = kernel_rounding(problem.kernel, problem.X) if rounding is None else rounding
+    alpha, bias, products, diagonal = (to_numpy(array) for array in (alpha, bias, products, diagonal))
+    roots, on_device = problem.roots(diagonal), is_device_array(problem.X)
+    if fitted is None and not problem.kernel.trusted and not on_device:
+        fitted = _predict(problem, alpha, bias, slopes)  # a function's rounding may depend on the block
     rows = []
     for column in range(alpha.shape[1]):
-        machine = question.expansion(column, alpha[:, column], float(bias[column]), slopes)
-        bound, _ = bound_carefully(machine, careful, fitted[:, column])
-        rows.append(question.row(column, bound, CAREFUL_FORMULA))
-    return _add_rows(
-        Answer(support_values=alpha, bias=bias, primal=None, rows=(accuracy_of_outputs(rows),), facts=(), slopes=slopes)
-    )
+        machine = problem.expansion(column, alpha[:, column], float(bias[column]), slopes)
+        measured = None if fitted is None else fitted[:, column]
+        bound = bound_products(machine, products[:, column], roots, rounding, measured)
+        rows.append(problem.row(column, bound, FORMULA))
+    is_far = on_device or roots.size > _MOST_ROWS
+    failing = [] if is_far else [column for column, row in enumerate(rows) if not row.passes]
+    if failing and fitted is None:
+        fitted = _predict(problem, alpha, bias, slopes)
+    for column in failing:
+        machine = problem.expansion(column, alpha[:, column], float(bias[column]), slopes)
+        bound = _bound_by_differences(problem, machine, gram, None if fitted is None else fitted[:, column])
+        rows[column] = min(rows[column], problem.row(column, bound, _DIFFERENCES), key=lambda row: row.value)
+    return (accuracy_of_outputs(rows),), () if all(row.passes for row in rows) else (_UNKNOWN,)
 
 
-def _predict(question: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array | None:
-    """Return what predict returns, for a function as kernel: its rounding may depend on the block, and has no bound."""
-    if question.kernel.trusted or is_device_array(question.X):
-        return None
-    points = None if question.kernel.pairwise else question.X
-    values = expansion_values(question.kernel, points, alpha, bias, question.X)
-    return np.asarray(values + question.border.slope_values(slopes))
+def bound_products(
+    machine: Expansion, products: Array, roots: Array, rounding: float, fitted: Array | None = None
+) -> float:
+    """Return the bound by the ``products`` K a in double precision, of values within ``rounding`` of s_i s_j."""
+
+    def multiply(a: Double) -> Double:
+        sizes = (rounding + sum_rounding(roots.size)) * np.abs(a.middle) + a.radius
+        weight = max(float(roots @ sizes), LEAST)
+        return Double(products, roots * weight if a.middle.any() else np.zeros_like(roots))
+
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
+        return bound_expansion(machine, Double, multiply, fitted).upper()
 
 
-def _add_rows(answer: Answer) -> Answer:
-    return answer if answer.rows[0].passes else answer._replace(facts=(*answer.facts, _UNKNOWN))
+def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram | None, fitted: Array | None) -> float:
+    """Return the bound by kernel values that are computed once more, each with a radius."""
+    kernel, X = problem.kernel, problem.X
+    matrix = None if kernel.trusted else (Gram.of(kernel, X) if gram is None else gram).matrix
+    n = machine.a.size
+
+    def multiply(a: Double) -> Double:
+        total = Double(np.zeros(n), np.zeros(n))
+        for rows in strips(n, max(1, _ENTRIES // n)):
+            onward, beyond = slice(rows.start, n), slice(rows.stop, n)
+            values = kernel.enclose(X[rows], X[onward]) if matrix is None else Double.exact(matrix[rows, onward])
+            mirrored = values.T.take(slice(rows.stop - rows.start, None))
+            total = total + (values * a.take(onward)).add_up().place(rows, n)
+            total = total + (mirrored * a.take(rows)).add_up().place(beyond, n)
+        return total
+
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        return bound_expansion(machine, Double, multiply, fitted).upper()
 
 
-def _primal_rows(question: AnswerProblem, primal: PrimalWeights, slopes: Array | None) -> tuple[Row, ...]:
-    Y, v, border = to_numpy(question.Y), to_numpy(question.weights), question.border
-    outputs = []
-    for column, gamma in enumerate(question.gammas):
-        bound, gradient = primal_accuracy(primal, question.X, Y[:, column], gamma, v, column, border, slopes)
-        outputs.append((question.row(column, bound, PRIMAL_FORMULA), gradient))
-    answers, gradients = zip(*outputs, strict=True)
-    return accuracy_of_outputs(list(answers)), max(gradients, key=lambda row: row.relative)
-
-
-class _RefinedMachine(NamedTuple):
-    """Support values, biases and slopes after refinement, and the accuracy of every output."""
-
-    support_values: Array
-    bias: Array
-    slopes: Array | None
-    accuracies: list[Accuracy]
-
-
-@np.errstate(over="ignore", invalid="ignore")  # a step that overflows has no bound, and is not taken
-def _refine(
-    question: AnswerProblem, a: Array, b: Array, diagonal: Array, gram: Gram | None, slopes: Array | None
-) -> _RefinedMachine:
-    """Refine iteratively by the accurate residual, of the outputs that need it, as long as the bound falls."""
-    rows, border = CarefulRows(question.kernel, question.X, question.roots(diagonal)), question.border
-    a, b = a.copy(), b.copy()
-    accuracies: list[Accuracy] = []
-    for column, gamma in enumerate(question.gammas):
-        best, residual = _check_column(question, rows, a, b, column, slopes)
-        weights = to_numpy(question.weights)
-        for _ in range(_MOST_REFINEMENTS if gram is not None else 0):
-            # a residual that is the smaller part of the bound cannot halve it
-            if best.passes or gram is None or root_mean_square(residual, weights) < 0.25 * best.value:
-                break
-            gram.factorize(Regularization(gamma).ridge(question.weights))
-            right = residual[:, None]
-            solved = gram.solve(np.concatenate([right, border.matrix(right)], axis=1))
-            eliminate = border.eliminate(solved[:, 1:])
-            # Z'a becomes zero: what the support values lack is taken up by the step
-            step, c = eliminate(solved[:, :1], -border.totals(a[:, [column]]), is_repeated=False)
-            tried_a, tried_b = a.copy(), b.copy()
-            tried_a[:, column] += step[:, 0]
-            shift, more = border.split(c)
-            tried_b[column] += shift[0]
-            tried_slopes = slopes
-            if slopes is not None:
-                tried_slopes = slopes.copy()
-                tried_slopes[:, column] += more[:, 0]
-            row, errors_tried = _check_column(question, rows, tried_a, tried_b, column, tried_slopes)
-            if not row.value < 0.5 * best.value:
-                break
-            a, b, slopes, best, residual = tried_a, tried_b, tried_slopes, row, errors_tried
-        accuracies.append(best)
-    return _RefinedMachine(support_values=a, bias=b, slopes=slopes, accuracies=accuracies)
-
-
-def _check_column(
-    question: AnswerProblem, rows: CarefulRows, a: Array, b: Array, column: int, slopes: Array | None
-) -> tuple[Accuracy, Array]:
-    points = None if question.kernel.pairwise else question.X
-    fitted = expansion_values(question.kernel, points, a[:, [column]], b[[column]], question.X)[:, 0]
-    machine = question.expansion(column, a[:, column], float(b[column]), slopes)
-    bound, residual = bound_carefully(machine, rows, fitted + question.border.slope_values(machine.slopes))
-    return question.row(column, bound, CAREFUL_FORMULA), residual
+def _predict(problem: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array:
+    """Return what predict returns for the points."""
+    points = None if problem.kernel.pairwise else problem.X
+    values = expansion_values(problem.kernel, points, alpha, bias, problem.X)
+    return np.asarray(values + problem.border.slope_values(slopes))

@@ -39,7 +39,7 @@ from substrate.certificates import Row
 from substrate.certificates.enclosed import Double, Enclosed, at_most
 from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
+from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
 __all__ = [
     "NO_BORDER",
@@ -266,18 +266,6 @@ class Border:
         transform, shift = (on_device_of(c, matrix) for matrix in (self.transform, self.shift))
         return bias + shift @ theta, transform @ theta
 
-    def join(self, bias: float, slopes: Array | None) -> Array:
-        """Return c of one output from its bias and its slopes in the units of z: the other way round of :meth:`split`.
-
-        A point of a bound, so that the rounding of the quotients is only a distance from what is stored.
-        """
-        if not self.slopes or slopes is None:
-            return np.array([bias]) if self.constant else np.zeros(0)
-        theta: Array = np.asarray(np.linalg.solve(self.transform, slopes), dtype=np.float64)
-        if not self.constant:
-            return theta
-        return np.asarray(np.append(bias - self.shift @ theta, theta), dtype=np.float64)
-
     def _bias(self, c: Array) -> Array:
         xp = namespace_of(c)
         return c[0, :] if self.constant else xp.sum(xp.zeros_like(c), axis=0)
@@ -296,16 +284,10 @@ class Border:
         sizes: Array = np.abs(self.columns - self.center) @ np.abs(slopes)
         return (self.slopes + 3.0) * sizes
 
-    def eliminate(self, solved: Array, *, checked: bool = True) -> "BorderElimination":
-        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S.
-
-        With ``checked`` false, of the bias alone, S stays where H is, which does not wait for a device, and is not
-        refused.
-        """
-        xp = namespace_of(solved)
-        if self.plain and not checked:
-            return BorderElimination(self, solved, xp.reshape(xp.sum(solved[:, 0]), (1, 1)))
+    def eliminate(self, solved: Array) -> "BorderElimination":
+        """Prepare the elimination of c, from H = A^-1 Z; refuse a singular S."""
         if self.plain:
+            xp = namespace_of(solved)
             total = float(xp.sum(solved[:, 0]))
             if not np.isfinite(total) or total == 0.0:
                 raise SolverError(
@@ -331,21 +313,19 @@ class Border:
         """
         if not self.count:
             return a
-        v = v.round()
         if self.plain:
             return a.absorb(v * (a.total() / v.sum()))
-        columns, turn = self._lines(type(a.careful()))
-        Z = columns.round() @ turn
+        columns, turn = self._lines(type(a))
+        Z = columns @ turn
         # Z'a in this order: every column is summed in its own unit
-        totals = Z.exact(turn.T) @ (columns.T @ a.careful()).round()
+        totals = Z.exact(turn.T) @ (columns.T * a).add_up()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
 
-    def enclose(self, like: N) -> N:
-        """Return the columns Z as enclosed numbers, with as many rows as the matrix ``like`` and in its arithmetic."""
-        n = like.midpoint.shape[0]
+    def enclose(self, numbers: type[N], n: int) -> N:
+        """Return the columns Z as n rows of enclosed numbers."""
         if not self.slopes:
-            return like.exact(np.ones((n, self.count)))
-        columns, turn = self._lines(type(like))
+            return numbers.exact(np.ones((n, self.count)))
+        columns, turn = self._lines(numbers)
         Z: N = columns @ turn
         return Z
 
@@ -485,7 +465,7 @@ class BorderElimination:
 
     def _coefficients(self, totals: Array) -> Array:
         if self.border.plain:
-            return totals / (self.schur[0, 0] if is_device_array(self.schur) else float(self.schur[0, 0]))
+            return totals / float(self.schur[0, 0])
         return on_device_of(totals, self.inverse) @ totals  # type: ignore[no-any-return]
 
     def _take(self, c: Array) -> Array:

@@ -16,38 +16,36 @@ P placing the kept rows. The kernel need not be positive semi-definite for that.
     + \tfrac1\gamma \big\| \big[ (C^T C)^{-1} \hat g \big]_\alpha \big\| .
 
 :func:`bound_columns` is this formula, over numbers with a radius (:mod:`~substrate.certificates.enclosed`). An error z
-of e, its radius, changes f by at most :math:`\|z\| + \tfrac1\gamma \|[(C^T C)^{-1} C^T z]_\alpha\|`. In double and
-doubled precision :math:`\hat\delta` is zero and the inverse that of a factor R of C (:class:`KeptColumnFactor`); what
-the radius of :math:`\hat g` adds is at most its size over the smallest singular value of R, columns scaled to one
-length. Where R is too near a singular matrix to be accurate to one part in a hundred there is no bound. In balls the
-inverse is enclosed, :math:`\hat\delta` is exact up to its radius, and the formula is a proof
+of e, its radius, changes f by at most :math:`\|z\| + \tfrac1\gamma \|[(C^T C)^{-1} C^T z]_\alpha\|`. In double
+precision :math:`\hat\delta` is zero and the inverse that of a factor R of C (:class:`KeptColumnFactor`); what the
+radius of :math:`\hat g` adds is at most its size over the smallest singular value of R, columns scaled to one length.
+Where R is too near a singular matrix to be accurate to one part in a hundred there is no bound. In balls the inverse is
+enclosed, :math:`\hat\delta` is exact up to its radius, and the formula is a proof
 (:mod:`substrate.proof.least_squares`).
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.enclosed import Double, Doubled, Enclosed, sum_rounding
+from substrate.certificates.enclosed import Double, Enclosed, sum_rounding
 from substrate.kernels import Kernel
 from substrate.least_squares.regularization import Regularization
 
 __all__ = [
-    "CAREFUL_FORMULA",
     "FORMULA",
     "ColumnMachine",
-    "ColumnValues",
+    "EnclosedColumns",
     "KeptColumnFactor",
     "bound_columns",
     "bound_columns_by_factor",
-    "kept_values",
+    "enclose_columns",
 ]
 
 FORMULA = "||R^-T A_S'e|| + ||D (A_S'A_S)^-1 A_S'e|| + rounding"
-CAREFUL_FORMULA = f"{FORMULA}, in doubled precision"
 #: Relative error of R up to which its inverse is accurate to one part in a hundred.
 _TRUSTED = 0.01
 #: Random directions by which the smallest singular value is bounded.
@@ -74,14 +72,19 @@ class ColumnMachine:
         return C
 
 
-class ColumnMap(Protocol):
+@dataclass(frozen=True, slots=True)
+class EnclosedColumns(Generic[N]):
     """K_S as a map of enclosed vectors, and its adjoint."""
+
+    matrix: N
 
     def times(self, x: Any) -> Any:
         """Return K_S x."""
+        return (self.matrix * x).add_up()
 
     def adjoint(self, z: Any) -> Any:
         """Return K_S'z."""
+        return (self.matrix.T * z).add_up()
 
 
 class ColumnInverse(Protocol):
@@ -100,7 +103,7 @@ class ColumnInverse(Protocol):
 def bound_columns(
     machine: ColumnMachine,
     numbers: type[N],
-    kernel: ColumnMap,
+    kernel: EnclosedColumns[N],
     inverse: ColumnInverse,
     fitted: Array | None = None,
 ) -> Any:
@@ -111,7 +114,7 @@ def bound_columns(
     machine
         What is stored.
     numbers
-        The arithmetic: double, doubled precision or balls.
+        The arithmetic: double or balls.
     kernel, inverse
         K_S and (C'C)^-1 in these numbers.
     fitted
@@ -123,11 +126,11 @@ def bound_columns(
 
     def gradient(e: Any, top: Any) -> Any:
         """Return C'e, the bias first; ``top`` is the entry of e in the row of the border."""
-        return (kernel.adjoint(e).round() + (ridge * e.take(kept)).round() + top).after(e.total())
+        return (kernel.adjoint(e) + ridge * e.take(kept) + top).after(e.total())
 
     a = numbers.exact(machine.coefficients)
     f = kernel.times(a) + machine.bias
-    e, top = (machine.y - f - (ridge * a).place(kept, n)).shorten(), -a.total()
+    e, top = machine.y - f - (ridge * a).place(kept, n), -a.total()
     unknown = e.error().after(top.error()).bound_norm(bordered)
     e, top = e.without_radius(), top.without_radius()
     g = gradient(e, top)
@@ -136,57 +139,14 @@ def bound_columns(
     if step is not None:
         shift, change = step.take(0), step.take(slice(1, None))
         change_of_values = kernel.times(change) + shift
-        e, top = (e - change_of_values - (ridge * change).place(kept, n)).shorten(), top - change.total()
+        e, top = e - change_of_values - (ridge * change).place(kept, n), top - change.total()
         unknown = unknown + e.error().after(top.error()).bound_norm(bordered)
         g = gradient(e.without_radius(), top.without_radius())
         distance = distance - change_of_values
-    unknown, ridge = unknown * numbers.exact(n + 1.0).sqrt(), ridge.round()
+    unknown = unknown * numbers.exact(n + 1.0).sqrt()
     whole, coefficients = inverse.norms(g)
     radius = whole + ridge * coefficients + unknown + ridge * inverse.reach() * unknown
     return radius / numbers.exact(float(n)).sqrt() + distance.bound_norm(np.ones(n))
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnValues:
-    """K_S by kernel values in double precision, off by at most ``rounding`` times s_i s_j, s = ``roots``.
-
-    Where there are none, times its own size: these are the values of a user's matrix or function.
-    """
-
-    values: Array
-    columns: Any
-    rounding: float
-    roots: Array | None
-
-    def times(self, x: Any) -> Any:
-        """Return K_S x."""
-        kept = None if self.roots is None else self.roots[self.columns]
-        return self._product(self.values, x, self.roots, kept)
-
-    def adjoint(self, z: Any) -> Any:
-        """Return K_S'z."""
-        kept = None if self.roots is None else self.roots[self.columns]
-        return self._product(self.values.T, z, kept, self.roots)
-
-    def _product(self, matrix: Array, x: Any, left: Array | None, right: Array | None) -> Any:
-        careful = isinstance(x, Doubled)
-        middle, radius = (x.high, x.radius) if careful else (x.middle, x.radius)
-        sizes = (self.rounding + (0.0 if careful else sum_rounding(middle.size))) * np.abs(middle) + radius
-        spread = np.abs(matrix) @ sizes if left is None or right is None else left * float(right @ sizes)
-        if careful:
-            product = Doubled(matrix) @ x.without_radius()
-            return Doubled(product.high, product.low, product.radius + spread)
-        return Double(matrix @ middle, spread)
-
-    def distance(self, machine: ColumnMachine, length: Array) -> float:
-        """Bound the norm of Frobenius of the errors of the scaled columns, and of their rounding with the ridge."""
-        kept = np.arange(self.columns.size)
-        if self.roots is None:
-            norms = np.linalg.norm(self.values, axis=0)
-        else:
-            norms = self.roots[self.columns] * float(np.linalg.norm(self.roots))
-        diagonal = Double.exact(self.values[self.columns, kept]) + Regularization(machine.gamma).lam
-        return float(np.linalg.norm((self.rounding * norms + 2.0 * diagonal.radius) / length[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +179,13 @@ class KeptColumnFactor:
         smallest = max(float(np.linalg.svd(R, compute_uv=False)[-1]) - rounding, 0.0)
         return cls(np.ascontiguousarray(R.T), length, smallest, _divide(2.0 * rounding, smallest))
 
-    def inverse(self, machine: ColumnMachine, values: ColumnValues) -> "FactorInverse | None":
+    def inverse(self, machine: ColumnMachine, columns: EnclosedColumns[Double]) -> "FactorInverse | None":
         """Return the inverse for the true columns; None where they may be too near to dependent ones."""
-        relative_radius = _divide(2.0 * values.distance(machine, self.length), self.smallest) + self.error
+        matrix = columns.matrix
+        diagonal = matrix.take((machine.columns, np.arange(machine.columns.size))) + Regularization(machine.gamma).lam
+        radii = np.linalg.norm(np.broadcast_to(matrix.radius, matrix.middle.shape), axis=0) + 2.0 * diagonal.radius
+        distance = float(np.linalg.norm(radii / self.length[1:]))
+        relative_radius = _divide(2.0 * distance, self.smallest) + self.error
         return FactorInverse(self, relative_radius) if relative_radius <= _TRUSTED else None
 
 
@@ -257,26 +221,25 @@ class FactorInverse:
 
 
 def bound_columns_by_factor(
-    machine: ColumnMachine, values: ColumnValues, factor: KeptColumnFactor, fitted: Array | None = None
+    machine: ColumnMachine,
+    columns: EnclosedColumns[Double],
+    factor: KeptColumnFactor,
+    fitted: Array | None = None,
 ) -> float:
-    """Return the bound by a factor: in doubled precision where ``fitted``, what predict returns, is given."""
-    inverse = factor.inverse(machine, values)
+    """Return the bound by a factor; ``fitted`` is what predict returns, where it is to be measured."""
+    inverse = factor.inverse(machine, columns)
     if inverse is None:
         return math.inf
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
-        numbers: type[Enclosed] = Double if fitted is None else Doubled
-        bound: Double = bound_columns(machine, numbers, values, inverse, fitted)
+        bound: Double = bound_columns(machine, Double, columns, inverse, fitted)
         return bound.upper()
 
 
-def kept_values(kernel: Kernel, points: Any, columns: Any) -> Array:
-    """Return kernel values of all rows against the kept ones, filled in carefully."""
-    values = np.empty((points.shape[0], columns.size))
+def enclose_columns(kernel: Kernel, points: Any, columns: Any) -> EnclosedColumns[Double]:
+    """Return kernel values of all rows against the kept ones, each with a radius."""
     if kernel.pairwise:
-        kernel.fill(points[:, columns], None, values)
-    else:
-        kernel.fill_carefully(points, points[columns], values)
-    return values
+        return EnclosedColumns(Double.exact(kernel.values(points[:, columns], None)))
+    return EnclosedColumns(kernel.enclose(points, points[columns]))
 
 
 def _smallest(lower: Array) -> float:

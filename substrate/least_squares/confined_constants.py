@@ -54,7 +54,6 @@ the N equations bounds the error of :math:`b_c` by
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -67,7 +66,7 @@ from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.least_squares.saddle_system import solve_saddle_system
 
-__all__ = ["CUTOFF", "ConfinedSolution", "ConfinedSystem", "KernelRadii", "checked_columns"]
+__all__ = ["CUTOFF", "ConfinedSolution", "ConfinedSystem", "checked_columns"]
 
 #: Relative size of the directions of M left out.
 CUTOFF = 1e-10
@@ -83,20 +82,6 @@ def checked_columns(Z: object, n: int) -> Array:
     if columns.shape[0] != n:
         raise DataError(f"Z must have one row per training row: expected {n}, received {columns.shape[0]}")
     return np.asarray(columns)
-
-
-class KernelRadii(NamedTuple):
-    """What is known of kernel values beside the numbers.
-
-    ``matrix`` and ``below`` bound the norms of the errors of the kernel matrix and of the rows below it, ``negative``
-    is nu: all are zero for a positive semi-definite matrix whose values are exact by definition. ``trace_val`` is the
-    sum of k(x, x) over the validation points, infinite where only their rows are given.
-    """
-
-    matrix: float = 0.0
-    below: float = 0.0
-    negative: float = 0.0
-    trace_val: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +126,17 @@ class ConfinedSystem:
         target_val: Array,
         Z: Array,
         cutoff: float = CUTOFF,
-        radii: KernelRadii | None = None,
+        negative: float = 0.0,
     ) -> "ConfinedSystem":
-        """Solve the linear systems of y and of every column."""
+        """Solve the linear systems of y and of every column; K + negative I is positive semi-definite."""
         positive(cutoff, "cutoff")
-        radii = KernelRadii() if radii is None else radii
         centre = float(np.mean(target))  # rounding is then that of y about its mean, whatever the offset
         target, target_val = target - centre, target_val - centre
         sizes = np.abs(Z).max(axis=0)  # in two steps: squares of large or small columns leave the range
         scaled = Z / np.where(sizes > 0.0, sizes, 1.0)
         lengths = np.linalg.norm(scaled, axis=0)
         scaled = scaled / np.where(lengths > 0.0, lengths, 1.0)
-        centred = _CentredValues.of(gram, below, radii)
+        centred = _CentredValues.of(gram, below, negative)
         ridge = np.ones(gram.n)
         solved = [solve_saddle_system(centred.gram, column, ridge) for column in (target, *scaled.T)]
         machines = np.column_stack([one.support_values for one in solved])
@@ -253,73 +237,59 @@ class ConfinedSystem:
 
 @dataclass(frozen=True, slots=True)
 class _CentredValues:
-    """Kernel values less m: Omega_c and the rows below it, m less half of its mean, and what is known of them.
+    """Kernel values less m: Omega_c and the rows below it, and m less half of its mean.
 
-    ``radii`` are those of the centred values, ``trace_val`` among them; ``skew`` bounds the distance of m from the
-    exact means.
+    ``lost`` and ``lost_below`` bound the norms of what rounding the differences may have changed in both.
     """
 
     gram: Gram
     below: Array
     means: Array
-    radii: KernelRadii
-    skew: float
+    negative: float
+    lost: float
+    lost_below: float
 
     @classmethod
-    def of(cls, gram: Gram, below: Array, radii: KernelRadii) -> "_CentredValues":
+    def of(cls, gram: Gram, below: Array, negative: float) -> "_CentredValues":
         K, n, n_val = gram.matrix, gram.n, below.shape[0]
         means, of_rows = K.mean(axis=0), below.mean(axis=1)
         middle = float(means.mean())
         shift = means - 0.5 * middle  # half of the mean for either index: the matrix stays symmetric to the last bit
         size, size_below, reach = (float(np.linalg.norm(part)) for part in (K, below, means))
-        rounding, few = relative_rounding(n + 8.0), relative_rounding(8.0)
         # any m, and any number taken from a row, will do: what counts is the rounding of the differences
-        lost = few * (size + 2.0 * math.sqrt(n) * reach)
-        lost_below = few * (2.0 * size_below + math.sqrt(n_val) * reach)
-        trace = radii.trace_val - 2.0 * float(of_rows.sum()) + n_val * middle
-        of_trace = (
-            4.0 * rounding * (radii.trace_val + 2.0 * math.sqrt(n_val / n) * size_below + n_val / n * size)
-            + 2.0 * math.sqrt(n_val / n) * radii.below
-            + n_val / n * radii.matrix
-        )
+        few = relative_rounding(8.0)
+        lost = at_most(few * (size + 2.0 * math.sqrt(n) * reach))
         centred = gram.shift(shift)
-        centred.cancelled += at_most(radii.matrix + lost)  # negative eigenvalues of this size say nothing of the kernel
+        centred.cancelled += lost  # negative eigenvalues of this size say nothing of the kernel
         return cls(
             gram=centred,
             below=below - ((of_rows - 0.5 * middle)[:, None] + shift),
             means=shift,
-            radii=KernelRadii(
-                matrix=at_most(radii.matrix + lost),
-                below=at_most(radii.below + lost_below),
-                negative=radii.negative,
-                trace_val=at_most(max(trace, 0.0) + of_trace) if math.isfinite(radii.trace_val) else math.inf,
-            ),
-            skew=at_most((radii.matrix + rounding * size) / math.sqrt(n)),
+            negative=negative,
+            lost=lost,
+            lost_below=at_most(few * (2.0 * size_below + math.sqrt(n_val) * reach)),
         )
 
 
 def _errors_of_machines(centred: _CentredValues, targets: Array, machines: Array, biases: Array) -> Array:
     """Bound what every machine, a column of all errors, is off by: residuals, rounding and kernel values counted."""
-    K, below, radii, n = centred.gram.matrix, centred.below, centred.radii, centred.gram.n
-    floor = 1.0 - at_most(radii.negative)
+    K, below, n = centred.gram.matrix, centred.below, centred.gram.n
+    floor = 1.0 - at_most(centred.negative)
     if not floor > 0.0:
         return np.full(biases.size, np.inf)
     root, root_val, rounding = math.sqrt(n), math.sqrt(below.shape[0]), relative_rounding(n + 4.0)
     size, size_below = float(np.linalg.norm(K)), float(np.linalg.norm(below))
     lengths, sizes, shifts = np.linalg.norm(machines, axis=0), np.linalg.norm(targets, axis=0), np.abs(biases)
     # columns of unit length, and targets less their centre, are right to a few roundings, which this counts too
-    lost = rounding * ((size + 1.0) * lengths + root * shifts + sizes) + radii.matrix * lengths
+    lost = rounding * ((size + 1.0) * lengths + root * shifts + sizes) + centred.lost * lengths
     residual = np.linalg.norm(targets - K @ machines - machines - biases, axis=0) + lost
     total = np.abs(machines.sum(axis=0)) + relative_rounding(float(n)) * np.abs(machines).sum(axis=0)
-    row_sums = float(np.linalg.norm(K.sum(axis=1))) + (rounding * size + radii.matrix) * root
+    row_sums = float(np.linalg.norm(K.sum(axis=1))) + (rounding * size + centred.lost) * root
     pull = residual + total * row_sums / n
     off = pull / floor + total / root
     off_bias = pull / root + total / n + row_sums * pull / (n * floor)
-    by_products = (size_below + radii.below) / floor
-    in_space = math.sqrt(radii.trace_val) / (2.0 * math.sqrt(floor)) + root_val * centred.skew / floor
-    in_rows = rounding * (size_below * lengths + root_val * shifts) + radii.below * lengths
-    moved = (
-        min(by_products, in_space) * pull + (size_below + radii.below) * total / root + root_val * off_bias + in_rows
-    )
+    reach = size_below + centred.lost_below
+    in_rows = rounding * (size_below * lengths + root_val * shifts) + centred.lost_below * lengths
+    moved = reach * (pull / floor + total / root) + root_val * off_bias + in_rows
     bound: Array = off + relative_rounding(4.0) * (sizes + lengths) + moved
     return bound

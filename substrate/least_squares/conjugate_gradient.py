@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
@@ -181,8 +180,7 @@ class GradientSolution:
 
     ``reached`` are the residuals, root mean square by the weights of the rows, in the units of Y; ``unfinished`` are
     the outputs that are less accurate than requested, and ``reason`` states why, if there is one. ``slopes`` are the
-    coefficients of the columns of the border beside the constant. ``indefinite`` states that a direction was met whose
-    curvature is negative beyond rounding.
+    coefficients of the columns of the border beside the constant.
     """
 
     support_values: Array
@@ -193,7 +191,6 @@ class GradientSolution:
     unfinished: Columns
     reason: str
     slopes: Array
-    indefinite: bool = False
 
     @property
     def is_converged(self) -> bool:
@@ -212,7 +209,6 @@ class GradientSolution:
             unfinished=unfinished,
             reason=self.reason if unfinished.any() else "",
             slopes=self.slopes[:, columns],
-            indefinite=self.indefinite,
         )
 
 
@@ -227,13 +223,11 @@ def solve_by_conjugate_gradients(
     *,
     progress: LateProgress | None = None,
     border: Border = ONES,
-    residual_radii: Array | None = None,
 ) -> GradientSolution:
     """Solve for all columns of Y together, each with its own step lengths, to an absolute error of ``radii``.
 
     Fitted values are to be within these of the exact ones, one number per column in its units, root mean square by the
-    weights 1/ridge. Where there are ``residual_radii``, the residual is to be that small in the plain norm too, root
-    mean square over the rows. ``inverse`` is the preconditioner of K + D, the diagonal D if there is none. The
+    weights 1/ridge. ``inverse`` is the preconditioner of K + D, the diagonal D if there is none. The
     ``border`` is orthonormal by the weights.
 
     :place [Suykens2002]_ end of section 2: conjugate gradients on the positive definite systems
@@ -245,7 +239,6 @@ def solve_by_conjugate_gradients(
         ridge=ridge,
         radii=radii,
         border=border,
-        residual_radii=residual_radii,
     )
     descent = Descent(system, system.a, system.residual(), system.factors())
     iterations, restarts, before = 0, 0, system.sizes(system.target)
@@ -253,7 +246,6 @@ def solve_by_conjugate_gradients(
         iterations, reason = descent.run(limits, iterations, progress)
         if reason in (_INDEFINITE, _NOT_FINITE) and matrix.use_accurate_products():
             reason = ""
-        indefinite = reason == _INDEFINITE and system.is_indefinite(descent.direction[:, descent.active])
         descent.restart(system.renewed_residual())
         active, sizes = descent.active, system.sizes(descent.residual)
         if not active.any():
@@ -267,7 +259,7 @@ def solve_by_conjugate_gradients(
         elif not reason and restarts > _MOST_RESTARTS:
             reason = "rounding keeps the residual above the tolerance"
         if reason:
-            return system.solution(descent, iterations, reason, indefinite)
+            return system.solution(descent, iterations, reason)
 
 
 class BorderedSystem:
@@ -284,7 +276,6 @@ class BorderedSystem:
         ridge: Array,
         radii: Array,
         border: Border = ONES,
-        residual_radii: Array | None = None,
     ) -> None:
         self.matrix, self.ridge, self.border = matrix, ridge[:, None], border
         self.inverse = inverse if inverse is not None else self._scale
@@ -296,7 +287,6 @@ class BorderedSystem:
         self.shift = self.shift if border.constant else np.zeros_like(self.shift)
         self.target = scaled - self.shift  # exactly zero for constant targets
         self.goal: Array = _SHARE * (radii / self.unit)
-        self.plain_goal: Array | None = None if residual_radii is None else _SHARE * (residual_radii / self.unit)
         self.known = np.zeros((border.count, Y.shape[1]))  # what the border alone fits to the targets
         if border.slopes:
             self.known = border.means(self.shares, self.target)
@@ -325,10 +315,8 @@ class BorderedSystem:
         return R - self.border.values(self.border.means(self.shares, R))
 
     def find_unfinished(self, R: Array, energy: Array) -> Columns:
-        """Return the outputs whose residual about the border is above the goal, in one of the norms that count."""
-        above = ~(self.sizes(R) <= self.goal)  # so that NaN counts as not finished
-        if self.plain_goal is not None:
-            above |= ~(np.sqrt(np.square(R).mean(axis=0)) <= self.plain_goal)
+        """Return the outputs whose residual about the border is above the goal."""
+        above: Columns = ~(self.sizes(R) <= self.goal)  # so that NaN counts as not finished
         return above
 
     def sizes(self, R: Array) -> Array:
@@ -351,20 +339,7 @@ class BorderedSystem:
         self.c = self.border.means(self.shares, residual)
         return np.asarray(residual - self.border.values(self.c))
 
-    def is_indefinite(self, P: Array) -> bool:
-        r"""Return whether the curvature of one of the directions P is negative beyond rounding.
-
-        A product of n terms is known to :math:`n \epsilon` times the sum of their sizes; with
-        :math:`|k(x_i, x_j)| \le s_i s_j`, :math:`s_i^2 = k(x_i, x_i)`, as it is for a semi-definite matrix,
-
-        .. math:: |p|^T (|K| + D) |p| \le (s^T |p|)^2 + p^T D p .
-        """
-        s = np.sqrt(np.maximum(self.matrix.diagonal, 0.0))
-        size = np.square(s @ np.abs(P)) + np.square(P).T @ self.ridge[:, 0]
-        curvature = np.einsum("ij,ij->j", P, self.product(P))
-        return bool((curvature < -relative_rounding(4.0 * P.shape[0]) * size).any())
-
-    def solution(self, descent: Descent, iterations: int, reason: str, indefinite: bool = False) -> GradientSolution:
+    def solution(self, descent: Descent, iterations: int, reason: str) -> GradientSolution:
         """Return the present point, in the units of Y."""
         reached = self.unit * self.sizes(descent.residual)
         bias, slopes = self.border.split(self.unit * (self.c + self.known))
@@ -378,7 +353,6 @@ class BorderedSystem:
             unfinished=descent.active,
             reason=reason,
             slopes=slopes,
-            indefinite=indefinite,
         )
 
     def _scale(self, R: Array) -> Array:

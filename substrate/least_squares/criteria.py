@@ -94,18 +94,12 @@ class Samples:
 
     ``condition``, one number per interval, is by how much rounding errors of the sums can be larger in the residuals;
     None where they are not.
-
-    For errors that are still to be subtracted, leave-one-out on a reduced basis also states ``spare``, the smallest
-    1 - h_ii at every point, of the shape of the points, and ``levered``, the root mean square of left-out residuals
-    over 1 - h_ii, and of those times the root of h_ii, both of the shape of the values.
     """
 
     values: Array
     ceiling: Array
     shrink: Array | None = None
     shifts: Array | None = None
-    spare: Array | None = None
-    levered: tuple[Array, ...] | None = None
     condition: Array | None = None
 
 

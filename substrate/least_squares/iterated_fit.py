@@ -12,28 +12,25 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, accuracy_of_outputs, root_mean_square, roundoff
+from substrate.certificates.rows import roundoff
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
-from substrate.least_squares.answer import AnswerProblem, kernel_rounding
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import Border
 from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import FORMULA, PlainRows, bound_plainly, saddle_rows, worst_rows
-from substrate.least_squares.saddle_system import target_unit
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.solver_choice import (
     Plan,
-    Way,
     iterated_seconds,
     plan,
     plan_on_device,
     sample_size,
     warn_of_long_fit,
 )
-from substrate.least_squares.stored_kernel import KernelTriangle
 from substrate.namespaces import is_device_array, where_it_lives
 from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
@@ -52,7 +49,6 @@ class IteratedFit:
     belong to them.
     """
 
-    way: Way
     facts: Facts
     support_values: Array
     bias: Array
@@ -90,13 +86,8 @@ def solve_groups(
     inverse: Callable[[Array], Callable[[Array], Array]],
     limits: IterationLimits,
     progress: LateProgress,
-    *,
-    relative_residual: float | None = None,
 ) -> list[SolvedGroup]:
-    """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge.
-
-    A ``relative_residual`` is required in the plain norm too, of every target less its mean.
-    """
+    """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge."""
     border, groups = question.border, []
     for gamma in dict.fromkeys(question.gammas):
         columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
@@ -110,7 +101,6 @@ def solve_groups(
         radii_of_slopes = [
             tolerance.largest_radius for tolerance in tolerances_of(products, 1.0 / ridge, question.share)
         ]
-        residual_radii = None if relative_residual is None else relative_residual * _plain_sizes(targets)
         solution = solve_by_conjugate_gradients(
             matrix,
             inverse(ridge),
@@ -120,21 +110,11 @@ def solve_groups(
             limits,
             progress=progress,
             border=border,
-            residual_radii=residual_radii,
         )
         n = len(columns)
         deviations = _deviations(border, ridge, across, products, solution.part(slice(n, None)))
         groups.append(SolvedGroup(columns, gamma, solution.part(slice(n)), deviations))
     return groups
-
-
-def _plain_sizes(Y: Array) -> Array:
-    """Return the root mean square of every column less its mean, in units in which no sum overflows."""
-    units = np.array([target_unit(column) for column in Y.T])
-    scaled = Y / units
-    rows = np.ones(Y.shape[0])
-    sizes = [root_mean_square(column, rows) for column in (scaled - scaled.mean(axis=0)).T]
-    return np.asarray(units * np.array(sizes))
 
 
 def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
@@ -163,7 +143,7 @@ def _deviations(border: Border, ridge: Array, across: Array, products: Array, so
 
 
 def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> IteratedFit | Unfitted:
-    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients on a stored matrix.
+    """Fit every output by the cheaper solver; with ``max_iter``, by conjugate gradients without a stored matrix.
 
     Points may be on a device, where this is for kernel matrices that do not fit; targets and weights are on the host.
     """
@@ -171,7 +151,7 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
     if plan.sample is None or plan.limits is None:
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
     progress, sample = LateProgress(), plan.sample
-    stored = KernelTriangle.of(question.kernel, question.X) if plan.way == "stored_cg" else None
+    stored = Gram.of(question.kernel, question.X) if plan.stored else None
     matrix = KernelTiles(question.kernel, question.X, progress) if stored is None else stored
     required, border = max_iter is not None or plan.only, question.border
 
@@ -187,30 +167,36 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         return _leave_to_factorisation(stored, 0, str(error).partition(";")[0])
     finally:
         progress.close()
-    iterations = max(group.solution.iterations for group in solved)
-    rows = _rows(question, solved, matrix.diagonal)
-    failed = next((group.solution.reason for group in solved if not group.solution.is_converged), "")
-    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
-    if failed and not required:
-        return _leave_to_factorisation(stored, iterations, failed)
-    alpha, bias = np.empty_like(question.Y), np.empty(question.Y.shape[1])
+    alpha, bias, products = np.empty_like(question.Y), np.empty(question.Y.shape[1]), np.empty_like(question.Y)
     slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
     for group in solved:
         solution, columns = group.solution, group.columns
         alpha[:, columns], bias[columns], slopes[:, columns] = solution.support_values, solution.bias, solution.slopes
-        deviations[:, columns] = group.deviations[:, None]
+        products[:, columns], deviations[:, columns] = solution.products, group.deviations[:, None]
+    iterations, diagonal = max(group.solution.iterations for group in solved), matrix.diagonal
+    answer, doubts = bound_answer(question, alpha, bias, products, diagonal, slopes=slopes if border.slopes else None)
+    equations = []
+    for column, gamma in enumerate(question.gammas):
+        ridge, c = Regularization(gamma).ridge(question.weights), slopes[:, column] if border.slopes else None
+        system = (products[:, column], diagonal, question.Y[:, column], ridge, alpha[:, column], float(bias[column]))
+        tolerance = max(question.share, roundoff(ridge.size))
+        equations.append(saddle_rows(*system, tolerance=tolerance, border=border, slopes=c))
+    rows = (*answer, *worst_rows(equations))
+    failed = next((group.solution.reason for group in solved if not group.solution.is_converged), "")
+    failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
+    if failed and not required:
+        return _leave_to_factorisation(stored, iterations, failed)
     n, m = question.X.shape[0], sample.rows.size
     facts = [
         ("kernel", repr(question.kernel)),
-        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "one triangle stored")),
+        ("Gram matrix", f"{n} x {n}, " + ("never stored" if stored is None else "stored")),
         ("solver", f"conjugate gradients, {iterations} iterations, preconditioner of {m} sampled rows"),
     ]
     facts += [("precision", matrix.precision)] if isinstance(matrix, KernelTiles) else []
     facts += [("choice", plan.fact)] if plan.fact else []
     facts += [("computed by", where_it_lives(question.X))] if is_device_array(question.X) else []
     return IteratedFit(
-        way=plan.way,
-        facts=tuple(facts),
+        facts=(*facts, *doubts),
         support_values=alpha,
         bias=bias,
         rows=rows,
@@ -221,50 +207,28 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
     )
 
 
-def _leave_to_factorisation(stored: KernelTriangle | None, iterations: int, why: str) -> Unfitted:
+def _leave_to_factorisation(stored: Gram | None, iterations: int, why: str) -> Unfitted:
     """Leave the fit to a factorisation, of the matrix that is in memory already."""
     fact = f"a factorisation, after {iterations} iterations of conjugate gradients: {why}"
-    return Unfitted((("choice", fact),), None if stored is None else stored.gram())
+    return Unfitted((("choice", fact),), stored)
 
 
 def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
     """Choose the plan by cost for the largest gamma, or the one that is required."""
     kernel, X = question.kernel, question.X
+    if not kernel.trusted and (max_iter is not None or is_device_array(X)):
+        raise DeclarationError(
+            f"solver='cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; use "
+            "solver='cholesky', which finds out whether it is"
+        )
     ridge = Regularization(max(question.gammas)).ridge(question.weights)
     if is_device_array(X):
         return plan_on_device(kernel, X, ridge, max_iter)
     systems = question.Y.shape[1] + (question.border.count if question.border.slopes else 0)
     if max_iter is None:
         return plan(kernel, X, systems, ridge, question.share)
-    if not kernel.trusted:
-        raise DeclarationError(
-            f"solver='stored_cg' needs a kernel that is positive semi-definite by its formula, received {kernel!r}; "
-            "use solver='cholesky', which finds out whether it is"
-        )
     n = X.shape[0]
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
-    seconds = iterated_seconds(n, sample.rows.size, systems, question.share, stored=True)
-    warn_of_long_fit(n, seconds, 4.0 * n * n + sample.bytes, "conjugate gradients on a stored triangle")
-    return Plan("stored_cg", sample, IterationLimits.plain(max_iter))
-
-
-def _rows(question: AnswerProblem, solved: list[SolvedGroup], diagonal: Array) -> tuple[Row, ...]:
-    """Return the accuracy of every output and the equations of the worst, both to the share that is permitted."""
-    answers: dict[int, Accuracy] = {}
-    equations = []
-    share, rounding = question.share, kernel_rounding(question.kernel, question.X)
-    roots = question.roots(diagonal)
-    for group in solved:
-        solution = group.solution
-        for k, column in enumerate(group.columns):
-            a, b, p = solution.support_values[:, k], float(solution.bias[k]), solution.products[:, k]
-            machine = question.expansion(column, a, b)
-            if question.border.slopes:
-                machine = machine._replace(slopes=solution.slopes[:, k])
-            bound = bound_plainly(machine, PlainRows(p, roots, rounding))
-            answers[column] = question.row(column, bound, FORMULA)
-            allowed = max(share, roundoff(a.size))
-            system = (p, diagonal, machine.y, Regularization(machine.gamma).ridge(machine.weights), a, b)
-            equations.append(saddle_rows(*system, tolerance=allowed, border=machine.border, slopes=machine.slopes))
-    in_order = [answers[column] for column in sorted(answers)]
-    return (accuracy_of_outputs(in_order), *worst_rows(equations))
+    seconds = iterated_seconds(n, sample.rows.size, systems, question.share)
+    warn_of_long_fit(n, seconds, sample.bytes, "conjugate gradients")
+    return Plan("cg", sample, IterationLimits.plain(max_iter), only=True)

@@ -12,6 +12,8 @@ after which it is computed anew and the next run begins: refinement, which contr
 products are computed in double precision from then on (:meth:`KernelTiles.use_accurate_products`).
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.tiled_product import Precision, tiled_product
-from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
 from substrate.operators import SymmetricOperator
 from substrate.progress import LateProgress
 
@@ -32,7 +34,7 @@ class KernelTiles(SymmetricOperator):
 
     def __init__(self, kernel: Kernel, points: Any, progress: LateProgress | None = None) -> None:
         self.kernel, self.points, self._progress = kernel, points, progress
-        self.is_single = _has_single_precision(kernel, points)
+        self._is_accurate = False
         self._diagonal: Array | None = None
 
     @property
@@ -47,6 +49,15 @@ class KernelTiles(SymmetricOperator):
             self._diagonal = np.asarray(to_numpy(self.kernel.diag(self.points)))
         return self._diagonal
 
+    @cached_property
+    def _has_single(self) -> bool:
+        return _has_single_precision(self.kernel, self.points)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the products of steps are computed in single precision."""
+        return not self._is_accurate and self._has_single
+
     @property
     def precision(self) -> str:
         """The precision of the products at present, in words."""
@@ -58,7 +69,7 @@ class KernelTiles(SymmetricOperator):
             try:
                 return self._tiled(V, "float32")
             except DataError:  # values beyond single precision
-                self.is_single = False
+                self._is_accurate = True
         return self.accurate_product(V)
 
     def accurate_product(self, V: Array) -> Array:
@@ -67,13 +78,27 @@ class KernelTiles(SymmetricOperator):
 
     def use_accurate_products(self) -> bool:
         """Compute all products in double precision from now on; False where they are already."""
-        changed, self.is_single = self.is_single, False
+        changed, self._is_accurate = self.is_single, True
         return changed
+
+    def diagonal_at(self, rows: Any) -> Array:
+        """Return k(x, x) of some points alone."""
+        return np.asarray(to_numpy(self.kernel.diag(take_rows(self.points, rows))))
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the kernel values between two sets of points."""
+        if 8 * len(columns) < len(rows):  # kernels work along rows: few long ones are cheaper than many short ones
+            return np.ascontiguousarray(self.block(columns, rows).T)
         left, right = take_rows(self.points, rows), take_rows(self.points, columns)
-        return np.asarray(to_numpy(self.kernel(left, right)))
+        if is_device_array(left):
+            return np.asarray(to_numpy(self.kernel(left, right)))
+        return self.kernel.values(left, right)
+
+    def columns(self, rows: Any) -> Callable[[int], Array]:
+        """Return a function that gives the values of some points with one of them; the points are taken once."""
+        few = KernelTiles(self.kernel, take_rows(self.points, rows))
+        every = np.arange(len(rows))
+        return lambda place: few.block(every[[place]], every)[0]
 
     def _tiled(self, V: Array, precision: Precision) -> Array:
         vectors = on_device_of(self.points, np.ascontiguousarray(V))

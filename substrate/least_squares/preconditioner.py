@@ -8,12 +8,6 @@ With n x m columns C and a small positive definite matrix G,
 A sample of m rows, J, gives :math:`C = K_{\cdot J}` and :math:`G = K_{JJ}`, the Nystrom approximation of K, for the
 price of :math:`N m` kernel values and one product. Random rows follow the density of the data, and leave out those that
 lie apart.
-
-Where every product computes the matrix anew, columns that are chosen with care are worth their price:
-:math:`C = L`, :math:`G = I` with a partial Cholesky factor, :math:`K \approx L L^T`, whose pivots are drawn with
-probabilities in proportion to the diagonal of what is left, :math:`K - L L^T` [Chen2025]_. While that is even, this is
-a random sample; outliers and the tails of a smooth kernel come as soon as nothing else is left. A block of pivots is
-drawn at once, and those of them that the others of the block explain are dropped by a pivoted factor of the block.
 """
 
 import math
@@ -22,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, check_memory
+from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.kernels import Kernel
 from substrate.kernels.base import strips
@@ -41,45 +35,39 @@ from substrate.namespaces import (
 from substrate.progress import LateProgress
 from substrate.threads import blas_threads
 
-__all__ = ["KernelSample", "LowRankInverse", "pivoted_columns", "preconditioner_rank", "random_pivots"]
+__all__ = ["KernelSample", "LowRankInverse"]
 
 #: Jitter of the small matrix, as a share of its trace; increased until a factor exists.
 _JITTERS = (1e-15, 1e-13, 1e-11, 1e-9)
-#: The pivots are part of the method, not of the model: always the same.
-_SEED = 0
 #: Rows of which the small matrix is added up at a time.
 _STRIP = 4096
-#: Pivots of a block, at least, and blocks that the pivots are drawn in, at most.
-_LEAST_BLOCK, _MOST_BLOCKS = 16, 8
 
 
 class LowRankInverse:
-    """M^{-1} of the module for vectors on the host; without ``small`` G is the identity. Columns may be on a device."""
+    """M^{-1} of the module for vectors on the host, with G ``small``; columns may be on a device."""
 
-    def __init__(self, columns: Any, small: Any, ridge: Array, progress: LateProgress | None = None) -> None:
+    def __init__(self, columns: Any, small: Array, ridge: Array, progress: LateProgress | None = None) -> None:
         self._columns, self._ridge, self._progress = columns, ridge[:, None], progress
         self._factor: Any = None
         if bool(namespace_of(columns).any(columns != 0.0)):  # otherwise M is D
             with blas_threads(ridge.size):
                 self._factor = self._factor_core(small)
 
-    def _factor_core(self, small: Any) -> Any:
+    def _factor_core(self, small: Array) -> Any:
         """Return a lower factor of G + C'D^-1 C, which is added up over strips of rows."""
         columns: Any = self._columns
-        n, m = columns.shape
-        xp = namespace_of(columns)
-        core = zeros_beside(columns, (m, m)) if small is None else xp.asarray((small + small.T) / 2.0, copy=True)
+        n, xp = columns.shape[0], namespace_of(columns)
+        core = xp.asarray((small + small.T) / 2.0, copy=True)
         roots = on_device_of(columns, np.sqrt(self._ridge))
-        with np.errstate(over="ignore"):  # what overflows has no factor
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no factor
             for rows in strips(n, _STRIP):
                 pulled = columns[rows, :] / roots[rows, :]
                 core += pulled.T @ pulled
                 if self._progress is not None:
                     self._progress.rows(rows.stop, n)
-        diagonal = diagonal_of(core) + (1.0 if small is None else 0.0)
+        diagonal = diagonal_of(core)
         trace = float(xp.sum(diagonal))
-        jitters = _JITTERS if small is not None else (0.0, *_JITTERS)
-        for jitter in jitters if math.isfinite(trace) else ():  # some LAPACK factors infinite numbers without a word
+        for jitter in _JITTERS if math.isfinite(trace) else ():  # some LAPACK factors infinite numbers without a word
             diagonal_set(core, diagonal + jitter * trace)
             try:
                 return cholesky(core)
@@ -146,7 +134,7 @@ class KernelSample:
     def inverse(self, ridge: Array, progress: LateProgress | None = None) -> LowRankInverse:
         """Return the preconditioner of a diagonal D; the progress is told of every strip of rows."""
         what = f"the preconditioner of {self.rows.size} sampled rows"
-        advice = "Use solver='cg', or take a reduced set of rows."
+        advice = "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few."
         room_on_device(self.points, self.bytes, what, advice)
         n, sample, columns = ridge.size, take_rows(self.points, self.rows), None
         with blas_threads(n):
@@ -157,61 +145,3 @@ class KernelSample:
                 if progress is not None:
                     progress.rows(rows.stop, n)
         return LowRankInverse(columns, take_rows(columns, self.rows), ridge, progress)
-
-
-def preconditioner_rank(n: int) -> int:
-    """Return the number of columns of a partial factor: six square roots of N, at least 50: cheap relative to one
-    product with K.
-    """
-    return min(n, max(50, 6 * int(np.sqrt(n))))
-
-
-def pivoted_columns(kernel: Kernel, X: Any, progress: LateProgress | None = None) -> Array:
-    """Return the partial factor of a kernel matrix that is never stored, refused before allocation."""
-    n = X.shape[0]
-    rank = preconditioner_rank(n)
-    check_memory(
-        8.0 * n * rank * (1.0 + 2.0 / _MOST_BLOCKS),
-        f"the preconditioner of {rank} columns for {n} rows",
-        "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few.",
-    )
-    return random_pivots(kernel, X, rank, progress=progress)
-
-
-def random_pivots(
-    kernel: Kernel, X: Any, rank: int, tolerance: float = 1e-12, progress: LateProgress | None = None
-) -> Array:
-    """Return L of at most ``rank`` columns; fewer where no more than ``tolerance`` of the largest diagonal is left.
-
-    The progress is told of every block of columns.
-    """
-    from scipy.linalg import solve_triangular
-    from scipy.linalg.lapack import dpstrf
-
-    remaining = np.maximum(kernel.diag(X), 0.0)
-    n, least = remaining.size, tolerance * float(remaining.max(initial=0.0))
-    L = np.empty((n, min(rank, n)))
-    generator, k = np.random.default_rng(_SEED), 0
-    block = max(_LEAST_BLOCK, L.shape[1] // _MOST_BLOCKS)
-    while k < L.shape[1]:
-        open_rows = np.flatnonzero(remaining > least)
-        count = min(block, L.shape[1] - k, open_rows.size)
-        if count == 0:
-            break
-        # the smallest of exponential numbers over weights are drawn by weight without replacement
-        keys = generator.exponential(size=n)[open_rows] / remaining[open_rows]
-        pivots = open_rows[np.sort(np.argpartition(keys, count - 1)[:count])]
-        with blas_threads(n):
-            columns = kernel(X, X[pivots]) - L[:, :k] @ L[pivots, :k].T
-            factor, order, kept, _ = dpstrf(columns[pivots], lower=1, tol=least)
-            if kept:
-                triangle = factor[:kept, :kept]
-                new = solve_triangular(triangle, columns[:, order[:kept] - 1].T, lower=True, check_finite=False).T
-                L[:, k : k + kept] = new
-                remaining -= np.square(new).sum(axis=1)
-        np.maximum(remaining, 0.0, out=remaining)
-        remaining[pivots] = 0.0  # exactly, so that rounding cannot draw one twice
-        k += kept
-        if progress is not None:
-            progress.columns(k, L.shape[1])
-    return L[:, :k]

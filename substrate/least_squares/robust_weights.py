@@ -24,9 +24,6 @@ Quantiles are those of the weighted distribution function, the mean of both ends
 counts as two rows, and a factor common to all weights changes nothing.
 """
 
-import math
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from substrate.arrays import Array
@@ -37,10 +34,8 @@ __all__ = [
     "SCALES",
     "WEIGHTINGS",
     "check_choice",
-    "quantile_ranks",
     "robust_scale",
     "robust_weights",
-    "scale_from",
     "weighted_quantile",
 ]
 
@@ -60,9 +55,6 @@ _ROUNDED = 1e-13
 #: Cumulated weights this near to a level count as equal to it: sums of N weights round.
 _LEVEL = 1e-12
 
-#: Quantiles of the errors at some levels, or, with a centre, of their distances from it.
-Quantiles = Callable[[tuple[float, ...], float | None], Sequence[float]]
-
 
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
     """Return the value, if it is one of the known names."""
@@ -81,12 +73,6 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None)
     return float(0.5 * values[order[first]] + 0.5 * values[order[last]])
 
 
-def quantile_ranks(level: float, n: int) -> tuple[int, int]:
-    """Return the ranks, from 0, of the two numbers whose mean is that quantile of n numbers without weights."""
-    target, slack = level * n, _LEVEL * n
-    return max(math.ceil(target - slack) - 1, 0), min(math.floor(target + slack), n - 1)
-
-
 def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None) -> float:
     """Return the standard deviation that a Gaussian with these quartiles, or this median absolute deviation, would
     have.
@@ -96,24 +82,14 @@ def robust_scale(errors: Array, scale: str = "iqr", weights: Array | None = None
     :equation [Suykens2002]_ (15): the scale from the interquartile range, and that of the line after it
     """
 
-    def quantiles(levels: tuple[float, ...], centre: float | None) -> list[float]:
-        values = errors if centre is None else np.abs(errors - centre)
-        return [weighted_quantile(values, level, weights) for level in levels]
-
-    return scale_from(quantiles, lambda: float(np.abs(errors).max()), scale)
-
-
-def scale_from(quantiles: Quantiles, largest: Callable[[], float], scale: str) -> float:
-    """Return the same from functions that return quantiles of the errors and, after those, the largest error."""
     check_choice(scale, SCALES, "scale")
     if scale == "iqr":
-        low, high = quantiles((0.25, 0.75), None)
+        low, high = (weighted_quantile(errors, level, weights) for level in (0.25, 0.75))
         estimate = (high - low) / (2.0 * _QUARTILE)
     else:
-        (centre,) = quantiles((0.5,), None)
-        (deviation,) = quantiles((0.5,), centre)
-        estimate = _MAD_TO_DEVIATION * deviation
-    return estimate if estimate > _ROUNDED * largest() else 0.0
+        distances = np.abs(errors - weighted_quantile(errors, 0.5, weights))
+        estimate = _MAD_TO_DEVIATION * weighted_quantile(distances, 0.5, weights)
+    return estimate if estimate > _ROUNDED * float(np.abs(errors).max()) else 0.0
 
 
 def robust_weights(

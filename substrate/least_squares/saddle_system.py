@@ -34,22 +34,19 @@ machines that differ in their labels only share one matrix.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
-from substrate.least_squares.border import ONES, Border, BorderElimination
+from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import namespace_of, on_device_of
 from substrate.operators import SystemMatrix
 
 __all__ = [
     "FACTORED_ROWS",
-    "BegunSolution",
     "SaddleSolution",
-    "begin_saddle_system",
     "bordered_matrix",
     "bordered_system",
     "bordered_target",
@@ -99,106 +96,42 @@ def solve_saddle_system(
     :equation [Suykens2002]_ (5): the linear system of LS-SVM regression
     :equation [Cawley2002]_ (2): the dense system, with 1/(2 gamma) on the diagonal
     """
-    unit = target_unit(y)
-    gram.factorize(ridge)
-    solution = begin_saddle_system(gram, y, ridge, balance, border, unit=unit).finish()
-    if y.ndim > 1:
-        return solution
-    return solution._replace(
-        support_values=solution.support_values[:, 0],
-        bias=solution.bias[0],
-        products=solution.products[:, 0],
-        slopes=None if solution.slopes is None else solution.slopes[:, 0],
-    )
-
-
-def begin_saddle_system(
-    gram: SystemMatrix,
-    y: Array,
-    ridge: Array,
-    balance: float = 0.0,
-    border: Border = ONES,
-    *,
-    unit: float = 1.0,
-    solve_unchecked: Callable[[Array], Array] | None = None,
-) -> "BegunSolution":
-    """Solve once by the factor of the matrix with this ridge; ``unit`` is the :func:`target_unit` of y.
-
-    With ``solve_unchecked`` nothing waits for a device: the border is a bias alone, a factor that does not exist leaves
-    a solution that is no number, and the caller refuses it.
-    """
-    xp, is_checked = namespace_of(y), solve_unchecked is None
+    xp, unit = namespace_of(y), target_unit(y)
     Y = (y[:, None] if y.ndim == 1 else y) / unit
+    gram.factorize(ridge)
     target, shift = _without_border(Y, ridge, border)
-    solve = gram.solve if solve_unchecked is None else solve_unchecked
-    solved = solve(xp.concat([target, border.matrix(target)], axis=1))
-    elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True), checked=is_checked)
+    solved = gram.solve(xp.concat([target, border.matrix(target)], axis=1))
+    elimination = border.eliminate(xp.asarray(solved[:, Y.shape[1] :], copy=True))
     wanted = xp.zeros_like(shift)
     if balance:
         wanted[0, :] = balance / unit
     alpha, c = elimination(solved[:, : Y.shape[1]], wanted)
-    return BegunSolution(
-        gram=gram,
-        target=target,
-        ridge=ridge,
-        wanted=wanted,
-        shift=shift,
-        unit=unit,
-        elimination=elimination,
-        alpha=alpha,
-        c=c,
-        products=gram.product(alpha),
-    )
-
-
-class BegunSolution(NamedTuple):
-    """A saddle system in a unit of its targets, and a first solution of it, alpha and c, with K alpha.
-
-    ``target`` are the targets less ``shift``, what the border alone fits to them; ``wanted`` is what Z'alpha has to be.
-    """
-
-    gram: SystemMatrix
-    target: Array
-    ridge: Array
-    wanted: Array
-    shift: Array
-    unit: float
-    elimination: BorderElimination
-    alpha: Array
-    c: Array
-    products: Array
-
-    def finish(self) -> SaddleSolution:
-        """Refine the solution while that halves its error, and return it with one column per output."""
-        gram, border, elimination = self.gram, self.elimination.border, self.elimination
-        alpha, c, products = self.alpha, self.c, self.products
-        residual, error = self._measure(alpha, c, products)
-        refinements = 0
-        while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
-            step, step_c = elimination(gram.solve(residual), self.wanted - border.totals(alpha))
-            better, better_c = alpha + step, c + step_c
-            better_products = gram.product(better)
-            better_residual, better_error = self._measure(better, better_c, better_products)
-            if not better_error < 0.5 * error:
-                break
-            alpha, c, products = better, better_c, better_products
-            residual, error = better_residual, better_error
-            refinements += 1
-        bias, slopes = border.split(self.unit * (c + self.shift))
-        return SaddleSolution(
-            support_values=self.unit * alpha,
-            bias=bias,
-            products=self.unit * products,
-            refinements=refinements,
-            backward_error=error,
-            slopes=slopes,
-            schur=elimination.schur,
+    products = gram.product(alpha)
+    residual, error = _residual(gram, target, ridge, alpha, c, products, wanted, border)
+    refinements = 0
+    while error > random_rounding(gram.n) and refinements < _MOST_REFINEMENTS:
+        step, step_c = elimination(gram.solve(residual), wanted - border.totals(alpha))
+        better, better_c = alpha + step, c + step_c
+        better_products = gram.product(better)
+        better_residual, better_error = _residual(
+            gram, target, ridge, better, better_c, better_products, wanted, border
         )
-
-    def _measure(self, alpha: Array, c: Array, products: Array) -> tuple[Array, float]:
-        """Return the residual of a solution, and its backward error."""
-        border = self.elimination.border
-        return _residual(self.gram, self.target, self.ridge, alpha, c, products, self.wanted, border)
+        if not better_error < 0.5 * error:
+            break
+        alpha, c, products = better, better_c, better_products
+        residual, error = better_residual, better_error
+        refinements += 1
+    bias, slopes = border.split(unit * (c + shift))
+    one = (slice(None), 0) if y.ndim == 1 else (slice(None), slice(None))
+    return SaddleSolution(
+        support_values=unit * alpha[one],
+        bias=bias[0] if y.ndim == 1 else bias,
+        products=unit * products[one],
+        refinements=refinements,
+        backward_error=error,
+        slopes=slopes[one],
+        schur=elimination.schur,
+    )
 
 
 def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Array]:

@@ -45,8 +45,8 @@ __all__ = [
 _FLOP, _ENTRY, _VALUE = 0.03, 0.4, 12.0
 #: Iterations do not reach smaller tolerances reliably.
 _LEAST_TOLERANCE = 1e-9
-#: Bytes of a stored triangle, unless a memory limit is stated.
-_STORED = 4.0 * 2**30
+#: Bytes of a stored matrix, unless a memory limit is stated.
+_STORED = 8.0 * 2**30
 #: After every so many iterations the estimate is judged by the eigenvalues they show.
 _JUDGED = 8
 #: Iterations that are allowed at most, whatever a factorisation costs.
@@ -56,20 +56,21 @@ _MORE_ON_DEVICE, _BESIDE_SAMPLE = 2, 2.5
 #: Seconds of an estimate above which a fit warns before it begins.
 _LONG = 600.0
 
-Way = Literal["cholesky", "stored_cg", "cg"]
+Way = Literal["cholesky", "cg"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The solver, the sampled rows of its preconditioner, its limits, and a line for the certificate.
 
-    ``only`` states that a factorisation would not fit memory, so that none can follow.
+    ``stored`` states that the matrix is stored, and ``only`` that a factorisation cannot follow.
     """
 
     way: Way
     sample: KernelSample | None = None
     limits: IterationLimits | None = None
     fact: str = ""
+    stored: bool = False
     only: bool = False
 
 
@@ -141,32 +142,25 @@ def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> 
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     limit = stated_memory()
     room = available_memory() if limit is None else limit
-    triangle = 4.0 * n * n
+    whole = 8.0 * n * n
     if sample.bytes > room:
         return Plan("cholesky")  # which is refused for the same reason, with what to do
-    stated = limit is not None and math.isfinite(limit)  # a guard that is lifted asks for no more than usual
-    stored = triangle + sample.bytes <= room and (stated or triangle <= _STORED)
+    fits = whole + sample.bytes <= room
+    stored = fits and (whole <= _STORED or (limit is not None and math.isfinite(limit)))
     remainder, m = sample.remainder(ridge), sample.rows.size
     direct, product = n**3 / 3.0 * _FLOP, _product(n, m, n_outputs, stored)
     cost = (_preparation(n, m) + _iterations(remainder, share) * product) / direct
-    most = min(max(math.ceil(direct / product), 1), _MOST)
-    way: Way = "stored_cg" if stored else "cg"
-    only = 2.0 * triangle > room
-    if cost >= 1.0 and not only:
+    if cost >= 1.0 and fits:
         times = f"{cost:.2g}" if cost < 100.0 else "over 100"
         return _plan_factorisation(n, f"a factorisation: conjugate gradients would cost {times} times as much")
-    warn_of_long_fit(
-        n,
-        iterated_seconds(n, m, n_outputs, share, remainder, stored=stored),
-        sample.bytes + (triangle if stored else 0.0),
-        "conjugate gradients",
-    )
-    if only:
+    seconds = iterated_seconds(n, m, n_outputs, share, remainder, stored=stored)
+    warn_of_long_fit(n, seconds, sample.bytes + (whole if stored else 0.0), "conjugate gradients")
+    if not fits:
         fact = "conjugate gradients: a factorisation would not fit"
-        return Plan(way=way, sample=sample, limits=IterationLimits.plain(_MOST), fact=fact, only=True)
-    return Plan(
-        way, sample, IterationLimits(most, _JUDGED), f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
-    )
+        return Plan("cg", sample, IterationLimits.plain(_MOST), fact, only=True)
+    most = min(max(math.ceil(direct / product), 1), _MOST)
+    fact = f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
+    return Plan("cg", sample, IterationLimits(most, _JUDGED), fact, stored=stored)
 
 
 def plan_on_device(kernel: Kernel, X: Any, ridge: Array, max_iter: int | None) -> Plan:

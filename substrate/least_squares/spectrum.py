@@ -243,12 +243,6 @@ class Spectrum:
         """Return the lambda, counted from ``lift`` on, below which the relative error may exceed q."""
         return max(self.error / (q - self.skew) - float(self.values[0]), 0.0) if q > self.skew else self.norm
 
-    def perturbation(self, lam: float) -> float:
-        """Bound the difference of PKP + lambda and the matrix whose exact inverse is computed at this
-        lambda.
-        """
-        return self.error + self.skew * (lam - self.lift)
-
     def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
         """Return the norm of E, and q, at some lambdas."""
         q = self.error / (float(self.values[0]) + lambdas - self.lift) + self.skew

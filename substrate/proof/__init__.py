@@ -8,7 +8,7 @@ those of :mod:`~substrate.certificates.balls`; this file holds the record of a p
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +26,6 @@ __all__ = [
     "ball",
     "balls",
     "below",
-    "feature_balls",
     "flint",
     "formula_of",
     "precision",
@@ -41,11 +40,6 @@ _BITS = 200
 def formula_of(kernel: Kernel, n_features: int) -> Formula:
     """Return the kernel as a function of two points in ball arithmetic."""
     return kernel.exact_formula(flint().arb, n_features)
-
-
-def feature_balls(kernel: Kernel, x: Sequence[Any]) -> list[Any]:
-    """Return phi(x) in ball arithmetic, in the order of ``kernel.features``."""
-    return kernel.exact_features(flint().arb, x)
 
 
 @dataclass(frozen=True, slots=True)

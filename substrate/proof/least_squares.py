@@ -1,6 +1,6 @@
 r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers: with all or some support vectors.
 
-As in :mod:`~substrate.least_squares.saddle_certificate`: with fitted values f as ``predict`` returned them,
+As in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,
 :math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
 :math:`D = \operatorname{diag}(1/(\gamma v_i))`,
 
@@ -9,9 +9,6 @@ As in :mod:`~substrate.least_squares.saddle_certificate`: with fitted values f a
 K must be positive semi-definite. The kernels with a formula are; a matrix or a function from elsewhere is tested by a
 Cholesky factorisation whose rounding is bounded [Rump2006]_, and where only :math:`K + \lambda I` is semi-definite the
 second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sigma = \lambda \gamma \max_i v_i`.
-
-A machine in primal weights has the gradient :math:`g = w - \Phi_c^T \alpha` and, with
-:math:`H = I + \gamma \Phi_c^T V \Phi_c`, :math:`\|f - f^\star\|_v^2 \le g^T H^{-1} g / \gamma`.
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
@@ -27,17 +24,18 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
+from substrate.bounds import BallValues
 from substrate.certificates.balls import Balls, root_of
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
+from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.column_accuracy import ColumnMachine, bound_columns
-from substrate.least_squares.primal_weights import PrimalWeights, bound_primal
-from substrate.least_squares.saddle_certificate import Expansion, bound_expansion
-from substrate.proof import Proof, above, ball, balls, feature_balls, flint, formula_of, precision
+from substrate.least_squares.column_accuracy import ColumnMachine, EnclosedColumns, bound_columns
+from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 
 __all__ = [
+    "ball_kernel",
     "given_values",
     "kernel_products",
     "points_of",
@@ -45,7 +43,6 @@ __all__ = [
     "prove_bound",
     "prove_expansion",
     "prove_kept_columns",
-    "prove_primal",
     "root_of",
     "weighted_root",
 ]
@@ -87,32 +84,7 @@ def prove_expansion(
         return Balls.exact(matrix) @ a if matrix is not None else Balls(kernel_products(kernel, X, a.values.tolist()))
 
     def bound() -> Any:
-        return bound_expansion(machine, Balls, products, fitted)[0]
-
-    return prove_bound(bound, tolerance, bits)
-
-
-def prove_primal(
-    primal: PrimalWeights,
-    X: Any,
-    y: Array,
-    gamma: float,
-    v: Array,
-    fitted: Array,
-    tolerance: Tolerance,
-    *,
-    bits: int = _BITS,
-    border: Border = ONES,
-    slopes: Array | None = None,
-) -> Proof:
-    """Return the proof for a machine of one output that is stored in primal weights; other parameters as for an
-    expansion.
-    """
-
-    def bound() -> Any:
-        features = Balls([feature_balls(primal.kernel, x) for x in points_of(X)]) - primal.center
-        c = border.join(float(primal.bias[0]), slopes)
-        return bound_primal(features, y, gamma, v, primal.weights[:, 0], c, fitted, border)[0]
+        return bound_expansion(machine, Balls, products, fitted)
 
     return prove_bound(bound, tolerance, bits)
 
@@ -223,23 +195,10 @@ def prove_kept_columns(
     with precision(bits):
         values = Balls(_values(kernel, X, columns))
         try:
-            bound = bound_columns(machine, Balls, _KeptBallColumns(values), _BallInverse.of(machine, values), fitted)
+            bound = bound_columns(machine, Balls, EnclosedColumns(values), _BallInverse.of(machine, values), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
         return proof_of(bound.value, tolerance, bits)
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptBallColumns:
-    """K_S in balls."""
-
-    values: Balls
-
-    def times(self, x: Balls) -> Balls:
-        return self.values @ x
-
-    def adjoint(self, z: Balls) -> Balls:
-        return self.values.T @ z
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +238,13 @@ def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
     points = points_of(X)
     formula = formula_of(kernel, len(points[0]))
     return [[formula(x, points[j]) for j in columns.tolist()] for x in points]
+
+
+def ball_kernel(kernel: Kernel, X: Any) -> BallValues:
+    """Return all kernel values in balls of the present precision; a kernel of unknown origin is defined by them."""
+    if kernel.pairwise or not kernel.trusted:
+        return BallValues(Balls([balls(row) for row in given_values(kernel, X)]))
+    points = points_of(X)
+    formula = formula_of(kernel, len(points[0]))
+    lower = [[formula(x, points[j]) for j in range(i + 1)] for i, x in enumerate(points)]
+    return BallValues(Balls([[lower[max(i, j)][min(i, j)] for j in range(len(points))] for i in range(len(points))]))

@@ -6,46 +6,41 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, refuse_disguised
-from substrate.certificates.rounding import rank_cutoff
+from substrate.arrays import is_sparse, refuse_disguised
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.stored_kernel import KernelBlocks
-from substrate.namespaces import is_device_array, take_rows, to_numpy, where_it_lives
+from substrate.least_squares.kernel_tiles import KernelTiles
+from substrate.namespaces import HOST, is_device_array, take_rows, to_numpy, where_it_lives
 from substrate.reduced import Basis
-from substrate.reduced.candidates import (
+from substrate.reduced.rows import BasisValues, KernelRows
+from substrate.reduced.rules import (
     Candidates,
     Chosen,
-    sample_of,
     select_by_entropy,
+    select_by_pruning,
+    select_feature_vectors,
     select_pivots,
     select_spread,
-    select_stochastically,
 )
-from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
-from substrate.reduced.rows import BasisValues, KernelRows
-from substrate.reduced.statistic import spread_rows
 from substrate.streaming.array_source import draw_rows
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 
-__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis", "independent_vectors"]
+__all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis", "sample_of"]
 
 #: Rules that need a column of kernel values and no matrix: they choose from so many times ``n_candidates`` rows.
 _LIGHT = ("kmeans++", "renyi")
 LIGHT_FACTOR = 10
 #: Maximum number of vectors by default.
 MOST = 100
-#: Least squared distance of a vector from the span of the others, in units of n eps times the largest eigenvalue.
-_INDEPENDENT = 64.0
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenBasis:
     """Numbers of rows (None: points from elsewhere), the points (None: a kernel matrix), and how they came about.
 
-    ``sample`` gives the scoring rows by their numbers, and those by which the way to the sums is chosen.
+    ``sample`` gives the scoring rows by their numbers.
     """
 
     rows: Any
@@ -59,37 +54,41 @@ class ChosenBasis:
         """How many vectors."""
         return int(len(self.rows) if self.points is None else self.points.shape[0])
 
-    def without_dependent(self, K: Array, largest: float) -> "ChosenBasis":
-        """Return the vectors that double precision can tell from combinations of the others.
+    def keep(self, kept: Any) -> "ChosenBasis":
+        """Return the vectors that double precision can tell from combinations of the others, by their numbers.
 
-        K is their kernel matrix, with its largest eigenvalue.
-
-        Of a basis that a rule chose, the others are left out: a direction below the rounding of K is one of rounding,
-        and the machine on all directions of such a basis is none that double precision can find.
+        Of a basis that a rule chose, the others are left out.
         """
-        kept = independent_vectors(K, largest)
-        rank = kept.size
-        if rank == self.size:
+        if kept.size in (0, self.size):
             return self
         points = None if self.points is None else take_rows(self.points, kept)
-        text = f"{self.description}; {self.size - rank} of them, in the span of the others to rounding, left out"
+        text = f"{self.description}; {self.size - kept.size} of them, in the span of the others to rounding, left out"
         return replace(self, rows=None if self.rows is None else self.rows[kept], points=points, description=text)
 
 
-def independent_vectors(K: Array, largest: float) -> Any:
-    """Return the numbers of the vectors that double precision can tell from combinations of the others.
+@dataclass(frozen=True, slots=True)
+class SampledRows:
+    """Rows in ascending order of their numbers; indexing takes the numbers they have in the source."""
 
-    K is their kernel matrix, with its largest eigenvalue. By Cholesky factorisation with pivots, which stops where no
-    vector is left at a distance from the span of those before; all of them where there is none to begin with.
-    """
-    from scipy.linalg.lapack import dpstrf
+    numbers: Any
+    X: Any
 
-    n = K.shape[0]
-    _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * rank_cutoff(n) * largest, lower=1)
-    return np.arange(n) if rank in (0, n) else np.sort(pivots[:rank] - 1)
+    def __getitem__(self, rows: Any) -> Any:
+        places = np.searchsorted(self.numbers, rows)
+        if not np.array_equal(self.numbers[np.minimum(places, self.numbers.size - 1)], rows):
+            raise KeyError("a row that is not in the sample")
+        return self.X[places]
 
 
-def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPasses, lam: float) -> ChosenBasis:
+def sample_of(source: Source, *numbers: Any) -> Any:
+    """Return rows on the host, available by the given numbers; numpy's rows, which need no reading, by any."""
+    if source.block_in_memory is not None and source.home == HOST:
+        return source.block_in_memory.X
+    wanted = np.unique(np.concatenate(numbers))
+    return SampledRows(wanted, to_numpy(source.take_rows(wanted)))
+
+
+def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> ChosenBasis:
     """Return the basis for the rows of a source (the matrix itself, where the kernel is a precomputed one) and their
     targets.
 
@@ -99,7 +98,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
     generator, n, rule = choice.generator(), source.n_rows, choice.rule
     scoring = draw_rows(n, choice.n_scoring, generator)
     if not isinstance(rule, str):
-        return _check_given_basis(rule, kernel, source, passes, scoring)
+        return _check_given_basis(rule, kernel, source, scoring)
     count = _count(choice.n, n)
     if rule == "random":
         rows = np.sort(generator.choice(n, size=count, replace=False))
@@ -112,12 +111,12 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
                 "raise basis.n_candidates"
             )
         count = rows.size
-    X = sample_of(source, rows, scoring, spread_rows(n))
-    candidates = Candidates(Gram(X) if kernel.pairwise else KernelBlocks(kernel, X), rows, scoring)
+    X = sample_of(source, rows, scoring)
+    candidates = Candidates(Gram(X) if kernel.pairwise else KernelTiles(kernel, X), rows, scoring)
 
     def every() -> KernelRows:
         points = rows if kernel.pairwise else source.beside(X[rows])
-        return KernelRows(BasisValues.of(kernel, points), source, passes.share(source, rows.size))
+        return KernelRows(BasisValues.of(kernel, points), source, OpenPasses().share(source, rows.size))
 
     picked = _pick(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive
@@ -125,7 +124,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, passes: OpenPass
     description = f"{picked.rows.size} of {n} rows by {rule}, ended by {picked.ended}"
     if rule != "random" and (rows.size < n or rule not in _LIGHT):
         description += f"; {rows.size} candidates"
-    if rule in ("feature_vectors", "stochastic"):
+    if rule == "feature_vectors":
         description += f", {scoring.size} scoring rows"
     points = None if kernel.pairwise else source.beside(X[picked.rows])
     return ChosenBasis(
@@ -154,7 +153,6 @@ def _pick(
     stop = choice.reconstruction_tolerance
     ways: dict[str, Callable[[], Chosen]] = {
         "feature_vectors": lambda: select_feature_vectors(candidates, count, stop),
-        "stochastic": lambda: select_stochastically(candidates, count, generator, stop),
         "pruned": lambda: select_by_pruning(candidates, every(), count, lam),
         "renyi": lambda: select_by_entropy(candidates, count, generator),
         "kmeans++": lambda: select_spread(candidates, count, generator),
@@ -164,7 +162,7 @@ def _pick(
     return ways[choice.rule]()
 
 
-def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: OpenPasses, scoring: Any) -> ChosenBasis:
+def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, scoring: Any) -> ChosenBasis:
     n = source.n_rows
     if is_device_array(vectors):
         if vectors.ndim == 2 and where_it_lives(vectors) != source.home:
@@ -180,7 +178,7 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: Ope
         description = f"{rows.size} given rows of {n}"
         if rows.size < values.size:
             description += f", {values.size - rows.size} named twice and kept once"
-        X = sample_of(source, rows, scoring, spread_rows(n))
+        X = sample_of(source, rows, scoring)
         return ChosenBasis(
             rows=rows,
             points=None if kernel.pairwise else source.beside(X[rows]),
@@ -195,7 +193,7 @@ def _check_given_basis(vectors: Any, kernel: Kernel, source: Source, passes: Ope
     points = check_array(values, accept_sparse="csr", dtype=np.float64, order="C", input_name="basis")
     if points.shape[1] != source.n_features:
         raise DataError(f"basis has {points.shape[1]} features, X has {source.n_features}")
-    X = sample_of(source, scoring, spread_rows(n))
+    X = sample_of(source, scoring)
     if is_sparse(X) and not is_sparse(points):
         from scipy.sparse import csr_matrix
 

@@ -1,11 +1,12 @@
-r"""Finite-dimensional features of a reduced basis, rank revealing.
+r"""Finite-dimensional features of a reduced basis.
 
-.. math:: K_{SS} = V \operatorname{diag}(s) V^T, \qquad z(x) = \operatorname{diag}(s)^{-1/2} V^T k_S(x)
+.. math:: K_{SS} = L L^T, \qquad z(x) = L^{-1} k_S(x)
 
-for the eigenvalues above rounding. They are coordinates of the projection of :math:`\varphi(x)` on the span of the
-basis, so :math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
-:math:`\beta = V \operatorname{diag}(s)^{-1/2} u`. Tied basis vectors only lower the rank: nothing is singular, whereas
-the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to working precision, for every smooth kernel.
+They are coordinates of the projection of :math:`\varphi(x)` on the span of the basis, so
+:math:`w = \sum_j \beta_j \varphi(z_j)` has :math:`w^T w = u^T u` and :math:`f(x) = u^T z(x) + b` with
+:math:`\beta = L^{-T} u`. Vectors that double precision cannot tell from combinations of the others are found by pivots
+and left out: nothing is singular, whereas the system printed in [Cawley2002]_ is as soon as two inputs agree, or, to
+working precision, for every smooth kernel.
 """
 
 from collections.abc import Iterator
@@ -15,41 +16,27 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import rank_cutoff
-from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, own_copy, zeros_beside
+from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.rows import RowValues
 from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
-__all__ = [
-    "INNER",
-    "EigenFeatures",
-    "LinearFeatures",
-    "eigen_features",
-    "product",
-    "reconstruction_errors",
-]
+__all__ = ["Features", "LinearFeatures", "basis_features", "independent_vectors", "reconstruction_errors"]
 
-#: Terms of an entry of a product of matrices that are added in sequence.
-INNER = 64
-#: Smallest eigenvalue, relative to the largest, for which a mixed direction keeps its digits.
-_FAINT = 1e-9
+#: Least squared distance of a vector from the span of the others, as a share of the largest k(z, z).
+_INDEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class EigenFeatures:
-    """``transform`` is :math:`V s^{-1/2}`, n x r; ``values`` are the kept eigenvalues s, largest first.
+class Features:
+    """``transform`` is T = L^{-T}, n x r, with lines of zeros for the vectors that are left out.
 
-    ``dual`` is K_SS times it, where that is not :math:`V s^{1/2}` up to rounding: of features by doubled precision.
     ``linear`` are the sizes of columns that follow the kernel values of a row and are not penalised, None where a bias
     is all that is not: ``transform`` makes features of both, which follow each other too, see :meth:`beside`.
     """
 
     transform: Array
-    values: Array
-    dual: Array | None = None
     linear: Array | None = None
 
     @property
@@ -60,19 +47,14 @@ class EigenFeatures:
     @property
     def rank(self) -> int:
         """r."""
-        return int(self.values.shape[0])
-
-    @property
-    def is_well_conditioned(self) -> bool:
-        """Whether all directions are kept and no eigenvalue is so small that mixing them would cost digits."""
-        return self.rank == self.n_basis and bool(self.values[-1] > _FAINT * self.values[0])
+        return int(self.transform.shape[1])
 
     @property
     def free(self) -> int:
         """The number of features that are not penalised, the last ones."""
         return 0 if self.linear is None else int(self.linear.shape[0])
 
-    def beside(self, linear: "LinearColumns | None") -> "EigenFeatures":
+    def beside(self, linear: "LinearColumns | None") -> "Features":
         """Return the same features and, after them, those of columns that are not penalised."""
         if linear is None:
             return self
@@ -80,32 +62,20 @@ class EigenFeatures:
         (n, r), k = self.transform.shape, turn.shape[0]
         above = xp.concat([self.transform, zeros_beside(self.transform, (n, k))], axis=1)
         below = xp.concat([zeros_beside(self.transform, (k, r)), turn], axis=1)
-        values = xp.concat([self.values, 1.0 / xp.sum(turn * turn, axis=0)])
-        sizes = on_device_of(self.transform, linear.sizes)
-        return EigenFeatures(xp.concat([above, below], axis=0), values, self.dual, sizes)
+        return Features(xp.concat([above, below], axis=0), on_device_of(self.transform, linear.sizes))
 
     @property
-    def of_kernel(self) -> "EigenFeatures":
+    def of_kernel(self) -> "Features":
         """The features of the kernel values alone."""
-        if self.linear is None:
-            return self
         m, r = self.n_basis - self.free, self.rank - self.free
-        return EigenFeatures(self.transform[:m, :r], self.values[:r], self.dual)
-
-    def pull(self, weights: Array, lam: float) -> Array:
-        """Return the gradient of the penalty, lambda u, zero for what is not penalised."""
-        if self.linear is None:
-            return lam * weights
-        xp, r = namespace_of(weights), self.rank - self.free
-        return xp.concat([lam * weights[:r, :], xp.zeros_like(weights[r:, :])], axis=0)  # type: ignore[no-any-return]
+        return Features(self.transform[:m, :r])
 
     def ridges(self, lam: float) -> Any:
         """Return the diagonal of the penalty: lambda, and zeros for what is not penalised."""
         if self.linear is None:
             return lam
-        xp = namespace_of(self.values)
-        lams = xp.full_like(self.values[: self.rank - self.free], lam)
-        return xp.concat([lams, xp.zeros_like(self.linear)])
+        xp = namespace_of(self.linear)
+        return xp.concat([xp.full_like(self.transform[0, : self.rank - self.free], lam), xp.zeros_like(self.linear)])
 
     def coefficients(self, weights: Array) -> Array:
         """Return beta from the weights u."""
@@ -113,56 +83,45 @@ class EigenFeatures:
         return coefficients
 
     def weights(self, coefficients: Array) -> Array:
-        """Return the weights u from beta: :math:`s^{1/2} V^T \\beta`."""
-        if self.linear is not None:
-            xp, m, r = namespace_of(coefficients), self.n_basis - self.free, self.rank - self.free
-            line = coefficients[m:] if coefficients.ndim == 2 else coefficients[m:, None]
-            last = xp.linalg.solve(self.transform[m:, r:], line)
-            last = last if coefficients.ndim == 2 else last[:, 0]
-            return xp.concat([self.of_kernel.weights(coefficients[:m]), last])  # type: ignore[no-any-return]
-        if self.dual is not None:
-            weights_of_features: Array = self.dual.T @ coefficients
-            return weights_of_features
-        weights: Array = (self.transform.T @ coefficients) * _columns(self.values, coefficients)
-        return weights
+        """Return the weights u from beta, which is zero for the vectors that are left out."""
+        transform = to_numpy(self.transform)
+        kept = np.flatnonzero(transform.any(axis=1))
+        weights = np.linalg.solve(transform[kept], to_numpy(coefficients)[kept])
+        weights_there: Array = on_device_of(self.transform, weights)
+        return weights_there
 
 
-def _columns(values: Array, like: Array) -> Array:
-    return values[:, None] if like.ndim == 2 else values
+def independent_vectors(K: Array) -> Any:
+    """Return the numbers of the vectors that double precision can tell from combinations of the others.
 
-
-def eigen_features(K: Any) -> EigenFeatures:
-    """Return features of the kernel matrix of the basis; directions below n eps times the largest eigenvalue are left
-    out.
+    K is their kernel matrix. The pivoted Cholesky factorisation stops where no vector is left at a distance from the
+    span of those before it. Without pivots every vector can have its distance and a later order still find none.
     """
-    xp, n = namespace_of(K), K.shape[0]
-    with blas_threads(n):
-        values, vectors = xp.linalg.eigh(K)  # ascending
-    dropped = n - int(xp.sum(xp.astype(values > rank_cutoff(n) * max(float(values[-1]), 0.0), xp.int64)))
-    s = own_copy(xp.flip(values[dropped:]))
-    return EigenFeatures(own_copy(xp.flip(vectors[:, dropped:], axis=1) / xp.sqrt(s)), s)
+    from scipy.linalg.lapack import dpstrf
+
+    largest = float(K.diagonal().max(initial=0.0))
+    if not largest > 0.0:
+        return np.zeros(0, dtype=np.intp)
+    _, pivots, rank, _ = dpstrf(K, tol=_INDEPENDENT * largest, lower=1)
+    return np.asarray(np.sort(pivots[:rank] - 1))
 
 
-def product(left: Array, right: Array) -> Array:
-    """Return the matrix product; the terms of an entry are added in parts, and their number determines its bound."""
-    if right.shape[0] <= INNER or not right.shape[1]:
-        product_: Array = left @ right
-        return product_
-    if is_device_array(right):
-        product_ = left[:, :INNER] @ right[:INNER, :]
-        for strip in strips(right.shape[0] - INNER, INNER):
-            columns = slice(strip.start + INNER, strip.stop + INNER)
-            product_ += left[:, columns] @ right[columns, :]
-        return product_
-    from scipy.linalg.blas import dgemm
+def basis_features(K: Any, kept: Any = None) -> Features:
+    """Return the features of a basis from its kernel matrix; ``kept`` are vectors that can be told apart, if known."""
+    from scipy.linalg.lapack import dpstrf, dtrtri
 
-    total = np.zeros((left.shape[0], right.shape[1]), order="F")
-    for strip in strips(right.shape[0], INNER):
-        total = dgemm(1.0, left[:, strip], right[strip], beta=1.0, c=total, overwrite_c=1)
-    return np.ascontiguousarray(total)
+    host = to_numpy(K)
+    numbers = independent_vectors(host) if kept is None else kept
+    with blas_threads(host.shape[0]):
+        # the furthest vector next: coefficients of features, which magnify rounding, are smallest in this order
+        factor, pivots, rank, _ = dpstrf(host[np.ix_(numbers, numbers)], tol=0.0, lower=1)
+        inverse = dtrtri(np.tril(factor[:rank, :rank]), lower=1)[0]
+    transform = np.zeros((host.shape[0], rank))
+    transform[numbers[pivots[:rank] - 1]] = inverse.T
+    return Features(on_device_of(K, transform))
 
 
-def reconstruction_errors(rows: Array, diagonal: Array, features: EigenFeatures) -> Array:
+def reconstruction_errors(rows: Array, diagonal: Array, features: Features) -> Array:
     r"""Return the relative errors :math:`\delta_i = 1 - \|z(x_i)\|^2 / k_{ii}` of [Cawley2004]_ eq. (4), row by row.
 
     :equation [Cawley2004]_ (4): the relative error of reconstruction in feature space

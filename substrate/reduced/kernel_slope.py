@@ -34,7 +34,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.least_squares.kernel_slope import evidence_response, gcv_response, left_out_response
 from substrate.reduced.features import LinearFeatures
-from substrate.reduced.folds import Folds
+from substrate.reduced.folds import GivenFolds
 from substrate.reduced.moments import Moments, Origin
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
@@ -189,7 +189,7 @@ def leave_one_out_rows(spectrum: ReducedSpectrum, lam: float, rows: KernelRows) 
         spectrum=spectrum, weights=u, quadratic=0.0 * inverse, errors=zeros, along=zeros, shift=np.zeros(u.shape[0])
     )
     function = LeftOutSumsOfLeaf(rows.values, spectrum.features.transform, bare, inverse)
-    sums = rows.sums(function, "sums of left-out residuals")
+    sums = rows.sums(function)
     b = inverse @ sums.cross
     total = 2.0 * inverse @ sums.first - u @ sums.total
     with blas_threads(u.shape[0]):
@@ -265,7 +265,7 @@ class ScaleSumsOfLeaf:
 
     values: BasisValues
     machines: tuple[RowSlopes, ...]
-    folds: Folds | None
+    folds: GivenFolds | None
 
     def __call__(self, blocks: Iterable[Block]) -> ScaleSums:
         """Accumulate over its micro-blocks."""
@@ -274,7 +274,7 @@ class ScaleSumsOfLeaf:
         sums = ScaleSums(np.zeros(len(kernel.scales())), np.zeros((T.shape[1],) * 2))
         for rows, Z, block in _features(self.values, T, origin, blocks):
             targets, v = _read_targets(block, rows, origin)
-            labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)[rows]
+            labels = None if self.folds is None else self.folds.labels[block.rows][rows]
             G = np.zeros(Z.shape)
             for number, machine in enumerate(self.machines):
                 centred, errors = machine.parts(Z, targets)
@@ -288,9 +288,9 @@ class ScaleSumsOfLeaf:
         return sums
 
 
-def scale_slopes(rows: KernelRows, machines: Sequence[RowSlopes], folds: Folds | None = None) -> Array:
+def scale_slopes(rows: KernelRows, machines: Sequence[RowSlopes], folds: GivenFolds | None = None) -> Array:
     """Return the derivatives in the logarithms of the scales of the kernel, of the sum over the machines; one pass."""
-    sums = rows.sums(ScaleSumsOfLeaf(rows.values, tuple(machines), folds), "slopes of the criterion")
+    sums = rows.sums(ScaleSumsOfLeaf(rows.values, tuple(machines), folds))
     T, points, kernel = machines[0].spectrum.features.transform, rows.values.points, rows.values.scaling_kernel()
     with blas_threads(T.shape[0]):
         inner = -0.25 * T @ (sums.products + sums.products.T) @ T.T

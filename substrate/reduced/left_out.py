@@ -36,6 +36,7 @@ from substrate.namespaces import (
     to_numpy,
     zeros_beside,
 )
+from substrate.reduced.criteria import SpectrumRadius, less_rounding
 from substrate.reduced.features import LinearFeatures
 from substrate.reduced.rows import BasisValues, GivenValues, KernelRows, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
@@ -137,7 +138,7 @@ def left_out_rows(rows: KernelRows, coefficients: Array, bias: Array, factor: Le
 
     :place [Cawley2004]_ section 2.6: e/(1 - h) in one pass, for a reduced basis
     """
-    return rows.each(LeftOutOfBlock(rows.values, coefficients, bias, factor), "leave-one-out")
+    return rows.each(LeftOutOfBlock(rows.values, coefficients, bias, factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +162,11 @@ KEPT = 2.0**25
 
 @dataclass(frozen=True, slots=True)
 class ResidualSums(Tally):
-    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii.
-
-    ``levered`` are those of squared residuals over (1 - h_ii)^2, ``lifted`` those of the same times h_ii.
-    """
+    """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
 
     squares: Array
     reciprocal: Array
     smallest: Annotated[Array, np.minimum]
-    levered: Array
-    lifted: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,30 +186,22 @@ class LeftOutOfLeaf:
     def __call__(self, blocks: Iterable[Block]) -> ResidualSums:
         """Accumulate over the micro-blocks of a leaf."""
         c, xp = self.coordinates, namespace_of(self.coordinates)
-        g, tiny = on_device_of(c, self.inverses), float(np.finfo(np.float64).tiny)
+        g = on_device_of(c, self.inverses)
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
-        levered, lifted = (zeros_beside(c, (g.shape[1], c.shape[1])) for _ in range(2))
         for block, numbers, rows in self.features.walk(blocks):
-            Y, weights = block.Y[numbers, :], None if block.weights is None else block.weights[numbers]
-            if weights is None:
-                spare = xp.clip((1.0 - 1.0 / self.mass) - (rows * rows) @ g, min=tiny)
-            else:
-                spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
-            with np.errstate(over="ignore"):
+            Y = block.Y[numbers, :]
+            weights = xp.ones_like(Y[:, 0]) if block.weights is None else block.weights[numbers]
+            spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
+            targets_of_rows, roots = Y / self.unit - self.centre, xp.sqrt(weights)[:, None]
+            with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
                 reciprocal += xp.sum(1.0 / spare, axis=0)
-            smallest = xp.minimum(smallest, xp.min(spare, axis=0))
-            targets_of_rows = Y / self.unit - self.centre
-            for k in range(c.shape[1]):
-                residuals = (targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])) / spare
-                if weights is not None:
-                    residuals = residuals * xp.sqrt(weights)[:, None]
-                with np.errstate(over="ignore", invalid="ignore"):  # of a row that is the machine nothing is known
+                for k in range(c.shape[1]):
+                    errors = targets_of_rows[:, k][:, None] - rows @ (g * c[:, k][:, None])
+                    residuals = errors * roots / spare
                     squares[:, k] += paired_sums(residuals, residuals, 0)
-                    residuals = residuals / spare
-                    levered[:, k] += paired_sums(residuals, residuals, 0)
-                    lifted[:, k] += paired_sums(residuals * (1.0 - spare), residuals, 0)
-        return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest, levered, lifted)))
+            smallest = xp.minimum(smallest, xp.min(spare, axis=0))
+        return ResidualSums(*(to_numpy(array) for array in (squares, reciprocal, smallest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,54 +220,52 @@ class ReducedLeaveOneOut(LeftOutCriterion):
     """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are."""
 
     spectrum: ReducedSpectrum
+    radius: SpectrumRadius
     there: ReducedSpectrum
     rows: KernelRows
     kept: ArraySource | None
 
     @classmethod
-    def of_rows(cls, spectrum: ReducedSpectrum, rows: KernelRows, *, pooled: bool = False) -> Self:
+    def of_rows(
+        cls, spectrum: ReducedSpectrum, rows: KernelRows, radius: SpectrumRadius, *, pooled: bool = False
+    ) -> Self:
         """Return the criterion on the rows of the statistic and their targets."""
-        kept, host_spectrum = None, spectrum.on_host()
-        if 8.0 * rows.n_rows * host_spectrum.values.size <= KEPT:
-            blocks = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values)), "features"))
+        kept, host = None, spectrum.on_host()
+        if 8.0 * rows.n_rows * host.values.size <= KEPT:
+            blocks = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values))))
             X, Y = (namespace_of(arrays[0]).concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
             kept = ArraySource(X, Y, weights=rows.weights)
         return cls(
-            spectrum=host_spectrum,
-            targets=host_spectrum.targets(),
+            spectrum=host,
+            targets=host.targets(),
             lift=0.0,
             pooled=pooled,
-            machine=host_spectrum.machine(),
+            machine=host.machine(),
+            radius=radius,
             there=spectrum,
             rows=rows,
             kept=kept,
         )
 
-    def sums(self, g: Array) -> ResidualSums:
-        """Sum over all rows, or their features where these were kept, at the lambdas of g = 1/(a + lambda)."""
-        spectrum = self.there
+    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
+        """Return a pass over the rows, or over their features where these were kept."""
+        spectrum, n = self.there, self.spectrum.n
         centre = spectrum.origin.targets + spectrum.target_mean
-        kept = self.kept is not None
-        features = GivenValues(spectrum.cross.shape[0]) if kept else _features(spectrum, self.rows.values)
+        values = _features(spectrum, self.rows.values)
+        features = values if self.kept is None else GivenValues(int(spectrum.cross.shape[0]))
         function = LeftOutOfLeaf(
             features=features, inverses=g, coordinates=spectrum.cross, unit=self.unit, centre=centre, mass=spectrum.mass
         )
-        if self.kept is not None:
-            return OpenPasses().sums(self.kept, function, "leave-one-out")  # type: ignore[no-any-return]
-        return self.rows.sums(function, "leave-one-out at many gammas")  # type: ignore[no-any-return]
-
-    def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Return a pass over the rows, or over their features where these were kept."""
-        spectrum, n = self.spectrum, self.spectrum.n
-        sums = self.sums(g)
-        means = self._shape(sums.squares / n, t)
+        if self.kept is None:
+            sums: ResidualSums = self.rows.sums(function)
+        else:
+            sums = OpenPasses().sums(self.kept, function)
+        means, spare = self._shape(sums.squares / n, t), sums.smallest.reshape(t.shape)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
-        terms = spectrum.values.size / (self.size + 16.0)
+        terms = spectrum.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
-            rounding = (means * np.square(terms / sums.smallest.reshape(*t.shape, 1))).max(axis=1)
-        levered = tuple(np.sqrt(self._shape(sums_of_rows / n, t)) for sums_of_rows in (sums.levered, sums.lifted))
-        samples = Samples(means, rounding, spare=sums.smallest.reshape(t.shape), levered=levered)
-        return samples, np.exp(t.ravel()) * sums.reciprocal
+            rounding = (means * np.square(terms / spare[:, :, None])).max(axis=1)
+        return less_rounding(self, self.radius, Samples(means, rounding), t, spare), np.exp(t.ravel()) * sums.reciprocal
 
 
 def _features(spectrum: ReducedSpectrum, values: RowValues) -> LinearFeatures:

@@ -141,7 +141,6 @@ class ColumnFactorOfLeaf:
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by the name of its column
 def survey_linear_columns(
     source: Source,
-    passes: OpenPasses,
     kernel: Kernel,
     numbers: tuple[int, ...],
     names: tuple[str, ...],
@@ -156,7 +155,7 @@ def survey_linear_columns(
             f"{len(numbers)} linear columns and the bias fit all {source.n_rows} rows, which leaves none to the "
             "kernel; use fewer linear columns or more rows"
         )
-    surveyed: LinearColumnFactor = passes.sums(source, ColumnFactorOfLeaf(numbers, kernel), "linear columns")
+    surveyed: LinearColumnFactor = OpenPasses().sums(source, ColumnFactorOfLeaf(numbers, kernel))
     middle = np.clip(surveyed.center, surveyed.low, surveyed.high) if center is None else center
     units = column_units(np.maximum(np.abs(surveyed.low - middle), np.abs(surveyed.high - middle)), names)
     factor = surveyed.shift_to(middle)

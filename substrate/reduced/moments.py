@@ -1,46 +1,46 @@
-r"""Sums over rows, about an origin: their arithmetic, and the function of a leaf that computes them.
+r"""Sums over rows, about an origin, in features of them: all that a fit on a reduced basis is computed from.
 
-.. math:: l, \qquad \sum_i z_i, \qquad \sum_i z_i z_i^T, \qquad \sum_i t_i, \qquad \sum_i z_i t_i, \qquad \sum_i t_i^2
+.. math:: l, \qquad \sum_i v_i z_i, \qquad \sum_i v_i z_i z_i^T, \qquad \sum_i v_i t_i, \qquad \sum_i v_i z_i t_i,
+          \qquad \sum_i v_i t_i^2
 
-Sums of parts add up to those of all, and the rows of a part are left out by subtraction. Sums are where their rows are,
-in numpy or on a device.
-
-Every fit on a reduced basis is computed from these sums. Rows become kernel values about the origin, and, where a
-transform is given, features, whose products :mod:`~substrate.reduced.row_products` adds up, wherever the rows are
-stored.
-
-A pass for a certificate also adds what :mod:`~substrate.reduced.summed_errors` needs: bounds on the kernel values, and,
-against errors in the products themselves, :math:`\sum_i z_i (z_i^T w)` for one fixed w, which must be the sum of the
-products times w ([Freivalds1979]_).
+Sums of parts add up to those of all, and the rows of a fold are left out by subtraction. Sums are where their rows are,
+in numpy or on a device. There are two methods. *Accumulated*: sums of :math:`k_S(x_i) k_S(x_i)^T`, transformed to
+features by T once at the end, for a third of the work; but rounding of the sums is magnified by the squares of T.
+*Row-wise*: every block of rows is transformed first. The first is used where the magnified rounding, relative to the
+:math:`a_j + \lambda` it is added to, is estimated to be negligible in every direction.
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
-from substrate.namespaces import is_device_array, multiply_rows, namespace_of, on_device_of, take_rows, zeros_beside
-from substrate.reduced.features import product
-from substrate.reduced.folds import Folds
-from substrate.reduced.row_products import product_sums
-from substrate.reduced.rows import RowValues, Seen
+from substrate.arrays import Array
+from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise
+from substrate.kernels.base import strips
+from substrate.namespaces import (
+    diagonal_of,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    take_rows,
+    to_numpy,
+    zeros_beside,
+)
+from substrate.reduced.features import Features
+from substrate.reduced.folds import GivenFolds
+from substrate.reduced.rows import PART, KernelRows, RowValues
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
 from substrate.streaming.tally import Tally, add_in_pairs
+from substrate.threads import blas_threads
 
-__all__ = [
-    "FoldSums",
-    "Moments",
-    "MomentsOfLeaf",
-    "Origin",
-    "RowWeights",
-    "Sums",
-    "origin_of",
-    "probe",
-    "weights_of_tile",
-]
+__all__ = ["Moments", "MomentsOfLeaf", "Origin", "Statistic", "accumulate", "origin_of"]
+
+#: Estimated relative error up to which the sums of kernel values are transformed afterwards.
+_LARGEST_ERROR = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +50,6 @@ class Origin:
     kernel_values: Array
     targets: Array
     unit: float
-
-
-@dataclass(frozen=True, slots=True)
-class Moments(Tally):
-    """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares.
-
-    Where rows have weights every sum but ``count`` is weighted, and ``mass`` is the sum of the weights.
-    """
-
-    count: int
-    first: Array
-    second: Array
-    targets: Array
-    cross: Array
-    squares: Array
-    mass: float
-
-    def transform(self, T: Array) -> "Moments":
-        """Return the same for T'x instead of x."""
-        first, cross, second = T.T @ self.first, T.T @ self.cross, product(product(T.T, self.second), T)
-        return Moments(
-            count=self.count,
-            first=first,
-            second=second,
-            targets=self.targets,
-            cross=cross,
-            squares=self.squares,
-            mass=self.mass,
-        )
-
-    def shift_to(self, mean: Array, target: Array) -> "Moments":
-        """Return the same about another origin."""
-        first, targets = self.first - self.mass * mean, self.targets - self.mass * target
-        second = self.second - self.first[:, None] * mean - mean[:, None] * first
-        cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
-        squares = self.squares - target * (self.targets + targets)
-        above = namespace_of(squares).clip(squares, min=0.0)
-        return Moments(
-            count=self.count, first=first, second=second, targets=targets, cross=cross, squares=above, mass=self.mass
-        )
 
 
 def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0) -> Origin:
@@ -104,168 +64,187 @@ def origin_of(K_basis: Array, targets: TargetSummary, unit: float, free: int = 0
     return Origin(mean, on_device_of(K_basis, targets.means_in(unit)), unit)
 
 
-class RowWeights(Protocol):
-    """Weights of rows from their kernel values and their targets in some unit."""
-
-    def __call__(self, tile: Array, targets: Array) -> Array:
-        """Return one weight per row."""
-
-
-def weights_of_tile(block: Block, rows: slice, tile: Array, targets: Array, robust: RowWeights | None) -> Array | None:
-    """Return the weights given for the rows of a tile, times those that are found from their errors; None: all are
-    one.
-    """
-    weights: Array | None = None if block.weights is None else block.weights[rows]
-    if robust is None:
-        return weights
-    return robust(tile, targets) if weights is None else weights * robust(tile, targets)
-
-
-def probe(size: int) -> Array:
-    """Return the vector w by which sums of products are checked: pseudo-random, of either sign, none near zero."""
-    turns = np.modf(np.arange(1, size + 1) * 0.6180339887498949)[0] - 0.5
-    return np.asarray(np.where(turns < 0.0, turns - 0.5, turns + 0.5))
-
-
 @dataclass(frozen=True, slots=True)
-class Sums(Tally):
-    """Moments, the second ones in the upper triangle only; ``probed`` are sums of products times the probe."""
+class Moments(Tally):
+    """Sums over rows, about an origin: of features, their products, targets, products with targets, their squares.
+
+    Where rows have weights every sum but ``count`` is weighted, and ``mass`` is the sum of the weights.
+    """
 
     count: int
+    mass: float
     first: Array
     second: Array
     targets: Array
     cross: Array
     squares: Array
-    mass: float
-    probed: Array
 
-    def moments(self) -> Moments:
-        """Return the moments with both triangles."""
-        xp = namespace_of(self.second)
-        upper = xp.triu(self.second)
-        second = upper + xp.triu(upper, k=1).T
-        return Moments(
-            count=self.count,
-            first=self.first,
-            second=second,
-            targets=self.targets,
-            cross=self.cross,
-            squares=self.squares,
-            mass=self.mass,
+    @classmethod
+    def of_rows(cls, features: Array, targets: Array, weights: Array | None) -> "Moments":
+        """Return the sums of some rows; features may be overwritten."""
+        xp, n = namespace_of(targets), int(targets.shape[0])
+        roots = xp.ones_like(targets[:, 0])
+        if weights is not None:  # sums of products: each factor is multiplied by the root of the weight
+            roots = xp.sqrt(weights)
+            features, targets = features * roots[:, None], targets * roots[:, None]
+        beside = (xp.concat([roots[None, :], targets.T], axis=0) @ features).T
+        return cls(
+            count=n,
+            mass=float(roots @ roots),
+            first=beside[:, 0],
+            second=_products(features),
+            targets=roots @ targets,
+            cross=beside[:, 1:],
+            squares=xp.sum(targets * targets, axis=0),
         )
+
+    def on_host(self) -> "Moments":
+        """Return the same in numpy."""
+        names = ("first", "second", "targets", "cross", "squares")
+        arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
+        return replace(self, **arrays)
+
+    def transform(self, T: Array) -> "Moments":
+        """Return the same for T'x instead of x."""
+        return replace(self, first=T.T @ self.first, cross=T.T @ self.cross, second=T.T @ self.second @ T)
+
+    def shift_to(self, mean: Array, target: Array) -> "Moments":
+        """Return the same about another origin."""
+        first, targets = self.first - self.mass * mean, self.targets - self.mass * target
+        second = self.second - self.first[:, None] * mean - mean[:, None] * first
+        cross = self.cross - self.first[:, None] * target - mean[:, None] * targets
+        squares = namespace_of(targets).clip(self.squares - target * (self.targets + targets), min=0.0)
+        return replace(self, first=first, second=second, targets=targets, cross=cross, squares=squares)
+
+
+def _products(features: Array) -> Array:
+    """Return the sum of the products of features, in numpy its upper triangle."""
+    if is_device_array(features):
+        second: Array = zeros_beside(features, (features.shape[1],) * 2)
+        for rows in strips(int(features.shape[0]), PART):
+            second += features[rows, :].T @ features[rows, :]
+        return second
+    if not features.size:
+        return np.zeros((features.shape[1],) * 2)
+    from scipy.linalg.blas import dsyrk
+
+    return np.asarray(dsyrk(1.0, features.T))
 
 
 @dataclass(frozen=True, slots=True)
-class FoldSums(Tally):
+class FoldMoments(Tally):
     """Sums over the rows in no fold, then over those of each fold."""
 
-    parts: Annotated[tuple[Sums, ...], add_in_pairs]
-    seen: Seen
-
-    @property
-    def probe_sums(self) -> Array:
-        """Sums of products with the probe, of all rows."""
-        return sum((fold.probed for fold in self.parts[1:]), start=self.parts[0].probed)
+    parts: Annotated[tuple[Moments, ...], add_in_pairs]
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """Return the moments of all rows, and of each fold."""
-        moments = [fold.moments() for fold in self.parts]
-        total = moments[0]
-        for fold in moments[1:]:
-            total = total + fold
-        return total, tuple(moments[1:])
-
-
-class _Observations:
-    """What is seen of the kernel values of a leaf; one row of every tile is computed again, all of them at the end."""
-
-    def __init__(self, values: RowValues) -> None:
-        self.values, self.diagonal, self.rounding = values, 0.0, 0.0
-        self.points: list[Any] = []
-        self.rows: list[Array] = []
-
-    def add_block(self, block: Block) -> None:
-        self.rounding = max(self.rounding, self.values.rounding(block.X))
-
-    def add_tile(self, block: Block, rows: slice, tile: Array, weights: Array | None) -> None:
-        X, row = block.X[rows], tile.shape[0] // 2
-        self.diagonal += self.values.lengths(Block(X, None, block.start + rows.start), weights)
-        self.points.append(X[row : row + 1])
-        self.rows.append(tile[row : row + 1].copy())
-
-    def finish(self) -> Seen:
-        if not self.rows:
-            return Seen()
-        if is_sparse(self.points[0]):
-            from scipy.sparse import vstack
-
-            points = vstack(self.points).tocsr()
-        else:
-            points = np.concatenate(self.points)
-        return Seen(self.diagonal, self.rounding, self.values.deviation(points, np.concatenate(self.rows)))
+        parts = [replace(part, second=_mirrored(part.second)) for part in self.parts]
+        return sum(parts[1:], start=parts[0]), tuple(parts[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class MomentsOfLeaf:
-    """Sums of kernel values, or of features where a transform is given, which may be lower ``triangular``.
-
-    ``about`` states that the origin is subtracted from kernel values; otherwise it is subtracted from the sums.
-    ``certifying`` states that what a certificate needs is computed too; rows are numpy's then.
-    """
+    """Sums of kernel values about an origin, or of features of them where a transform is given."""
 
     values: RowValues
     origin: Origin
     transform: Array | None = None
-    triangular: bool = False
-    folds: Folds | None = None
-    weights: RowWeights | None = None
-    about: bool = True
-    certifying: bool = False
+    folds: GivenFolds | None = None
 
-    def __call__(self, blocks: Iterable[Block]) -> FoldSums:
+    def __call__(self, blocks: Iterable[Block]) -> FoldMoments:
         """Accumulate over the micro-blocks of a leaf."""
-        size = self.values.n_basis if self.transform is None else self.transform.shape[1]
-        target_means, unit = self.origin.targets, self.origin.unit
-        tested = probe(size) if self.certifying else None
-        about = self.origin.kernel_values if self._is_shifted_while_adding else None
-        sums = [
-            product_sums(size, target_means, about, tested)
-            for _ in range(1 + (0 if self.folds is None else self.folds.count))
-        ]
-        buffer, observations = self.values.buffer(), _Observations(self.values)
-        for block in blocks:
-            labels = None if self.folds is None else self.folds.labels(block.rows, block.Y)
-            if self.certifying:
-                observations.add_block(block)
-            for rows, tile in self.values.tiles(block, buffer):
-                targets_of_tile = block.Y[rows, :] / unit
-                weights = weights_of_tile(block, rows, tile, targets_of_tile, self.weights)
-                if self.certifying:
-                    observations.add_tile(block, rows, tile, weights)
-                features, targets = self._features(tile), targets_of_tile - target_means
-                if labels is None:
-                    sums[0].add(features, targets, weights)
-                    continue
-                present = labels[rows]
-                for number in np.unique(present):
-                    members = np.flatnonzero(present == number)  # rows in no fold come first
-                    light = None if weights is None else take_rows(weights, members)
-                    sums[number + 1].add(take_rows(features, members), take_rows(targets, members), light)
-        return FoldSums(
-            tuple(Sums(sums_of_fold.count, **sums_of_fold.finish()._asdict()) for sums_of_fold in sums),
-            observations.finish(),
-        )
+        origin, parts = self.origin, dict[int, Moments]()
+        for block, rows, tile in self.values.walk(blocks):
+            tile -= origin.kernel_values
+            features = tile if self.transform is None else tile @ self.transform
+            targets = block.Y[rows, :] / origin.unit - origin.targets
+            weights = None if block.weights is None else block.weights[rows]
+            nothing = Moments.of_rows(features[:0, :], targets[:0, :], None)
+            labels = None if self.folds is None else self.folds.labels[block.rows][rows]
+            for number in (-1,) if labels is None else np.unique(labels):
+                part: tuple[Any, ...] = features, targets, weights
+                if labels is not None:
+                    members = np.flatnonzero(labels == number)
+                    part = tuple(None if values is None else take_rows(values, members) for values in part)
+                parts[number] = parts.get(number, nothing) + Moments.of_rows(*part)
+        count = 0 if self.folds is None else self.folds.count
+        return FoldMoments(tuple(parts.get(number, nothing) for number in range(-1, count)))
 
-    @property
-    def _is_shifted_while_adding(self) -> bool:
-        """Whether the origin is subtracted from a few rows in cache, as they are added; features need it before."""
-        return self.about and self.transform is None and not is_device_array(self.origin.kernel_values)
 
-    def _features(self, tile: Array) -> Array:
-        if self.about and not self._is_shifted_while_adding:
-            tile -= self.origin.kernel_values
-        if self.triangular:
-            features: Array = multiply_rows(tile, self.transform)
-            return features
-        return tile if self.transform is None else tile @ self.transform
+def _mirrored(upper: Array) -> Array:
+    """Return a symmetric matrix from its upper triangle."""
+    xp = namespace_of(upper)
+    both: Array = xp.triu(upper) + xp.triu(upper, k=1).T
+    return both
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """The moments of all rows and of every fold in feature coordinates, and how they were obtained.
+
+    Entries of the sums round by a share of the products of two ``lengths``, which are on the host.
+    """
+
+    features: Features
+    origin: Origin
+    total: Moments
+    folds: tuple[Moments, ...]
+    method: str
+    error: float
+    lengths: Array
+
+
+def accumulate(
+    rows: KernelRows, features: Features, origin: Origin, lam: float, K: Array, folds: GivenFolds | None = None
+) -> Statistic:
+    """Make one pass over all rows; ``lam`` is the smallest 1/gamma of use, and K the kernel matrix of the basis.
+
+    :equation [Cawley2004]_ (A.2): the sums over all rows that make up the system
+    """
+    # on a device the estimate takes longer than it saves
+    if rows.on_device or _expected_error(K, features.of_kernel, rows.n_rows, lam) <= _LARGEST_ERROR:
+        function = MomentsOfLeaf(rows.values, origin, folds=folds)
+        total, of_folds = rows.sums(function).moments()
+        T = features.transform
+        with blas_threads(features.n_basis):
+            transformed = total.transform(T)
+            scatter = namespace_of(T).linalg.diagonal(transformed.second)
+            error = _error(_entry(to_numpy(total.second)), to_numpy(scatter), features, lam)
+            if error <= _LARGEST_ERROR:
+                parts = tuple(fold.transform(T) for fold in of_folds)
+                lengths = _lengths(total) @ np.abs(to_numpy(T))
+                return Statistic(features, origin, transformed, parts, "accumulated", error, lengths)
+    function = MomentsOfLeaf(rows.values, origin, features.transform, folds)
+    total, of_folds = rows.sums(function).moments()
+    return Statistic(features, origin, total, of_folds, "row-wise", ROUNDED_ONCE, _lengths(total))
+
+
+def _lengths(total: Moments) -> Array:
+    """Return the lengths of the columns, on the host."""
+    return np.asarray(np.sqrt(np.maximum(to_numpy(diagonal_of(total.second)), 0.0)))
+
+
+def _expected_error(K: Array, features: Features, n_rows: int, lam: float) -> float:
+    """Return the error of sums of kernel values, where the basis is like all rows: their products are K K."""
+    with blas_threads(K.shape[0]):
+        centred = K - K.mean(axis=0)
+        share, T = n_rows / K.shape[0], features.transform
+        scatter = share * np.square(centred @ T).sum(axis=0)
+        return _error(share * _entry(centred.T @ centred), scatter, features, lam)
+
+
+def _entry(second: Array) -> float:
+    """Return the root mean square of the entries of a sum."""
+    largest = float(np.abs(second).max(initial=0.0)) or 1.0  # whose square may overflow
+    return largest * math.sqrt(float(np.mean(np.square(second / largest)))) if second.size else 0.0
+
+
+def _error(entry: float, scatter: Array, features: Features, lam: float) -> float:
+    """Return the rounding of the entries of the sum, as a random matrix, in the units of a_j + lambda."""
+    if features.rank == 0:
+        return ROUNDED_ONCE
+    lengths = np.square(to_numpy(features.transform)).sum(axis=0)
+    with np.errstate(divide="ignore"):
+        magnified = lengths / (np.maximum(scatter, 0.0) + lam)
+    return matrix_noise(features.n_basis) * entry * float(magnified.max())

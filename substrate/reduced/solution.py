@@ -1,145 +1,295 @@
-r"""The LS-SVM on a reduced basis, from sums over its rows.
+r"""The LS-SVM on a reduced basis, from sums over its rows, and how far it is from the exact one.
 
 .. math::
 
-    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
-        + \tfrac{\gamma}{2} \sum_{i=1}^l \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
+    \min_{\beta, b} \; \tfrac{\lambda}{2} \beta^T K_{SS} \beta
+        + \tfrac12 \sum_{i=1}^l v_i \Big( t_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2, \quad \lambda = 1/\gamma
 
-([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the eigen-features of
-:math:`K_{SS}`, where it is ridge regression with a free bias, by :mod:`~substrate.reduced.spectrum`. The
-errors of the machine, and with them the gradient, follow from the sums as well, see
-:mod:`~substrate.reduced.summed_errors`, where rounding leaves the accuracy that is required. Elsewhere a second pass
-over the rows computes them as the machine predicts, from beta; where the gradient is above rounding, one Newton step
-from the same sums corrects it, as in iterative refinement. On a device no pass is made for digits beyond the checks: it
-would cost as much as a third of the sums. With weights :math:`v_i` of
-the rows, every row, its target and the 1 that multiplies its bias are multiplied by :math:`v_i^{1/2}`. Given weights
-come with the rows of a source, as targets do.
+([Cawley2004]_ eq. (2)-(3), [Cawley2002]_ section 2, with our gamma.) It is solved in the features :math:`z = T^T k_S`
+of :mod:`~substrate.reduced.features`, where it is ridge regression with a free bias, by
+:mod:`~substrate.reduced.spectrum`. A second pass over the rows computes the errors e of the machine as it predicts,
+from beta; where the gradient is above rounding, a Newton step from the same sums corrects it, as in iterative
+refinement.
+
+For any numbers e, the dual point V e, less its part along the columns without a penalty, gives with
+:math:`w = \sum_j \beta_j \varphi(z_j)`
+
+.. math::
+
+    \|f - f^\star\|_v \le \frac{1}{2 \sqrt\lambda} \Big\| \lambda w - \sum_i v_i e_i P \varphi(x_i) \Big\|
+        + \|y - f - e\|_v + \frac{|1^T V e|}{\sqrt{\sum_i v_i}} ,
+
+P the projection on the span of the basis: the first term is the root of half of the duality gap. In the features it is
+the norm of :math:`T^T (\lambda K_{SS} \beta - \hat K^T V e)`, up to the distance of :math:`T^T K_{SS} T` from the
+identity. Rounding is added: of the kernel values, right to :math:`p \sqrt{k(x, x) k(z, z)}`, of the sums, and of what
+``predict`` returns. Where the kernel values limit the bound, the pass is repeated with values from differences of
+points, which lose fewer digits.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates import Row
-from substrate.certificates.rows import ACCURATE
-from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.namespaces import namespace_of, on_device_of, sum_squares, to_numpy, zeros_beside
-from substrate.reduced.answer import AnswerBound, ReducedAnswer
-from substrate.reduced.basis_matrix import BasisMatrix
-from substrate.reduced.certificate import Residuals, reduced_rows
-from substrate.reduced.moments import RowWeights, weights_of_tile
-from substrate.reduced.row_products import sum_products
-from substrate.reduced.rows import BasisValues, KernelRows
+from substrate.certificates.rounding import at_most, sum_rounding
+from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
+from substrate.certificates.tolerance import Tolerance
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.reduced.features import Features
+from substrate.reduced.rows import PART, BasisValues, KernelRows
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.reduced.summed_errors import KernelSums
 from substrate.streaming.source import Block
 from substrate.streaming.survey import TargetSummary
+from substrate.streaming.tally import Tally
+from substrate.threads import blas_threads
 
-__all__ = ["ReducedSolution", "ResidualsOfLeaf", "residual_pass", "solve_reduced"]
+__all__ = [
+    "UNKNOWN",
+    "AnswerBound",
+    "Penalty",
+    "ReducedAnswer",
+    "ReducedSolution",
+    "Residuals",
+    "errors_rounding",
+    "residual_pass",
+    "solve_reduced",
+]
 
+FORMULA = "||T'(K_SS beta/gamma - K'e)|| sqrt(gamma)/2 + |1'e| / sqrt(1'v) + rounding"
+UNKNOWN = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; use a narrower kernel or fewer basis vectors, penalise "
+    "more (a lower gamma, a higher zeta), or scale the columns",
+)
 _MOST_REFINEMENTS = 3
-#: Relative error of the sums up to which the solution is refined only if a check fails.
-_KNOWN = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedSolution:
-    """Beta and b, one column per output, in the units of y; certificate rows; passes of refinement."""
+class Residuals(Tally):
+    """Sums over rows, one column per output: K'e, 1'e, e'e and t't.
 
-    coefficients: Array
-    bias: Array
-    rows: tuple[Row, ...]
-    refinements: int
-    facts: tuple[tuple[str, str], ...] = ()
+    ``shifts`` and ``spreads`` are of the targets about a centre, and their squares; ``mass`` is the weight of all rows,
+    ``diagonal`` the sum of all v k(x, x), and ``rounding`` the largest relative error of a kernel value.
+    """
+
+    count: int
+    mass: float
+    slope: Array
+    total: Array
+    squares: Array
+    targets: Array
+    shifts: Array
+    spreads: Array
+    diagonal: float
+    rounding: Annotated[float, max]
+
+    def tolerances(self, unit: float, targets: TargetSummary, share: float) -> tuple[Tolerance, ...]:
+        """Return the absolute errors that are permitted, from the sums over the user's targets.
+
+        ``unit`` is that in which they were summed, ``share`` what is permitted relative to their spread.
+        """
+        sizes = np.abs(targets.extremes).max(axis=0)
+        return tuple(
+            Tolerance.of_sums(self.count, self.mass, float(shift), float(squares), float(largest), unit, share)
+            for shift, squares, largest in zip(self.shifts, self.spreads, sizes, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualsOfLeaf:
-    """The errors e = t - f of the rows of a leaf, as sums: with kernel values, alone, and squared.
-
-    ``squared`` states that the squares of kernel values are summed too.
-    """
+    """The errors e = t - f of the rows of a leaf, as sums: with kernel values, alone, and squared."""
 
     values: BasisValues
     unit: float
     coefficients: Array
     bias: Array
-    weights: RowWeights | None = None
-    centre: Array | None = None
-    squared: bool = True
+    centre: Array
 
     def __call__(self, blocks: Iterable[Block]) -> Residuals:
         """Accumulate over the micro-blocks of a leaf."""
-        xp, bias = namespace_of(self.bias), self.bias
-        slope = zeros_beside(bias, self.coefficients.shape)
-        total, squares, targets, shifts, spreads = (xp.zeros_like(bias) for _ in range(5))
-        norm, mass, diagonal = (zeros_beside(bias, ()) for _ in range(3))  # on a device until the end
-        centre = xp.zeros_like(bias) if self.centre is None else on_device_of(bias, self.centre)
-        buffer, rounding, count = self.values.buffer(), 0.0, 0
-        for block in blocks:
-            count += int(block.X.shape[0])
-            lengths, rounding = self.values.diagonal(block), max(rounding, self.values.rounding(block.X))
-            for rows, tile in self.values.tiles(block, buffer):
-                scaled_targets = block.Y[rows, :] / self.unit
-                errors = scaled_targets - (tile @ self.coefficients + bias)
-                ones, about = xp.ones_like(scaled_targets[:, 0]), scaled_targets - centre
-                weights = weights_of_tile(block, rows, tile, scaled_targets, self.weights)
-                if weights is not None:
-                    ones = xp.sqrt(weights)
-                    tile *= ones[:, None]
-                    errors, scaled_targets = errors * ones[:, None], scaled_targets * ones[:, None]
-                    about = about * ones[:, None]
-                squared = ones * ones
-                shifts += ones @ about
-                spreads += xp.sum(about * about, axis=0)
-                mass += xp.sum(squared)
-                diagonal += squared @ xp.clip(lengths[rows], min=0.0)
-                slope += sum_products(tile, errors)
-                total += sum_products(ones, errors)
-                squares += xp.sum(errors * errors, axis=0)
-                targets += xp.sum(scaled_targets * scaled_targets, axis=0)
-                if self.squared:
-                    norm += sum_squares(tile)
-        e, ee, tt, t, centred = (to_numpy(array) for array in (total, squares, targets, shifts, spreads))
-        return Residuals(
-            count=count,
-            slope=slope,
-            total=e,
-            squares=ee,
-            targets=tt,
-            kernel_squares=float(norm),
-            shifts=t,
-            spreads=centred,
-            mass=float(mass),
-            diagonal=float(diagonal),
-            rounding=rounding,
-        )
+        slope = zeros_beside(self.bias, self.coefficients.shape)
+        sums, diagonal, rounding, count = [zeros_beside(self.bias, self.bias.shape[0])] * 5, 0.0, 0.0, 0
+        mass = 0.0
+        for block, rows, tile in self.values.walk(blocks):
+            if rows.start == 0:
+                rounding, lengths = max(rounding, self.values.rounding(block.X)), self.values.diagonal(block)
+            targets = block.Y[rows, :] / self.unit
+            xp = namespace_of(targets)
+            v = xp.ones_like(targets[:, 0]) if block.weights is None else block.weights[rows]
+            errors, about = targets - (tile @ self.coefficients + self.bias), targets - self.centre
+            slope += _sum_products(tile, v[:, None] * errors)
+            parts = (v @ errors, v @ (errors * errors), v @ (targets * targets), v @ about, v @ (about * about))
+            sums = [total + part for total, part in zip(sums, parts, strict=True)]
+            diagonal += float(v @ xp.clip(lengths[rows], min=0.0))
+            mass, count = mass + float(xp.sum(v)), count + int(targets.shape[0])
+        total, squares, of_targets, shifts, spreads = (to_numpy(part) for part in sums)
+        return Residuals(count, mass, slope, total, squares, of_targets, shifts, spreads, diagonal, rounding)
 
 
-def residual_pass(
-    rows: KernelRows,
-    unit: float,
-    coefficients: Array,
-    bias: Array,
-    weights: RowWeights | None = None,
-    centre: Array | None = None,
-    kernel_squares: float | None = None,
-) -> Residuals:
-    """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit.
+def _sum_products(tile: Array, errors: Array) -> Array:
+    """Return the sum over rows of the products of their entries; on a device in parts, all parts at once."""
+    if not is_device_array(tile):
+        return np.asarray((np.ascontiguousarray(errors.T) @ tile).T)
+    xp, whole = namespace_of(tile), int(tile.shape[0]) // PART * PART
+    products: Array = tile[whole:, :].T @ errors[whole:, :]
+    if whole:
+        left = xp.reshape(tile[:whole, :], (-1, PART, tile.shape[1]))
+        right = xp.reshape(errors[:whole, :], (whole // PART, PART, -1))
+        products = products + xp.sum(xp.matmul(xp.permute_dims(left, (0, 2, 1)), right), axis=0)
+    return products
 
-    ``kernel_squares`` are those of all kernel values, where they are known.
+
+def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Array, centre: Array) -> Residuals:
+    """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit."""
+    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, on_device_of(bias, centre))
+    sums: Residuals = rows.sums(function)
+    return sums
+
+
+def errors_rounding(residuals: Residuals, sizes: Array, coefficients: Array, bias: Array) -> Array:
+    """Bound the norm of the rounding of the errors of all rows, one number per output.
+
+    ``sizes`` are the roots of k(z, z) of the basis.
     """
-    function = ResidualsOfLeaf(
-        values=rows.values,
-        unit=unit,
-        coefficients=coefficients,
-        bias=bias,
-        weights=weights,
-        centre=centre,
-        squared=kernel_squares is None,
-    )
-    sums: Residuals = rows.sums(function, "errors of all rows")
-    return sums if kernel_squares is None else replace(sums, kernel_squares=kernel_squares)
+    values = math.sqrt(residuals.diagonal) * (sizes @ np.abs(coefficients))
+    target_size = np.sqrt(residuals.targets) + math.sqrt(residuals.mass) * np.abs(bias)
+    share = residuals.rounding + sum_rounding(coefficients.shape[0] + 6)
+    return np.asarray(at_most(1.0) * (share * values + sum_rounding(4) * target_size))
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """K_SS, right to ``rounding`` times the ``sizes`` s of both vectors.
+
+    ``deviation`` bounds the norm of E = T'K_SS T - I, and ``share`` times w w', w = s'|T|, its entries.
+    """
+
+    matrix: Array
+    rounding: float
+    sizes: Array
+    deviation: float
+    share: float
+
+    @classmethod
+    def of(cls, values: BasisValues, K: Array, features: Features) -> "Penalty":
+        """Return the penalty of a machine from the kernel matrix of its basis, from differences where that is known."""
+        values, T = values.of_kernel, features.of_kernel.transform
+        careful = None if is_device_array(K) else values.from_differences
+        source = values if careful is None else careful
+        matrix, p = K if careful is None else careful.matrix(careful.points), source.rounding(source.points)
+        xp = namespace_of(T)
+        sizes = xp.sqrt(xp.clip(xp.linalg.diagonal(matrix), min=0.0))
+        with blas_threads(T.shape[0]):
+            off = T.T @ (matrix @ T) - xp.eye(T.shape[1], dtype=T.dtype, device=T.device)
+        reach = sizes @ xp.abs(T)
+        share, faint = p + sum_rounding(2 * T.shape[0] + 6), float(xp.linalg.vector_norm(reach))
+        off, reach = to_numpy(off), to_numpy(reach)
+        entry = float((np.abs(off) / reach / reach[:, None]).max(initial=0.0))
+        return cls(matrix, p, to_numpy(sizes), float(np.linalg.norm(off)) + share * faint**2, share + entry)
+
+
+class ReducedAnswer(NamedTuple):
+    """The row of all outputs, and what a step needs: the gradient in the features, the sum of errors, whether it
+    helps.
+    """
+
+    row: Accuracy
+    gradient: Array
+    total: Array
+    helped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBound:
+    """The common data of the bounds of one machine; ``share`` is the permitted error relative to the spread of y."""
+
+    rows: KernelRows
+    features: Features
+    penalty: Penalty
+    lam: float
+    unit: float
+    targets: TargetSummary
+    share: float = ACCURATE
+
+    @classmethod
+    def of(
+        cls,
+        rows: KernelRows,
+        features: Features,
+        K: Array,
+        lam: float,
+        unit: float,
+        targets: TargetSummary,
+        share: float = ACCURATE,
+    ) -> "AnswerBound":
+        """Take the penalty from the kernel matrix of the basis."""
+        penalty = Penalty.of(rows.values, K, features)
+        return cls(rows, features, penalty, lam, unit, targets, share)
+
+    def with_differences(self) -> "AnswerBound | None":
+        """Return the same for kernel values from differences; None where there are none."""
+        values = None if self.rows.on_device else self.rows.values.from_differences
+        return None if values is None else replace(self, rows=replace(self.rows, values=values))
+
+    def __call__(self, beta: Array, bias: Array) -> ReducedAnswer:
+        """Bound the distance of coefficients and biases from the exact optimum, in one pass over the rows."""
+        residuals = residual_pass(self.rows, self.unit, beta, bias, self.targets.means_in(self.unit))
+        beta, bias, slope = to_numpy(beta), to_numpy(bias), to_numpy(residuals.slope)
+        T, penalty, free, lam = to_numpy(self.features.transform), self.penalty, self.features.free, self.lam
+        m, r = T.shape[0] - free, T.shape[1] - free
+        sizes = penalty.sizes if self.features.linear is None else np.append(penalty.sizes, self.features.linear)
+        spread, root, length = math.sqrt(residuals.diagonal), math.sqrt(residuals.mass), np.sqrt(residuals.squares)
+        summed = sum_rounding(self.rows.terms + 8)
+        slack, radius = -slope, (residuals.rounding + summed) * spread * sizes[:, None] * length
+        slack[:m] += lam * to_numpy(penalty.matrix @ on_device_of(penalty.matrix, beta[:m]))
+        kernel_share = penalty.rounding + sum_rounding(m + 2)
+        radius[:m] += lam * kernel_share * penalty.sizes[:, None] * (penalty.sizes @ np.abs(beta[:m]))
+        radius += sum_rounding(m + free + 2) * np.abs(slack)
+        gradient, reach = T.T @ slack, np.abs(T).T @ radius
+        line = np.abs(residuals.total) / root + summed * length
+        border = line + np.linalg.norm(gradient[r:], axis=0) + np.linalg.norm(reach[r:], axis=0)
+        effect = np.linalg.norm(gradient[:r], axis=0) / (2.0 * math.sqrt(lam))
+        rounded = (np.linalg.norm(reach[:r], axis=0) + spread * border) / (2.0 * math.sqrt(lam))
+        rounding = errors_rounding(residuals, sizes, beta, bias)
+        lost = math.sqrt(1.0 - penalty.deviation) if penalty.deviation < 1.0 else 0.0
+        left_out = beta[~T.any(axis=1)].any()
+        distance = np.full(bias.size, math.inf)
+        if lost > 0.0 and not left_out:
+            distance = (effect + rounded) / lost + border + 3.0 * rounding
+        radii = at_most(1.0) * self.unit * distance / root
+        tolerances = residuals.tolerances(self.unit, self.targets, self.share)
+        each = [tolerance.row(float(radius), FORMULA) for tolerance, radius in zip(tolerances, radii, strict=True)]
+        failing = np.array([not row.passes for row in each])
+        helped = bool(np.any(failing & (effect > 0.1 * distance) & np.isfinite(distance)))
+        return ReducedAnswer(accuracy_of_outputs(each), gradient, np.asarray(residuals.total), helped)
+
+    def best(self, beta: Array, bias: Array) -> ReducedAnswer:
+        """Return the answer from plain kernel values, or from differences where those do not suffice."""
+        answer, careful = self(beta, bias), self.with_differences()
+        if answer.row.passes or careful is None:
+            return answer
+        return min(answer, careful(beta, bias), key=lambda each: each.row.value)
+
+    def facts(self, row: Accuracy) -> tuple[tuple[str, str], ...]:
+        """State the machine to which the accuracy refers, and why it fails."""
+        kept, given = self.features.of_kernel.rank, self.features.n_basis - self.features.free
+        vectors = f"{kept} of {given}" if kept < given else f"all {given}"
+        about = ("accuracy", f"of the machine on {vectors} basis vectors, in exact arithmetic")
+        return (about,) if row.passes else (about, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSolution:
+    """Beta and b, one column per output, in the units of y; the certificate row; steps of refinement; facts."""
+
+    coefficients: Array
+    bias: Array
+    row: Accuracy
+    refinements: int
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 def solve_reduced(
@@ -147,108 +297,35 @@ def solve_reduced(
     spectrum: ReducedSpectrum,
     lam: float,
     K_basis: Array,
-    most: int = _MOST_REFINEMENTS,
-    weights_of_rows: RowWeights | None = None,
     targets: TargetSummary | None = None,
     share: float = ACCURATE,
-    kernel_squares: float | None = None,
-    sums: KernelSums | None = None,
-    columns: Array | None = None,
 ) -> ReducedSolution:
     """Solve at one lambda = 1/gamma for every column of the targets, refine while it helps, and certify.
 
-    ``weights_of_rows`` are those of the sums; ``targets`` summarises the targets; ``share`` is the accuracy
-    required, relative to their spread; ``kernel_squares`` those of all kernel values, if the sums include them;
-    ``sums`` are those of kernel values that the spectrum was computed from, by which no pass may be needed; ``columns``
-    the norms of the kernel values of every basis vector, where those were summed.
+    ``targets`` summarises the targets; ``share`` is the accuracy required, relative to their spread.
 
     :equation [Cawley2002]_ (beta): the system in beta and b, errors of all rows
-    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in eigen-features
+    :equation [Cawley2004]_ (3), (A.3): the normal equations of the sparse LS-SVM, solved in features
     """
     features, unit = spectrum.features, spectrum.origin.unit
-    summary = rows.target_summary() if targets is None else targets
-    columns, terms = (columns, rows.product_terms) if sums is None else (sums.lengths, sums.terms)
-    basis = BasisMatrix(rows.values.of_kernel, K_basis, features.of_kernel)
-    judge = AnswerBound(
-        rows=rows,
-        curvature=spectrum.curvature(basis, terms, columns),
-        lam=lam,
-        unit=unit,
-        targets=summary,
-        weights=weights_of_rows,
-        share=share,
-    )
-    weights = spectrum.weights(lam)
-    bias, refinements = spectrum.bias(weights), 0
-    solution: ReducedSolution | tuple[Array, Array] | None = None
-    if sums is not None and sums.agree:
-        solution = _from_sums(sums, judge, spectrum, K_basis, weights, bias)
-        if isinstance(solution, ReducedSolution):
-            return solution
-        weights, bias = solution
-    # where the sums determine fewer digits than the rows do, it is refined although every check passes
-    least = min(2, most) if not rows.on_device and spectrum.decomposition_error(lam) > _KNOWN else 0
-    least = 0 if solution is not None else least  # what the decomposition lost was corrected
-    while True:
-        beta = features.coefficients(weights)
-        residuals = residual_pass(rows, unit, beta, bias, weights_of_rows, judge.centre, kernel_squares)
-        kernel_squares = residuals.kernel_squares  # independent of the coefficients
-        answer = judge.of(residuals, beta, bias)
-        checks = reduced_rows(residuals, features, K_basis, beta, weights, to_numpy(bias), lam, answer.pull)
-        passes = all(row.passes for output in checks for row in output)
-        wanted = passes and (answer.passes or not answer.helped)
-        if refinements >= (least if wanted else most):
+    summary: Any = rows.target_summary() if targets is None else targets
+    plain = AnswerBound.of(rows, features, K_basis, lam, unit, summary, share)
+    weights, steps = spectrum.weights(lam), 0
+    bias, best = spectrum.bias(weights), None
+    careful = plain.with_differences()
+    for judge in (plain,) if careful is None else (plain, careful):
+        for step in range(_MOST_REFINEMENTS):
+            beta = features.coefficients(weights)
+            answer = judge(beta, bias)
+            if best is None or answer.row.value < best[0].value:
+                best = answer.row, beta, bias, steps
+            if not answer.helped or step + 1 == _MOST_REFINEMENTS:
+                break
+            slope, total = (on_device_of(bias, array) for array in (-answer.gradient, answer.total))
+            change, shift = spectrum.correction(slope, total, lam)
+            weights, bias, steps = weights + change, bias + shift, steps + 1
+        if best is not None and best[0].passes:
             break
-        slope = answer.downhill(features, features.pull(weights, lam))
-        change, shift = spectrum.correction(slope, on_device_of(bias, residuals.total), lam)
-        weights, bias, refinements = weights + change, bias + shift, refinements + 1
-    facts = answer.facts
-    if not (answer.passes or answer.lost) and passes and not rows.on_device:
-        # once more with errors in doubled precision: they may pass, or show how to correct the answer
-        corrected = judge.carefully(answer, spectrum, beta, bias, weights)
-        answer, beta, bias = corrected.answer, corrected.coefficients, corrected.bias
-        facts, refinements = answer.facts, refinements + corrected.steps
-    return ReducedSolution(
-        coefficients=unit * beta,
-        bias=unit * bias,
-        rows=(answer.row, *worst_rows(checks)),
-        refinements=refinements,
-        facts=facts,
-    )
-
-
-def _from_sums(
-    sums: KernelSums, judge: AnswerBound, spectrum: ReducedSpectrum, K_basis: Array, weights: Array, bias: Array
-) -> ReducedSolution | tuple[Array, Array]:
-    """Return the solution, refined and certified by the sums alone; weights and bias where their rounding is too large.
-
-    A solution whose rows fail is returned where a pass over the errors, too, could not certify it with these sums.
-    """
-    features, lam, unit, refinements = spectrum.features, judge.lam, judge.unit, 0
-    sliced, sizes = sums.slice_sums(), judge.curvature.sizes
-    # a step costs no more than a product: it is made where the decomposition determines fewer digits than the sums do
-    least = 2 if spectrum.decomposition_error(lam) > _KNOWN else 0
-    answer: ReducedAnswer | None = None
-    while True:
-        beta = features.coefficients(weights)
-        residuals, rounded = sums.residuals(beta, bias, sizes, sliced)
-        if refinements >= least:
-            answer = judge.bound_from_sums(residuals, rounded, beta, bias)
-            checks = reduced_rows(residuals, features, K_basis, beta, weights, bias, lam, answer.pull)
-            passes = answer.passes and all(row.passes for output in checks for row in output)
-            if not (passes or answer.helped) or refinements >= _MOST_REFINEMENTS:
-                # with few digits in the sums, other sums are better than a pass that these cannot make use of
-                hopeless = spectrum.error > _KNOWN and not judge.of(residuals, beta, bias).passes
-                if not hopeless:
-                    return weights, bias
-            if passes or not answer.helped or refinements >= _MOST_REFINEMENTS:
-                rows = (answer.row, *worst_rows(checks))
-                return ReducedSolution(
-                    coefficients=unit * beta, bias=unit * bias, rows=rows, refinements=refinements, facts=answer.facts
-                )
-        if answer is None:
-            slope = features.transform.T @ residuals.slope - features.pull(weights, lam)
-        else:
-            slope = answer.downhill(features, features.pull(weights, lam))
-        change, shift = spectrum.correction(slope, residuals.total, lam)
-        weights, bias, refinements = weights + change, bias + shift, refinements + 1
+    assert best is not None
+    row, beta, bias, steps = best
+    return ReducedSolution(unit * beta, unit * bias, row, steps, plain.facts(row))

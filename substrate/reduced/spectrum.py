@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise, relative_rounding
+from substrate.certificates.rounding import matrix_noise, relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import (
@@ -37,14 +37,11 @@ from substrate.namespaces import (
     diagonal_of,
     is_device_array,
     namespace_of,
-    on_device_of,
     to_numpy,
     zeros_beside,
 )
-from substrate.reduced.basis_matrix import BasisMatrix
-from substrate.reduced.curvature import Curvature
-from substrate.reduced.features import EigenFeatures
-from substrate.reduced.moments import Moments, Origin
+from substrate.reduced.features import Features
+from substrate.reduced.moments import Moments, Origin, Statistic
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
 from substrate.threads import blas_threads
@@ -56,12 +53,13 @@ __all__ = ["ReducedSpectrum", "reduced_spectrum"]
 class ReducedSpectrum:
     """Eigenvalues a (ascending) and vectors Q of the scatter; c, one column per output; means about the origin.
 
-    ``scatter`` is Q diag(a) Q'; ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n
-    where they have none), and ``error`` bounds the relative error of the statistic itself. ``heavy`` are the sums by
-    squared weights in the coordinates of Q, where they were asked for.
+    ``squares`` are those of the centred targets, ``mass`` is the weight of all rows (n where they have none), and
+    ``error`` estimates the relative error of the statistic itself, and ``lengths`` bound those of its columns, by whose
+    products its entries round, on the host. ``heavy`` are the sums by squared weights in the
+    coordinates of Q, where they were asked for.
     """
 
-    features: EigenFeatures
+    features: Features
     origin: Origin
     n: int
     values: Array
@@ -72,7 +70,7 @@ class ReducedSpectrum:
     squares: Array
     mass: float
     error: float
-    scatter: Array
+    lengths: Array
     heavy: SquaredWeights | None = None
 
     def with_squared_weights(self, rows: KernelRows) -> "ReducedSpectrum":
@@ -82,17 +80,16 @@ class ReducedSpectrum:
         if rows.weights is None:
             return self
         leaf = SquaredWeightsOfLeaf(rows.values, self.origin, self.directions, self.mean @ self.rotation)
-        return replace(self, heavy=rows.sums(leaf, "sums by squared weights"))
+        return replace(self, heavy=rows.sums(leaf))
 
     def on_host(self) -> "ReducedSpectrum":
         """Return the same in numpy, for a search: everything in it is small relative to the rows."""
         if not is_device_array(self.values):
             return self
         linear = None if self.features.linear is None else to_numpy(self.features.linear)
-        host = (to_numpy(self.features.transform), to_numpy(self.features.values))
-        features = EigenFeatures(*host, linear=linear)
+        features = Features(to_numpy(self.features.transform), linear)
         origin = Origin(to_numpy(self.origin.kernel_values), to_numpy(self.origin.targets), self.origin.unit)
-        names = ("values", "rotation", "mean", "cross", "target_mean", "squares", "scatter")
+        names = ("values", "rotation", "mean", "cross", "target_mean", "squares")
         arrays: dict[str, Any] = {name: to_numpy(getattr(self, name)) for name in names}
         heavy = None if self.heavy is None else self.heavy.on_host()
         return replace(self, features=features, origin=origin, heavy=heavy, **arrays)
@@ -123,12 +120,8 @@ class ReducedSpectrum:
     @property
     def norm(self) -> float:
         """The norm of the sums before centring, which determines the rounding of kernel values."""
-        mean = self.full_mean
         largest = float(namespace_of(self.values).max(self.values)) if self.values.shape[0] else 0.0
-        if self.features.free:  # what is eliminated was summed too
-            xp = namespace_of(self.scatter)
-            largest = max(largest, float(xp.sum(self._take_penalised(xp.linalg.diagonal(self.scatter)))))
-        return max(largest, self.mass * float(mean @ mean))
+        return max(largest, self.mass * float(self.full_mean @ self.full_mean))
 
     def targets(self, Y: Any = None) -> Targets:
         """Return c, the products with the targets, which are in the sums."""
@@ -164,32 +157,6 @@ class ReducedSpectrum:
         """The mean feature, about zero."""
         mean: Array = self.mean + self.features.transform.T @ self.origin.kernel_values
         return mean
-
-    def curvature(self, basis: BasisMatrix, terms: int, columns: Array | None = None) -> Curvature:
-        """Return the curvature for bounds on the answer, from sums of this many sequential ``terms``.
-
-        ``columns`` are the norms of the kernel values of every basis vector about the origin, if known.
-        """
-        sizes = basis.sizes
-        if self.features.linear is not None:
-            sizes = namespace_of(sizes).concat([sizes, self.features.linear])
-        return Curvature(
-            features=self.features,
-            scatter=self.scatter,
-            mean=self.full_mean,
-            offsets=self.mean,
-            mass=self.mass,
-            sizes=sizes,
-            terms=terms,
-            accumulated=self.error != ROUNDED_ONCE,
-            columns=columns,
-            basis=basis,
-        )
-
-    def inverses(self, lambdas: Array) -> Array:
-        """Return 1/(a + lambda), one column per lambda."""
-        inverses: Array = 1.0 / (self.values[:, None] + on_device_of(self.values, np.atleast_1d(lambdas)))
-        return inverses
 
     def weights(self, lam: float) -> Array:
         """Return the weights u, one column per output, for targets in their unit."""
@@ -228,7 +195,7 @@ class ReducedSpectrum:
             return np.asarray(self.machine().noise_variance(lam) * unit * unit)
 
     def perturbations(self, lambdas: Array) -> tuple[Array, Array]:
-        """Return zeros: the errors are those of the rows, see :mod:`~substrate.reduced.criteria`."""
+        """Return zeros: rounding is subtracted by :mod:`~substrate.reduced.criteria`."""
         return np.zeros_like(lambdas), np.zeros_like(lambdas)
 
     def decomposition_error(self, lam: float) -> float:
@@ -236,13 +203,12 @@ class ReducedSpectrum:
         return float(10.0 * matrix_noise(max(self.values.shape[0], 1)) * self.norm / lam + self.error)
 
 
-def reduced_spectrum(
-    features: EigenFeatures, origin: Origin, moments: Moments, error: float = ROUNDED_ONCE
-) -> ReducedSpectrum:
-    """Centre and decompose."""
-    xp = namespace_of(moments.second)
-    mean, target = moments.first / moments.mass, moments.targets / moments.mass
-    centred = moments.shift_to(mean, target)
+def reduced_spectrum(statistic: Statistic, moments: Moments | None = None) -> ReducedSpectrum:
+    """Centre and decompose the moments of all rows, or of some of them."""
+    some = statistic.total if moments is None else moments
+    features, xp = statistic.features, namespace_of(some.second)
+    mean, target = some.first / some.mass, some.targets / some.mass
+    centred = some.shift_to(mean, target)
     with blas_threads(mean.shape[0]):
         if features.free:
             values, rotation = _eliminate(centred.second, features.free)
@@ -250,22 +216,21 @@ def reduced_spectrum(
             values, rotation = xp.linalg.eigh(centred.second)
     # a constant target minus its mean is rounding: it has no slope
     cross = rotation.T @ centred.cross
-    rounding = relative_rounding(moments.count) ** 2 * (moments.mass / moments.count)
+    rounding = relative_rounding(some.count) ** 2 * (some.mass / some.count)
     cross = xp.where(centred.squares > rounding, cross, xp.zeros_like(cross))
-    values, n, mass = xp.clip(values, min=0.0), moments.count, moments.mass
     return ReducedSpectrum(
         features=features,
-        origin=origin,
-        n=n,
-        values=values,
+        origin=statistic.origin,
+        n=some.count,
+        values=xp.clip(values, min=0.0),
         rotation=rotation,
         mean=mean,
         cross=cross,
         target_mean=target,
         squares=centred.squares,
-        mass=mass,
-        error=error,
-        scatter=centred.second,
+        mass=some.mass,
+        error=statistic.error,
+        lengths=statistic.lengths,
     )
 
 

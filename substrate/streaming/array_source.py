@@ -1,30 +1,30 @@
-"""Rows that are already in memory, in this process or on a device, and sources derived from another one.
+"""Rows that are already in memory, in this process or on a device, and rows of another source prepared for a fit.
 
-An array source holds a dense or sparse matrix and its targets. A derived source changes another one block by block:
-coded targets, inputs that are filled in, or scaled.
+An array source holds a dense or sparse matrix and its targets. A prepared source codes the targets of another one block
+by block, and has weights for its rows.
 
 Where all rows would be too many, some are sampled by their numbers before anything is read. The numbers depend only on
 the number of rows, the number wanted, and a seed, so that an array and blocks of the same rows give the same model.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array
+from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.namespaces import on_device_of, take_rows, where_it_lives
-from substrate.streaming.source import Block, Source
+from substrate.streaming.source import Block, Source, reblock
 
 __all__ = [
     "ArraySource",
-    "CodedSource",
     "LabelCodes",
+    "PreparedSource",
     "draw_rows",
     "numbers",
+    "weights_of_source",
     "width_rows",
 ]
 
@@ -106,14 +106,20 @@ def width_rows(n: int) -> Any:
 
 
 @dataclass(frozen=True)
-class DerivedSource(Source):
-    """A source whose blocks are those of the inner source, modified by :meth:`changed`."""
+class PreparedSource(Source):
+    """The rows of another source that have a positive weight, with coded targets and their weights.
+
+    ``code`` makes columns of numbers from the targets of a block; None leaves them as they are. ``weights`` are None
+    where all are one. ``numbers`` are the numbers that these rows have in the other source, None where they are all of
+    them: rows of weight zero are read and passed over, and the others are numbered without them. ``first`` is the
+    number here of the first row that has an entry, of which a worker is sent a part.
+    """
 
     inner: Any
-
-    @abstractmethod
-    def change(self, block: Block) -> Block:
-        """Return the block of this source."""
+    code: Callable[[Block, str], Array] | None = None
+    weights: Array | None = None
+    numbers: Any = None
+    first: int = 0
 
     @property
     def name(self) -> str:
@@ -122,8 +128,8 @@ class DerivedSource(Source):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows of the inner source."""
-        return int(self.inner.n_rows)
+        """Return the number of rows of positive weight."""
+        return int(self.inner.n_rows if self.numbers is None else self.numbers.size)
 
     @property
     def n_features(self) -> int:
@@ -136,38 +142,53 @@ class DerivedSource(Source):
         return bool(self.inner.seekable)
 
     @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Return the column names of the inner source."""
-        names: tuple[str, ...] | None = self.inner.feature_names
-        return names
-
-    @property
     def is_dask(self) -> bool:
         """Return whether Dask computes the rows of the inner source."""
         return bool(self.inner.is_dask)
 
     def row_weights(self) -> Any:
-        """Return those of the inner source."""
-        return self.inner.row_weights()
+        """Return those of the rows of positive weight."""
+        return self.inner.row_weights() if self.weights is None else self.weights
 
     def blocks(self, start: int, stop: int, step: int) -> Iterator[Block]:
-        """Return the blocks of the inner source, each modified."""
-        return map(self.change, self.inner.blocks(start, stop, step))
+        """Yield the blocks of the inner source without the rows of weight zero, coded and weighed."""
+        inner = self.inner.blocks(start, stop, step)
+        if self.numbers is not None:
+            inner = reblock(self._positive(start, stop, step), start, stop, step)
+        for block in inner:
+            rows = slice(block.rows.start - self.first, block.rows.stop - self.first)
+            Y = block.Y if self.code is None else self.code(block, self.name)
+            yield block._replace(Y=Y, weights=block.weights if self.weights is None else self.weights[rows])
 
     def take_rows(self, rows: Any) -> Any:
-        """Return the rows of the inner source; a source that modifies rows modifies these too."""
-        return self.inner.take_rows(rows)
+        """Return the rows by the numbers that they have in the inner source."""
+        return self.inner.take_rows(rows if self.numbers is None else self.numbers[rows])
 
     def delay(self, start: int, stop: int) -> Any:
-        """Return the delayed span of the inner source, modified where it is computed."""
-        return self.delay_inner(self.inner.delay(start, stop))
-
-    def delay_inner(self, inner: Any) -> Any:
-        """Return this source over a delayed one."""
+        """Return a delayed span with its part of the weights."""
         from dask import delayed
 
-        without = delayed(replace(self, inner=None), traverse=False, pure=False)
-        return delayed(replace, pure=False)(without, inner=inner)
+        part, rows, (begin, end) = (
+            replace(self, inner=None),
+            slice(start - self.first, stop - self.first),
+            (start, stop),
+        )
+        if self.numbers is not None:
+            part = replace(part, numbers=self.numbers[rows])
+            begin, end = int(part.numbers[0]), int(part.numbers[-1]) + 1
+        if self.weights is not None or self.numbers is not None:
+            part = replace(part, weights=None if self.weights is None else self.weights[rows], first=start)
+        without = delayed(part, traverse=False, pure=False)
+        return delayed(replace, pure=False)(without, inner=self.inner.delay(begin, end))
+
+    def _positive(self, start: int, stop: int, step: int) -> Iterator[Block]:
+        """Yield the rows of positive weight, numbered from ``start`` on: of every block those that it has."""
+        numbers = self.numbers[start - self.first : stop - self.first]
+        for block in self.inner.blocks(int(numbers[0]), int(numbers[-1]) + 1, step):
+            first, last = np.searchsorted(numbers, [block.rows.start, block.rows.stop])
+            if first < last:
+                places = numbers[first:last] - block.start
+                yield Block(block.X[places], None if block.Y is None else block.Y[places], start + int(first))
 
 
 def numbers(block: Block, name: str) -> Array:
@@ -198,12 +219,21 @@ class LabelCodes:
         return np.ascontiguousarray(self.book[places])
 
 
-@dataclass(frozen=True)
-class CodedSource(DerivedSource):
-    """Unchanged rows; targets by a function of a block."""
-
-    code: Callable[[Block, str], Array]
-
-    def change(self, block: Block) -> Block:
-        """Return the block with coded targets."""
-        return block._replace(Y=self.code(block, self.name))
+def weights_of_source(sample_weight: Any, rows: Source) -> Array:
+    """Return one finite weight, not negative, for each row of a source."""
+    if hasattr(sample_weight, "compute"):  # a Dask collection: one number per row fits where its rows do not
+        sample_weight = sample_weight.compute()
+    weights = real_array(sample_weight, "sample_weight", ndim=1)
+    if weights.shape != (rows.n_rows,):
+        raise DataError(
+            f"sample_weight must have one entry per row: {rows.name} has {rows.n_rows} rows, received {weights.size}; "
+            "give one weight for each, in the order of the rows"
+        )
+    if (weights < 0.0).any():
+        raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {int(weights.argmin())}")
+    if (positive := int(np.count_nonzero(weights))) < 2:
+        raise DataError(
+            f"at least two rows of positive weight are needed, received {positive} of {weights.size}; give more rows a "
+            "positive sample_weight"
+        )
+    return weights

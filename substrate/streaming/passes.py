@@ -2,27 +2,25 @@
 
 Rows in memory and blocks are read in this process; sums of large matrices are distributed among its threads. A Dask
 collection is computed by Dask, with the scheduler that is configured there: threads, or the workers of a cluster where
-a client is open. A worker that is lost is replaced by Dask, which computes its part again.
+a client is open. A worker that is lost is replaced by Dask, which computes its part again. Where a computation is
+interrupted, Dask drops its tasks; what its client and its workers print then is theirs.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
 from substrate.arrays import available_memory
 from substrate.namespaces import HOST
-from substrate.progress import RowProgress
-from substrate.streaming import BUDGET
 from substrate.streaming.source import LEAF, MICRO, Block, Source, micro_blocks
-from substrate.streaming.summation import LeafSum, Span, SummationTree, highest, leaves, spans, sum_over
+from substrate.streaming.summation import LeafSum, Span, SummationTree, highest, spans, sum_over
 from substrate.threads import one_blas_thread, threads_for
 
 __all__ = ["OpenPasses"]
 
-#: Copies of a block of rows in memory at a time: as read, as numbers, and in a kernel.
-_COPIES = 4
+#: Bytes of rows that a process reads at a time, and copies of them: as read, as numbers, and in a kernel.
+_BUDGET, _COPIES = 64 * 2**20, 4
 #: Logarithm of the leaves that are read at a time at most.
 _LEVEL = 2
 #: Spans of a thread, where there are enough leaves, so that all of them end at about the same time.
@@ -39,6 +37,12 @@ def each_of(function: Callable[[Block], Any], blocks: Iterator[Block]) -> list[A
     return [function(block) for block in blocks]
 
 
+def _step(source: Source) -> int:
+    """Return rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
+    rows = int(_BUDGET / (8.0 * _COPIES * (source.n_features + 1)))
+    return min(max(rows // MICRO, 1) * MICRO, LEAF << _LEVEL)
+
+
 def work_on(work: Work, function: Any, source: Source, span: Span, step: int) -> Any:
     """Return the work on one span, on one BLAS thread."""
     with one_blas_thread():
@@ -47,16 +51,9 @@ def work_on(work: Work, function: Any, source: Source, span: Span, step: int) ->
 
 @dataclass(frozen=True, slots=True)
 class OpenPasses:
-    """The settings of :class:`~substrate.streaming.Passes` at work, and the threads among which spans are shared."""
+    """Passes over rows, whose spans are shared among ``threads``."""
 
-    memory_budget: float = BUDGET
-    verbose: bool = False
     threads: int = 1
-
-    def step(self, source: Source) -> int:
-        """Return rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
-        rows = int(self.memory_budget / (8.0 * _COPIES * (source.n_features + 1)))
-        return min(max(rows // MICRO, 1) * MICRO, LEAF << _LEVEL)
 
     def share(self, source: Source, order: int) -> Self:
         """Return the same for sums of matrices of an order: where threads pay off, spans are shared among them.
@@ -68,49 +65,40 @@ class OpenPasses:
         n_bytes = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums being computed
         return replace(self, threads=min(threads_for(order), max(int(available_memory() / (2.0 * n_bytes)), 1)))
 
-    def sums(self, source: Source, function: LeafSum, what: str) -> Any:
+    def sums(self, source: Source, function: LeafSum) -> Any:
         """Return the sum of a function of leaves over all rows.
 
         In this thread the function is called here, so that rows in memory are no further away than a loop.
         """
-        tree, n_rows = SummationTree(), source.n_rows
-        with closing(RowProgress(what, n_rows, self.verbose)) as progress:
-            progress.at(0)
-            if source.home != HOST:
-                return sum_over(function, source.blocks(0, n_rows, n_rows))
-            if source.is_dask or self.threads > 1:
-                for span, value in self._results(sum_over, function, source):
-                    tree.push(span.height, value)
-                    progress.at(span.stop)
-                return tree.total()
+        n_rows = source.n_rows
+        if source.home != HOST:
+            return sum_over(function, source.blocks(0, n_rows, n_rows))
+        if not source.is_dask and self.threads == 1:
             with one_blas_thread():
-                for stop, leaf in leaves(micro_blocks(source.blocks(0, n_rows, self.step(source)))):
-                    tree.push(0, function(leaf))
-                    progress.at(min(stop, n_rows))
+                return sum_over(function, micro_blocks(source.blocks(0, n_rows, _step(source))))
+        tree = SummationTree()
+        for span, value in self._results(sum_over, function, source):
+            tree.push(span.height, value)
         return tree.total()
 
-    def each(self, source: Source, function: Callable[[Block], Any], what: str) -> Generator[Any, None, None]:
+    def each(self, source: Source, function: Callable[[Block], Any]) -> Generator[Any, None, None]:
         """Yield the function of every micro-block, in order; of rows on a device, of all of them at once."""
         n_rows = source.n_rows
-        with closing(RowProgress(what, n_rows, self.verbose)) as progress:
-            progress.at(0)
-            if source.home != HOST:
-                yield from each_of(function, source.blocks(0, n_rows, n_rows))
-            elif source.is_dask or self.threads > 1:
-                for span, values in self._results(each_of, function, source):
-                    yield from values
-                    progress.at(span.stop)
-            else:
-                for block in micro_blocks(source.blocks(0, n_rows, self.step(source))):
-                    with one_blas_thread():
-                        value = function(block)
-                    yield value
-                    progress.at(block.rows.stop)
+        if source.home != HOST:
+            yield from each_of(function, source.blocks(0, n_rows, n_rows))
+        elif source.is_dask or self.threads > 1:
+            for _, values in self._results(each_of, function, source):
+                yield from values
+        else:
+            for block in micro_blocks(source.blocks(0, n_rows, _step(source))):
+                with one_blas_thread():
+                    value = function(block)
+                yield value
 
     def _results(self, work: Work, function: Any, source: Source) -> Iterator[tuple[Span, Any]]:
         """Return spans in the order of their rows, each with the work on it."""
         of_all = _dask_results if source.is_dask else self._thread_results
-        return of_all(work, function, source, self.step(source))
+        return of_all(work, function, source, _step(source))
 
     def _thread_results(self, work: Work, function: Any, source: Source, step: int) -> Iterator[tuple[Span, Any]]:
         from joblib import Parallel, delayed

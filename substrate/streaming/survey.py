@@ -1,4 +1,4 @@
-r"""A survey of the rows before a fit, in one pass: readability, ranges, spreads and targets; and order statistics.
+r"""A survey of the rows before a fit, in one pass: readability, ranges, spreads and targets.
 
 Means and squared deviations of parts give those of all ([Chan1983]_):
 
@@ -6,40 +6,26 @@ Means and squared deviations of parts give those of all ([Chan1983]_):
 
 The summary of the targets holds their number, means and extremes, one column per output. The mean of all is
 :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum that could overflow.
-
-Order statistics of one number per row are exact, for any number of rows, by counting passes.
-
-A double is a key of 64 bits with the order of the numbers. Sixteen bits of the keys are counted in a pass,
-
-.. math:: h_j = \#\{i : \text{bits of } \kappa(v_i) = j\}, \qquad
-          j^* = \min \Big\{ j : \sum_{k \le j} h_k > r \Big\},
-
-and the next pass counts only the bin :math:`j^*` that holds rank r. As soon as few enough numbers remain they are
-gathered and sorted. So the r-th smallest number is found exactly, in at most five passes and, up to ``GATHERED``
-rows, in one; memory does not depend on the number of rows. Nothing is rounded.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.streaming.array_source import numbers
 from substrate.streaming.source import Block
-from substrate.streaming.summation import LeafSum
-from substrate.streaming.tally import Tally, add_in_pairs, join
+from substrate.streaming.tally import Tally
 
 __all__ = [
     "Labels",
     "Survey",
     "SurveyOfLeaf",
     "TargetSummary",
-    "order_statistics",
     "summary_of_targets",
 ]
 
@@ -166,131 +152,3 @@ class SurveyOfLeaf:
             raise DataError(f"{self.name} has no targets; a fit needs them")
         classes, counts = np.unique(np.concatenate([block.Y for block in blocks]), return_counts=True)
         return Labels(classes, counts)
-
-
-#: Largest number of values that are gathered and sorted rather than counted: 8 MB.
-GATHERED = 1 << 20
-_BITS, _ALL = 16, 64
-_SIGN = np.uint64(1 << 63)
-
-
-def keys_of(values: Array) -> NDArray[np.uint64]:
-    """Return integers in the order of the numbers: the sign bit inverted, and for negative ones all others too."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    return np.asarray(np.where(bits & _SIGN, ~bits, bits | _SIGN))
-
-
-def value_of(key: int) -> float:
-    """Return the number from a key."""
-    bits = np.uint64(key)
-    return float(np.asarray(bits & ~_SIGN if bits & _SIGN else ~bits).view(np.float64))
-
-
-class Bracket(NamedTuple):
-    """Keys that begin with the given bits, to be gathered or to be counted by their next bits."""
-
-    prefix: int
-    bits: int
-    gathered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Bins(Tally):
-    """The number of values of each bin of a bracket."""
-
-    numbers: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered(Tally):
-    """The values of a bracket."""
-
-    numbers: Annotated[Array, join]
-
-
-@dataclass(frozen=True, slots=True)
-class Counted(Tally):
-    """For each bracket the counts of its bins, or the gathered values; and the largest absolute value of all."""
-
-    brackets: Annotated[tuple[Bins | Gathered, ...], add_in_pairs]
-    largest: Annotated[float, max]
-
-
-@dataclass(frozen=True, slots=True)
-class CountsOfLeaf:
-    """``values`` is a pure function from a micro-block to one number per row."""
-
-    values: Callable[[Block], Array]
-    brackets: tuple[Bracket, ...]
-
-    def __call__(self, blocks: Iterable[Block]) -> Counted:
-        """Count over the micro-blocks of a leaf."""
-        parts = [self.values(block) for block in blocks]
-        values = np.concatenate(parts) if parts else np.zeros(0)
-        keys, counted = keys_of(values), list[Bins | Gathered]()
-        for bracket in self.brackets:
-            inside = keys >> np.uint64(_ALL - bracket.bits) == bracket.prefix if bracket.bits else slice(None)
-            if bracket.gathered:
-                counted.append(Gathered(values[inside]))
-                continue
-            bins = keys[inside] >> np.uint64(_ALL - bracket.bits - _BITS) & np.uint64((1 << _BITS) - 1)
-            counted.append(Bins(np.bincount(bins.astype(np.int64), minlength=1 << _BITS)))
-        return Counted(tuple(counted), float(np.abs(values).max(initial=0.0)))
-
-
-@dataclass(frozen=True, slots=True)
-class _RankSearch:
-    """The position of a rank: a prefix of its key, the number of keys below the prefix, and with it."""
-
-    rank: int
-    prefix: int
-    bits: int
-    below: int
-    inside: int
-
-    def bracket(self, most: int) -> Bracket:
-        return Bracket(self.prefix, self.bits, self.inside <= most)
-
-    def narrow(self, counts: Any) -> "_RankSearch":
-        cumulated = np.cumsum(counts)
-        place = int(np.searchsorted(cumulated, self.rank - self.below, side="right"))
-        below = self.below + (int(cumulated[place - 1]) if place else 0)
-        return _RankSearch(
-            rank=self.rank,
-            prefix=self.prefix << _BITS | place,
-            bits=self.bits + _BITS,
-            below=below,
-            inside=int(counts[place]),
-        )
-
-
-def order_statistics(
-    sums: Callable[[LeafSum], Any], values: Callable[[Block], Array], n: int, ranks: Iterable[int], most: int = GATHERED
-) -> tuple[dict[int, float], float]:
-    """Return the numbers of the given ranks (from 0) among those of n rows, and the largest absolute value.
-
-    ``sums`` makes a pass: it sums a function of leaves over all rows.
-    """
-    open_ = [_RankSearch(rank=rank, prefix=0, bits=0, below=0, inside=n) for rank in sorted(set(ranks))]
-    statistics, largest = dict[int, float](), 0.0
-    while open_:
-        brackets = tuple(dict.fromkeys(search.bracket(most // len(open_)) for search in open_))
-        counted: Counted = sums(CountsOfLeaf(values, brackets))
-        largest = counted.largest
-        still: list[_RankSearch] = []
-        sorted_numbers = {
-            bracket: np.sort(outcome.numbers) if bracket.gathered else outcome.numbers
-            for bracket, outcome in zip(brackets, counted.brackets, strict=True)
-        }
-        for search in open_:
-            bracket = search.bracket(most // len(open_))
-            if bracket.gathered:
-                statistics[search.rank] = float(sorted_numbers[bracket][search.rank - search.below])
-                continue
-            narrower = search.narrow(sorted_numbers[bracket])
-            if narrower.bits == _ALL:
-                statistics[search.rank] = value_of(narrower.prefix)
-            else:
-                still.append(narrower)
-        open_ = still
-    return statistics, largest

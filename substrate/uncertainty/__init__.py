@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         KernelInfluence,
         LeftOutMachines,
         kernel_influence,
-        primal_influence,
     )
     from substrate.uncertainty.jackknife import cv_plus, jackknife_plus, plus_ends
     from substrate.uncertainty.label_sets import in_set, less_strange, less_strange_enlarged, strangeness
@@ -57,7 +56,6 @@ _MODULES = {
     "margins": "calibration",
     "noise_of_targets": "gaussian",
     "plus_ends": "jackknife",
-    "primal_influence": "influence",
     "split_ends": "conformal",
     "strangeness": "label_sets",
     "tube_quantile": "bands",
@@ -93,7 +91,6 @@ __all__ = [
     "margins",
     "noise_of_targets",
     "plus_ends",
-    "primal_influence",
     "split_ends",
     "strangeness",
     "tube_quantile",

@@ -27,7 +27,6 @@ In features :math:`\varphi` centred at their weighted mean, with :math:`P = \ope
 which is how machines on a reduced basis, and those of a kernel of few features, are computed.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -39,7 +38,6 @@ from substrate.gram import Gram
 from substrate.kernel_matrix import mirror_lower
 from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import (
     column_squares,
     is_device_array,
@@ -58,9 +56,7 @@ __all__ = [
     "KernelInfluence",
     "LeftOutMachines",
     "ShiftBlock",
-    "feature_root",
     "kernel_influence",
-    "primal_influence",
 ]
 
 
@@ -248,54 +244,6 @@ def kernel_influence(
         diagonal=border.without_rows(inverse_diagonal - eliminated.diagonal, ridge),
         border=None if border.plain else (border, Z, on_device_of(Z, eliminated.inverse)),
     )
-
-
-def feature_root(features: Array, pulls: Array) -> tuple[Array, Array]:
-    """Return sizes s and R with A = s R'R s, by a QR factorisation of columns of one size; numpy only."""
-    tall = np.sqrt(pulls)[:, None] * features
-    sizes = np.sqrt(1.0 + np.square(tall).sum(axis=0))
-    return sizes, np.asarray(np.linalg.qr(np.concatenate([tall / sizes, np.diag(1.0 / sizes)]), mode="r"))
-
-
-def primal_influence(primal: PrimalWeights, X: Any, pulls: Array, border: Border = ONES) -> FeatureInfluence:
-    r"""Compute it in the features of a kernel of finite rank, where support values do not represent the machine.
-
-    With columns :math:`q` of a border beside the constant, orthonormal by the pulls P with sum m, the features less
-    their best fit :math:`C^T q`, :math:`C = Q^T P \Phi_c / m`, are orthogonal to them, and the rest is free:
-
-    .. math:: \psi(x) = \left( A^{-1/2} (\varphi_c(x) - C^T q(x)),\; m^{-1/2} q(x) \right) .
-    """
-    from scipy.linalg import solve_triangular
-
-    def dense(points: Any) -> Array:
-        return points.toarray() if hasattr(points, "toarray") else points  # type: ignore[no-any-return]
-
-    def center_features(points: Any) -> Array:
-        return np.asarray(primal.kernel.features(dense(points)) - primal.center)
-
-    if primal.linear is None or not border.slopes:
-        features = center_features(X)
-        sizes, R = feature_root(features, pulls)
-
-        def represent(points: Any) -> Array:
-            return np.asarray(solve_triangular(R, (center_features(points) / sizes).T, trans="T")).T
-
-        return FeatureInfluence(represent, represent(X), pulls)
-    linear, mass = primal.linear, float(pulls.sum())
-
-    def line(points: Any) -> Array:
-        return border.line(linear.center_columns(dense(points)))[:, int(border.constant) :]
-
-    features, q = center_features(X), line(X)
-    C = q.T @ (pulls[:, None] * features) / mass
-    sizes, R = feature_root(features - q @ C, pulls)
-
-    def represent_beside(points: Any) -> Array:
-        border_values = line(points)
-        psi = np.asarray(solve_triangular(R, ((center_features(points) - border_values @ C) / sizes).T, trans="T")).T
-        return np.concatenate([psi, border_values / math.sqrt(mass)], axis=1)
-
-    return FeatureInfluence(represent_beside, represent_beside(X), pulls)
 
 
 class PointBlock(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, room_on_device, to_numpy, zeros_beside
-from substrate.reduced.features import EigenFeatures
+from substrate.reduced.features import Features
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor
 from substrate.reduced.rows import BasisValues, KernelRows
 from substrate.streaming.source import Block
@@ -75,7 +75,7 @@ class ProjectedSpread:
     """
 
     coordinates: LeverageCoordinates
-    features: EigenFeatures
+    features: Features
     total: float
 
     @property
@@ -117,7 +117,7 @@ def machines_without_rows(
     advice = "keep some rows for calibrate(X, y), and use method='split'."
     room_on_device(bias, 16.0 * n * (r + 1), f"the {n} x {r} coordinates of the rows", advice)
     coordinates = LeverageCoordinates(rows.values, factor, gamma)
-    blocks = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias), "left-out machines"))
+    blocks = list(rows.each(_CoordinatesOfBlock(coordinates, coefficients, bias)))
     xp = namespace_of(bias)
     psi, errors = (xp.concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
     ones = xp.ones_like(errors[:, 0])

@@ -54,6 +54,7 @@ def solves_the_saddle_system(model):
 
 
 @over_pairwise
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_an_indefinite_matrix_warns_in_closed_form_and_is_recorded(estimator):
     _, y = make_data(estimator)
     K = indefinite(len(y))

@@ -78,7 +78,7 @@ def test_hours_are_announced_before_they_begin(estimator, solver, free_memory):
     assert peak < 0.05 * 8.0 * MANY * 1645
 
 
-@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "stored_cg"])
+@pytest.mark.parametrize("solver", ["auto", "cg", "cholesky"])
 def test_what_does_not_fit_is_refused_before_it_is_allocated(solver, free_memory):
     free_memory(2e9)
     model = LSSVMRegressor(CountedRBF(1.0), solver=solver)
@@ -112,7 +112,7 @@ def test_a_warning_if_and_only_if_the_estimate_is_above_ten_minutes(n, speed, mo
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0), Linear()])
-@pytest.mark.parametrize("solver", ["auto", "cholesky", "stored_cg", "cg"])
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg"])
 def test_ordinary_sizes_say_nothing(kernel, solver):
     rng = np.random.default_rng(1)
     points = rng.normal(size=(120, 2))
@@ -186,7 +186,7 @@ def test_products_with_a_matrix_that_is_not_stored_show_their_rows(solver, monke
 @pytest.mark.parametrize(
     ("solver", "stages"),
     [
-        ("cg", (r"preconditioner of 50 columns: 16 of 50 columns", "preconditioner of 50 columns: 80 of 80 rows")),
+        ("cg", (r"preconditioner of \d+ sampled rows: 80 of 80 rows",)),
         ("auto", (r"preconditioner of \d+ sampled rows: 80 of 80 rows",)),
     ],
 )

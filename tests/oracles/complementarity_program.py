@@ -5,8 +5,8 @@ r"""Fusion as a program with complementarity constraints, solved to global optim
     (28): \; \min_{\rho, v, b, t, \xi} \; \|y^v - M v - b 1\|^2 \quad \text{s.t. (27)}, \qquad
     (29): \; \min \; \|y^v - M v - b 1\|^2 + \omega \sum (\text{products (27e,f)}) \quad \text{s.t. (27a)-(27d)}
 
-(27) are the optimality conditions of a :class:`~substrate.penalized.penalized_fit.PenalizedFit`. In (28) each pair of
-a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
+(27) are the optimality conditions of a :class:`~substrate.declarations.penalized_fit.PenalizedFit`. In (28) each pair
+of a multiplier and its slack is a special ordered set of type 1: at most one of them is not zero, and SCIP branches on
 the pairs. In (29) the products add up to :math:`\|PFv\|^2 - y^T P F v + \rho \sum_l t_l`, bilinear in :math:`\rho`
 and t, and SCIP branches on both. Neither is convex. [Pelckmans2005]_ eq. (28)-(29); the validation term has no half
 in either, as in (29), since the weight that makes (29) exact depends on it.
@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from substrate.declarations.penalized_fit import PenalizedFit, TrainedPoint, sparse_fit, variation_fit
+from substrate.fits.coordinates import CUTOFF, shared_coordinates
 from substrate.ingredients import ComplementarySlackness
-from substrate.penalized.penalized_fit import PenalizedFit, TrainedPoint, sparse_fit, variation_fit
-from substrate.penalized.variation.component_coordinates import CUTOFF, shared_coordinates
 
 #: SCIP's tolerance on constraints, in units in which the targets have length one, and ours on the point.
 _FEASIBLE, _TOLERANCE = 1e-8, 1e-6

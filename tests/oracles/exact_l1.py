@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from substrate.penalized.l1.active_set import solve_l1, zeta_max
+from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.proof import ball, balls, flint, formula_of, precision
 
 __all__ = ["exact_l1_distance", "exact_l1_error"]

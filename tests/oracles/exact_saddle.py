@@ -8,8 +8,7 @@ import flint
 import numpy as np
 
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.kernels.algebra import Product, Sum
-from substrate.kernels.nested import Scaled
+from substrate.kernels.algebra import Product, Scaled, Sum
 
 __all__ = ["exact_distance"]
 

@@ -13,10 +13,10 @@ import cvxpy as cp
 import numpy as np
 
 from substrate import Machine, Substrate
+from substrate.fits.coordinates import shared_coordinates
+from substrate.fits.l1 import solve_l1
+from substrate.fits.variation import solve_maximal_variation
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
-from substrate.penalized.l1.active_set import solve_l1
-from substrate.penalized.variation.active_rows import solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import shared_coordinates
 
 __all__ = ["KINDS", "FusedMachine", "fused_machine"]
 

@@ -28,7 +28,6 @@ from substrate.kernels import (
     Restricted,
     Scaled,
     Separable,
-    SinglePrecision,
     Sum,
     Symmetric,
 )
@@ -135,11 +134,6 @@ EXAMPLES: dict[type[Kernel], tuple[Example, ...]] = {
         Example(0.0 * Linear(), naive.scale(0.0, _L)),
         Example(2.0 * (3.0 * (RBF(1.3) * Linear())), naive.scale(6.0, naive.product(_R, _L))),
         Example(0.25 * Precomputed(), None),
-    ),
-    SinglePrecision: (
-        Example(SinglePrecision(RBF(1.3)), _R, 1e7),
-        Example(SinglePrecision(Laplacian(0.7) + Linear()), naive.total(naive.laplacian(0.7), _L), 1e7),
-        Example(SinglePrecision(Matern(_EACH, 2.5)), naive.matern(_EACH, 2.5), 1e7),
     ),
     Restricted: (
         Example(RBF(1.3).on(1), naive.on(_R, 1)),

@@ -2,12 +2,11 @@
 
 from kernel_examples import EXAMPLES
 
-from substrate.formulas import Output, Points, Program, inputs, kernel_formula, total
-from substrate.kernels import CurlFree, DivergenceFree, Foreign, Matern, Precomputed, SinglePrecision
+from substrate.kernels import CurlFree, DivergenceFree, Foreign, Matern, Precomputed
+from substrate.kernels.nodes import Output, Points, Program, inputs, kernel_formula, total
 
-#: The kernels without a formula, beside those of a Bessel function: given by values,
-#: in single precision, and of vector fields.
-WITHOUT = (Precomputed, Foreign, SinglePrecision, CurlFree, DivergenceFree)
+#: The kernels without a formula, beside those of a Bessel function: given by values, and of vector fields.
+WITHOUT = (Precomputed, Foreign, CurlFree, DivergenceFree)
 
 
 def has_formula(kernel):
@@ -25,4 +24,4 @@ def expansion(kernel, Z, alpha):
     """Return sum_i alpha_i k(x, z_i) as a program."""
     points = Points(Z)
     body = kernel_formula(kernel, inputs(Z.shape[1]), points.coordinates())
-    return Program.of(Z.shape[1], [Output("f", (total(body, alpha),), ())])
+    return Program(Z.shape[1], [Output("f", (total(body, alpha),), ())])

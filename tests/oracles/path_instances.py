@@ -5,6 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from substrate.certificates import Row
+from substrate.certificates.rows import gap_row
+from substrate.fits.l1 import l1_rows
+
 
 def rbf(X, width):
     squares = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
@@ -90,3 +94,76 @@ def variation_instance(seed, largest=40):
             components[::2] = [np.outer(x, x) for x in X.T[::2]]
     form = shared_form(components, y)
     return kind, form.parts, form.target
+
+
+def knots_and_midpoints(path):
+    """Return the values at which a path is usually checked: its knots and the middles of its segments."""
+    middles = (path.values[1:] + path.values[:-1]) / 2.0
+    return np.sort(np.concatenate([path.values, middles]))
+
+
+def variation_point_rows(components, target, rho, u, xi, tolerance=1e-9):
+    """Check stationarity, dual feasibility, complementarity and duality gap of maximal variation at (u, xi)."""
+    multipliers = np.split(xi, np.cumsum([component.shape[0] for component in components])[:-1])
+    values = [component @ u for component in components]
+    levels = np.array([np.abs(value).max(initial=0.0) for value in values])
+    sizes = np.array([np.abs(multiplier).sum() for multiplier in multipliers])
+    pulled = np.sum(
+        [component.T @ multiplier for component, multiplier in zip(components, multipliers, strict=True)], axis=0
+    )
+    aligned = np.array([value @ multiplier for value, multiplier in zip(values, multipliers, strict=True)])
+    cost = 0.5 * float(target @ target)
+    shares = np.minimum(1.0, rho / np.where(sizes > 0.0, sizes, 1.0))
+    dual = target - np.sum(
+        [
+            s * component.T @ multiplier
+            for s, component, multiplier in zip(shares, components, multipliers, strict=True)
+        ],
+        axis=0,
+    )
+    length = float(np.abs(target).max())
+    return (
+        Row(
+            name="u = y - B'xi",
+            value=float(np.abs(target - pulled - u).max()),
+            scale=length,
+            tolerance=tolerance,
+            formula="max |y - sum B^l'xi^l - u|",
+        ),
+        Row(
+            name="|xi^l|_1 <= rho",
+            value=float(np.max(sizes - rho, initial=0.0)),
+            scale=rho,
+            tolerance=tolerance,
+            formula="max (|xi^l|_1 - rho)",
+        ),
+        Row(
+            name="complementarity",
+            value=float((rho * levels - aligned).sum()),
+            scale=cost,
+            tolerance=tolerance,
+            formula="sum rho |B^l u| - xi^l'B^l u",
+        ),
+        gap_row(
+            (0.5 * float((u - target) @ (u - target)), rho * float(levels.sum())),
+            (cost, -0.5 * float(dual @ dual)),
+            tolerance,
+        ),
+    )
+
+
+def l1_point_rows(Phi, y, zeta, a, b, zero_sum=True, tolerance=1e-9):
+    """Return the subgradient conditions and the duality gap of the L1 substrate; the gap alone without 1'a = 0."""
+    centred = y - y.mean()
+    e = centred - Phi @ a
+    e = e - e.mean()
+    c = Phi.T @ e
+    bound = float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
+    share = 1.0 if bound <= zeta else zeta / bound
+    gap = gap_row(
+        (0.5 * float(e @ e), zeta * float(np.abs(a).sum())),
+        (share * float(e @ centred), -0.5 * share**2 * float(e @ e)),
+        tolerance,
+        0.5 * float(centred @ centred),
+    )
+    return (*l1_rows(Phi, y, zeta, a, b, tolerance), gap) if zero_sum else (gap,)

@@ -7,7 +7,7 @@ them: on a third of the models in one version, on others in another. What is lef
 long, the mark ``some_cases(n)`` draws n.
 
 Long tests take turns too: those that ``tests/long_tests.txt`` names, because a case takes a fifth of a second or more
-(``tests/times.py`` measures it), have a third of their cases in the ordinary run of a version. They are one of forty
+have a third of their cases in the ordinary run of a version. They are one of forty
 cases and took half of the time.
 
 Cases are drawn by a hash of their names and of the sources of ``substrate``. The draw is the same in every process, for
@@ -53,7 +53,7 @@ ROUTES = {
     "classes in passes": "SparseLSSVMClassifier",
     "arrays on a device": "LSSVMRegressor",
     "folds": "LSSVMRegressorCV",
-    "rows for validation": "FusedLeastSquaresRegressor",
+    "rows for validation": "FusedL1SubstrateRegressor",
     "components": "LSSVMKernelPCA",
 }
 #: Pages of such estimators.

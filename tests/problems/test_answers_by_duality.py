@@ -12,7 +12,7 @@ from problems import (
     FusedL1SubstrateRegressor,
     FusedMaximalVariationClassifier,
     FusedMaximalVariationRegressor,
-    HuberLSSVMRegressor,
+    KernelRegressor,
     L1SubstrateClassifier,
     L1SubstrateRegressor,
     MaximalVariationClassifier,
@@ -20,8 +20,9 @@ from problems import (
 )
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.fits.l1 import zeta_max
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from substrate.penalized.l1.active_set import zeta_max
+from substrate.losses import Huber
 
 pytest.importorskip("flint")
 from exact_l1 import exact_l1_distance
@@ -59,8 +60,7 @@ def l1(rng, kernel, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         largest = L1SubstrateRegressor(kernel, 1e300).fit(X, y).zeta_max_
-    solver = "CLARABEL" if rng.random() < 0.1 else "auto"
-    return L1SubstrateRegressor(kernel, max(largest, 1e-300) * 10.0 ** rng.uniform(-7, 0.2), solver=solver)
+    return L1SubstrateRegressor(kernel, max(largest, 1e-300) * 10.0 ** rng.uniform(-7, 0.2))
 
 
 MACHINES = {
@@ -82,10 +82,10 @@ MACHINES = {
         refit=bool(rng.random() < 0.2),
         **expansion(rng),
     ),
-    "huber": lambda rng, kernel, X, y, spread: HuberLSSVMRegressor(
+    "huber": lambda rng, kernel, X, y, spread: KernelRegressor(
         kernel,
         10.0 ** rng.uniform(-6, 10),
-        delta="auto" if rng.random() < 0.5 else float(10.0 ** rng.uniform(-3, 1) * spread),
+        loss=Huber() if rng.random() < 0.5 else Huber(float(10.0 ** rng.uniform(-3, 1) * spread)),
     ),
     "fused l1": lambda rng, kernel, X, y, spread: FusedL1SubstrateRegressor(kernel, random_state=0),
     "fused l1 classes": lambda rng, kernel, X, y, spread: FusedL1SubstrateClassifier(kernel, random_state=0),
@@ -123,7 +123,7 @@ def test_no_certificate_that_holds_is_contradicted_by_a_proof(name, part):
     assert held >= 3, "a law about nothing"
 
 
-@pytest.mark.parametrize("gamma", first(2, [1e-3, 1e6, 1.0, 1e3]))
+@pytest.mark.parametrize("gamma", first(2, [1e-3, 1e4, 1.0, 1e3]))
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(3.0), Linear(), Laplacian(2.0)], ids=repr)
 @pytest.mark.some_cases(4)
 def test_standardised_columns_are_not_refused(kernel, gamma):
@@ -131,7 +131,7 @@ def test_standardised_columns_are_not_refused(kernel, gamma):
     for seed in range(3):
         X, y = tame(40, 3, seed)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
-        assert HuberLSSVMRegressor(kernel, gamma).fit(X, y).certificate_.holds
+        assert KernelRegressor(kernel, gamma).fit(X, y).certificate_.holds
         largest = L1SubstrateRegressor(kernel, 1.0).fit(X, y).zeta_max_
         assert L1SubstrateRegressor(kernel, largest * gamma**0.5 * 1e-3).fit(X, y).certificate_.holds
         for ridge in (0.0, 0.1):
@@ -142,33 +142,19 @@ def test_standardised_columns_are_not_refused(kernel, gamma):
 # ---- failures that were measured ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("offset", [1e7, 1e8])
-def test_an_offset_in_y_does_not_drown_the_answer_of_a_conic_solver(offset):
-    X, y = tame()
-    exact = L1SubstrateRegressor(RBF(2.0), 0.1).fit(X, y).predict(X)
-    model = L1SubstrateRegressor(RBF(2.0), 0.1, solver="CLARABEL").fit(X, y + offset)
-    assert model.certificate_.holds
-    assert np.abs(model.predict(X) - offset - exact).max() <= 1e-3 * y.std()
-    assert model.prove(X, y + offset).proved
-    exact = MaximalVariationRegressor(RBF(1.0), 2.0).fit(X, y).predict(X)
-    model = MaximalVariationRegressor(RBF(1.0), 2.0, solver="CLARABEL").fit(X, y + offset)
-    assert model.certificate_.holds
-    assert np.abs(model.predict(X) - offset - exact).max() <= 1e-3 * y.std()
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 def test_the_warning_of_huber_and_its_verdict_agree(scale):
     X, y = tame()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = HuberLSSVMRegressor(Polynomial(4, 1.0)).fit(scale * X, y)
+        model = KernelRegressor(Polynomial(4, 1.0)).fit(scale * X, y)
     warned = any(issubclass(one.category, ConvergenceWarning) for one in caught)
     assert warned != model.certificate_.holds
 
 
 def test_an_offset_of_the_inputs_that_no_support_value_survives_is_said():
     X, y = tame()
-    for model in (L1SubstrateRegressor(Linear(), 1.0), HuberLSSVMRegressor(Linear())):
+    for model in (L1SubstrateRegressor(Linear(), 1.0), KernelRegressor(Linear())):
         with pytest.warns(ConvergenceWarning, match=r"does not hold \(.*accuracy"):
             model.fit(1e8 + X, y)
         assert not model.certificate_.holds
@@ -179,7 +165,7 @@ def test_one_tiny_weight_blinds_nothing():
     X, y = tame()
     weights = np.ones(y.size)
     weights[3] = 1e-30
-    model = HuberLSSVMRegressor(RBF(2.0)).fit(X, y, weights)
+    model = KernelRegressor(RBF(2.0)).fit(X, y, weights)
     assert model.certify(X, y, weights).holds
     model.support_values_ = model.support_values_ * 1.01
     assert not model.certify(X, y, weights).holds
@@ -196,7 +182,7 @@ EXACT = {
     "refitted": MaximalVariationRegressor(RBF(1.0), 2.0, refit=True),
     "shared classes": MaximalVariationClassifier(RBF(1.0), 1.0),
     "fused variation": FusedMaximalVariationRegressor(RBF(1.0), ridge=0.1, random_state=0),
-    "huber": HuberLSSVMRegressor(RBF(2.0)),
+    "huber": KernelRegressor(RBF(2.0)),
 }
 
 
@@ -242,21 +228,13 @@ def test_what_a_check_needs_is_said(name):
             model.prove(X, target, np.ones(y.size))
 
 
-def test_an_indefinite_matrix_has_no_bound_for_huber_and_one_for_the_l1_substrate():
+def test_an_indefinite_matrix_has_a_bound_for_the_l1_substrate():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(12, 12))
     K, y = A + A.T, rng.normal(size=12)
     with pytest.warns(IndefiniteKernelWarning):
         model = L1SubstrateRegressor("precomputed", 5.0).fit(K, y)
     assert np.isfinite(model.certificate_.accuracy), "convex whatever the matrix is"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = HuberLSSVMRegressor("precomputed", 1e-3).fit(K, y)
-        proof = model.prove(K, y)
-    assert model.certificate_.answer is None
-    assert "not positive semi-definite" in model.certificate_.promise
-    assert not proof.proved
-    assert "not positive semi-definite" in str(proof)
 
 
 @pytest.mark.parametrize("part", range(4))

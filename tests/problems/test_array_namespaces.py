@@ -7,7 +7,6 @@ import pytest
 from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import (
@@ -36,7 +35,7 @@ from substrate.errors import (
     ScaleWarning,
     SolverError,
 )
-from substrate.kernels import RBF, Componentwise, Precomputed, SinglePrecision
+from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
 
@@ -127,12 +126,8 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
     ],
     ids=["one output", "two outputs", "two gammas", "classes"],
 )
-def test_a_fit_waits_for_its_device_four_or_seven_times(model, target, monkeypatch):
-    """The reach of the rows, twice; targets and ranges; alpha and K alpha.
-
-    Where nothing is queued while the rows are checked: whether all is finite, targets (and weights of labels), ranges,
-    alpha and K alpha are waited for one by one, those of each gamma.
-    """
+def test_a_fit_waits_for_its_device_a_few_times(model, target, monkeypatch):
+    """Whether all is finite, targets (and weights of labels), ranges, alpha and K alpha, those of each gamma."""
     torch, waits = pytest.importorskip("torch"), []
     for name in ("__bool__", "__float__", "__index__", "__int__", "cpu", "item", "tolist"):
         ordinary = getattr(torch.Tensor, name)
@@ -144,15 +139,11 @@ def test_a_fit_waits_for_its_device_four_or_seven_times(model, target, monkeypat
         monkeypatch.setattr(torch.Tensor, name, counted)
     found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(target))
     assert found.certificate_.holds
-    assert (
-        0
-        < len(waits)
-        <= (4 if model.gamma == 1.0 and target is not LABELS else 7 + 2 * (target is Y)) + (target is LABELS)
-    )
+    assert 0 < len(waits) <= 9
 
 
-def test_a_reduced_fit_takes_no_matrix_to_the_host(monkeypatch):
-    """Rows of the sample, and vectors: the matrices of a large basis take a device longer to send than to decompose."""
+def test_a_reduced_fit_takes_no_matrix_of_its_rows_to_the_host(monkeypatch):
+    """Rows of the sample, vectors, and the matrix of its basis."""
     torch, sizes = pytest.importorskip("torch"), []
     ordinary = torch.Tensor.cpu
 
@@ -161,10 +152,10 @@ def test_a_reduced_fit_takes_no_matrix_to_the_host(monkeypatch):
         return ordinary(self)
 
     monkeypatch.setattr(torch.Tensor, "cpu", counted)
-    model = SparseLSSVMRegressor(RBF(0.7), 2.0, basis=Basis(60, "random", random_state=0))
+    model = SparseLSSVMRegressor(RBF(0.7), 2.0, basis=Basis(30, "random", random_state=0))
     model.fit(torch.from_numpy(X), torch.from_numpy(y))
     assert model.certificate_.holds
-    assert 60 <= max(sizes) <= X.size < 60 * 60
+    assert 30 <= max(sizes) <= 30 * 30 < 30 * X.shape[0]
 
 
 @everywhere
@@ -262,23 +253,6 @@ def test_a_precomputed_matrix(home):
         model.leave_one_out(send(K[:, :4]))
 
 
-@everywhere
-def test_single_precision_is_on_the_record(home):
-    send = sender(home)
-    for model in (
-        LSSVMRegressor(SinglePrecision(RBF(1.5)), 2.0),
-        SparseLSSVMRegressor(SinglePrecision(RBF(1.5)), **SPARSE),
-    ):
-        with warnings.catch_warnings():  # an answer in single precision is not known to a millionth of the spread
-            warnings.filterwarnings("ignore", ".*the certificate does not hold", ConvergenceWarning)
-            values = model.fit(X, y).predict(NEW)
-            model.fit(send(X), send(y))
-        assert [row.name for row in model.certificate_.failures] in ([], ["accuracy"])
-        assert "SinglePrecision" in dict(model.certificate_.record)["kernel"]
-        assert_close(model.predict(send(NEW)), values, 1e-4)
-        assert not np.array_equal(to_numpy(model.predict(send(NEW))), values)
-
-
 def test_rows_are_not_moved_in_silence():
     send = sender("array_api_strict")
     here, there = LSSVMRegressor(RBF(1.5)).fit(X, y), LSSVMRegressor(RBF(1.5)).fit(send(X), send(y))
@@ -316,11 +290,9 @@ def test_every_estimator_works_on_a_device_or_says_what_to_do():
 
 def test_what_a_device_does_not_do_is_named():
     send = sender("array_api_strict")
-    for solver in ("stored_cg", "cvxpy"):
+    for solver in ("cvxpy",):
         with pytest.raises(DeclarationError, match="works on numpy arrays"):
             LSSVMRegressor(solver=solver).fit(send(X), send(y))
-    with pytest.raises(DeclarationError, match=r"solver='cg' works on numpy arrays .* on a device use 'direct'"):
-        SparseLSSVMRegressor(solver="cg").fit(send(X), send(y))
     for choice in ({"cv": 5}, {"cv": None}, {"cv": "blocks", "reach": 1}):
         with pytest.raises(DeclarationError, match="cv='loo' or cv='gcv'"):
             LSSVMRegressorCV(**choice).fit(send(X), send(y))

@@ -12,8 +12,8 @@ from problems import (
     LSSVMRegressorCV,
     MaximalVariationRegressor,
 )
+from substrate.fits.l1 import zeta_max
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Polynomial
-from substrate.penalized.l1.active_set import zeta_max
 from tests.oracles.exact_criteria import exact_criterion
 from tests.oracles.exact_l1 import exact_l1_error
 

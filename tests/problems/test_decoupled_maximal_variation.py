@@ -10,9 +10,9 @@ from sklearn.linear_model import Lasso
 
 from problems import decoupled_maximal_variation, maximal_variation
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.coordinates import decoupled_coordinates
+from substrate.fits.variation import rho_max
 from substrate.kernels import RBF, Linear
-from substrate.penalized.variation.active_rows import rho_max
-from substrate.penalized.variation.component_coordinates import decoupled_coordinates
 from substrate.solvers import ORDER, installed_solvers
 
 TASKS = ("regression", "classification")

@@ -3,11 +3,9 @@
 import sys
 
 import numpy as np
-import pytest
 
-from problems import LSSVMRegressor, SparseLSSVMClassifier, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.kernels import RBF
-from substrate.reduced import Basis
 from substrate.streaming.source import LEAF
 
 RNG = np.random.default_rng(39)
@@ -30,26 +28,6 @@ def recorded(routine, calls):
         return routine(*arguments, **options)
 
     return called
-
-
-SPARSE = [
-    (SparseLSSVMRegressor, Y, None),
-    (SparseLSSVMRegressor, Y, WEIGHTS),
-    (SparseLSSVMRegressor, Y[: LEAF // 8], None),
-    (SparseLSSVMClassifier, Y > 0.0, None),
-]
-
-
-@pytest.mark.parametrize(("estimator", "y", "weights"), SPARSE)
-def test_sums_of_products_are_eight_calls_away(estimator, y, weights, monkeypatch):
-    from scipy.linalg import blas
-
-    calls = []
-    monkeypatch.setattr(blas, "dsyrk", recorded(blas.dsyrk, calls))
-    estimator(RBF(1.0), basis=Basis(20, rule="random", random_state=0)).fit(X[: y.size], y, sample_weight=weights)
-    summed = [own for own in calls if own[-1].endswith("row_products.add")]
-    assert len(summed) >= y.size // 128
-    assert max(len(own) for own in summed) <= 8, summed[0]
 
 
 def test_the_factorisation_is_five_calls_away(monkeypatch):

@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 from every_model import PRUNED
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -81,10 +82,13 @@ def name_of(estimator_or_check):
 @pytest.mark.parametrize(*CHECKS.args, ids=name_of)
 @pytest.mark.some_cases(1)
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
+    if getattr(estimator, "solver", None) == "cg" and "sample_weight_equivalence" in name_of(check):
+        estimator.set_params(tol=1e-10)  # it compares to 1e-7
     with warnings.catch_warnings():
         pairwise = estimator.__sklearn_tags__().input_tags.pairwise
         if pairwise and check.func.__name__ in NOT_A_KERNEL_MATRIX:
             warnings.simplefilter("ignore", IndefiniteKernelWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
         # noise is all that some checks offer, and a selector may say so
         warnings.filterwarnings("ignore", message="No features were selected", category=UserWarning)
         assert check(estimator) is None

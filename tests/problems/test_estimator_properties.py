@@ -6,7 +6,7 @@ from every_model import ESTIMATORS, WITH_SOLVER, make_data, make_estimator, over
 from numpy.testing import assert_allclose
 
 import problems
-from problems import ComponentwiseLSSVMClassifier, ComponentwiseLSSVMRegressor, MaximalVariationRegressor
+from problems import ComponentwiseLSSVMClassifier, ComponentwiseLSSVMRegressor
 from problems.command_line.verify import problem_modules
 from substrate.kernels import Linear
 
@@ -19,8 +19,11 @@ def test_the_page_is_one_of_the_pages(estimator):
 
 #: Pages that no estimator states: variants of another page, and what only ``fuse`` declares.
 ALONE = {
+    "confined_fusion",
     "constrained_ls_svm",
+    "kernel_pls",  # a method of KernelCCA
     "decoupled_maximal_variation",
+    "fused_least_squares",
     "leave_block_out",
     "maximal_variation_kkt",
     "narx_ls_svm",
@@ -76,7 +79,6 @@ def pages_declared(monkeypatch, fit):
 
 DECLARED = [
     *(pytest.param(estimator, {}, id=estimator.__name__) for estimator in WITH_SOLVER),
-    pytest.param(MaximalVariationRegressor, {"expansion": "decoupled", "ridge": 0.1}, id="decoupled"),
 ]
 
 

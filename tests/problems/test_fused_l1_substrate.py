@@ -9,8 +9,8 @@ from sampled_cases import first
 from problems import fused_l1_substrate, l1_substrate
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF
-from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from tests.oracles.complementarity_program import optimum_of_sparsity
 
 KERNEL = RBF(1.0)

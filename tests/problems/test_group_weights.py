@@ -1,5 +1,7 @@
 """A weight of maximal variation for each group of inputs: agreement with the problem written down, zeros, refusals."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -16,11 +18,11 @@ from problems import (
 )
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DeclarationError
+from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
+from substrate.fits.variation import rho_max, solve_maximal_variation
 from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.penalized.variation.accuracy import DoubledComponents, VariationWitness, shrink, variation_accuracy
-from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates
+from substrate.penalties import VariationMachine, into_balls
 
 GROUPS = {"cheap": [0, 1], "dear": [3, 2]}
 RHO = {"cheap": 0.4, "dear": 2.5}
@@ -147,20 +149,31 @@ def test_bounds_are_true_for_other_weights():
     coordinates = decoupled_coordinates(components(RBF(1.0), X), ridge=0.1)
     rho = np.array([0.4, 0.4, 2.5, 2.5])
     solved = solve_maximal_variation(coordinates, y, rho)
-    witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
+    machine = VariationMachine(
+        components=coordinates.parts,
+        root=coordinates.weights,
+        weights=np.ones(y.size),
+        bias=True,
+        ridge=0.1,
+        rho=rho,
+        v=solved.v,
+        xi=solved.xi_plus - solved.xi_minus,
+    )
+    kernels, tolerance = Componentwise(RBF(1.0)).components(4), Tolerance.of(y, np.ones(y.size))
+    stored = (list(coordinates.expand(solved.v).T), coordinates.bias_of(y, solved.v))
     fitted = coordinates.parts.sum(axis=0) @ solved.v + coordinates.bias_of(y, solved.v)
     for factors in ([1.0] * 4, [1.0, 1.0, 1.5, 1.0], [1.0, 2.0, 1.0, 1.0], [0.5, 1.0, 1.0, 1.0], [1.0, 1.0, 0.3, 0.3]):
         best = solve_maximal_variation(coordinates, y, rho * factors)
         distance = fitted - coordinates.parts.sum(axis=0) @ best.v - coordinates.bias_of(y, best.v)
-        values = DoubledComponents(coordinates)
-        row = variation_accuracy(values, y, rho * factors, witness, fitted, Tolerance.of(y, np.ones(y.size)))
+        other = replace(machine, rho=rho * factors)
+        row = other.accuracy(kernels, X, X, y, *stored, fitted, tolerance)
         assert row.value >= np.sqrt(np.mean(distance**2)) - 1e-12, factors
         assert row.passes == (factors == [1.0] * 4)
 
 
 def test_multipliers_are_shrunk_into_the_ball_of_their_component():
     xi = np.array([[3.0, -1.0], [3.0, -1.0], [0.1, 0.0]])
-    assert_allclose(np.abs(shrink(xi, np.array([1.0, 5.0, 1.0]))).sum(axis=1), [1.0, 4.0, 0.1], rtol=1e-14)
+    assert_allclose(np.abs(into_balls(xi, np.array([1.0, 5.0, 1.0]))).sum(axis=1), [1.0, 4.0, 0.1], rtol=1e-14)
 
 
 # ---- the estimators ------------------------------------------------------------------------------
@@ -215,11 +228,10 @@ def test_files_clones_and_parameters_keep_groups(tmp_path):
         assert repr(loaded).startswith("MaximalVariationRegressor(")
 
 
-@pytest.mark.parametrize("solver", ["auto", "cvxpy"])
-def test_classes_with_groups(solver):
+def test_classes_with_groups():
     X, y = data()
     labels = np.digitize(y, [0.0, 1.0])
-    model = MaximalVariationClassifier(RBF(1.0), RHO, groups=GROUPS, solver=solver).fit(X, labels)
+    model = MaximalVariationClassifier(RBF(1.0), RHO, groups=GROUPS).fit(X, labels)
     assert model.certificate_.holds, str(model.certificate_)
     assert model.certify(X, labels).holds
     assert model.maximal_variation_.shape == (3, 4)

@@ -241,8 +241,6 @@ def test_refusals(data):
         reduced.left_out_importance()
     with pytest.raises(DataError, match="not the rows of the fit"):
         reduced.left_out_importance(2.0 * X, y)
-    with pytest.raises(DeclarationError, match="solver='direct'"):
-        SparseLSSVMRegressor(RBF(1.5), 5.0, basis=5, solver="cg").fit(X, y).left_out_importance(X, y)
 
 
 def test_the_certificate_notices_a_machine_that_rounding_hides(data):

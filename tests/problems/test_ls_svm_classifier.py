@@ -394,7 +394,7 @@ def test_sparse_rows(four, coding, solver):
     X, k = four
     X = np.where(np.abs(X) > 0.4, X, 0.0)
     expected = LSSVMClassifier(KERNEL, coding=coding).fit(X, k).decision_function(X_NEW)
-    model = LSSVMClassifier(KERNEL, coding=coding, solver=solver).fit(sp.csr_matrix(X), k)
+    model = LSSVMClassifier(KERNEL, coding=coding, solver=solver, tol=1e-9).fit(sp.csr_matrix(X), k)
     assert_allclose(model.decision_function(sp.csr_matrix(X_NEW)), expected, atol=1e-7)
 
 

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import maximal_variation
 from substrate.declarations.variation_expansion import variation_expansion
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.coordinates import shared_coordinates
+from substrate.fits.variation import rho_max, solve_maximal_variation
 from substrate.kernels import RBF, Linear, Polynomial
-from substrate.penalized.variation.active_rows import rho_max, solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import shared_coordinates
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 TASKS = ("regression", "classification")

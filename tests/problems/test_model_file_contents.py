@@ -24,7 +24,6 @@ from substrate.certificates import Certificate
 from substrate.errors import DataError, ModelFileWarning, SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 
 ESTIMATORS = [getattr(problems, name) for name in problems.ESTIMATORS]
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -189,8 +188,6 @@ def test_every_value_of_a_file_is_asked_for_its_kind(tmp_path, part):
 
 # ---- what acts outside ---------------------------------------------------------------------------
 
-PASSES = Passes(memory_budget=1e15, verbose=True)
-
 
 @pytest.fixture
 def no_network(monkeypatch):
@@ -200,16 +197,6 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-
-
-def test_what_acts_outside_is_not_written(tmp_path):
-    model = made(SparseLSSVMRegressor).set_params(passes=PASSES)
-    model.save(tmp_path / "m.npz")
-    assert not set(content_of(tmp_path / "m.npz")["parameters"]) & OUTSIDE
-    loaded = load(tmp_path / "m.npz")
-    assert loaded.passes is None
-    assert model.passes is PASSES, "and the model that was saved keeps its own"
-    assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("name", ["passes", "executor", "checkpoint", "memory_budget", "verbose", "n_jobs"])

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from problems import fused_least_squares, l1_substrate, penalized_fusion
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.kernels import RBF
-from substrate.penalized.l1.active_set import solve_l1, zeta_max
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
 
 TASKS = ("regression", "classification")

@@ -27,7 +27,6 @@ BASIS = np.arange(12)
 
 MODELS = {
     "direct": (SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
-    "gradients": (SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS, solver="cg"), Y),
     "gamma chosen": (SparseLSSVMRegressorCV(RBF(1.0), basis=BASIS), Y),
     "classes": (SparseLSSVMClassifier(RBF(1.0), 10.0, basis=BASIS), LABELS),
     "components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),

@@ -106,9 +106,9 @@ def test_where_the_printed_system_is_singular_nothing_is_lost():
     assert np.linalg.matrix_rank(M) < 60  # of 134: 94 distinct times, and most directions below rounding
     expected = naive.fit(gram, gram, forces, 20.0)
     found = closed_form(gram, forces, 20.0, basis=np.arange(133))
-    assert_allclose(forces - found["errors"], expected, atol=1e-8)
+    assert_allclose(forces - found["errors"], expected, atol=1e-6)
     dense = ls_svm_regression.closed_form(gram, forces, 20.0)
-    assert_allclose(found["errors"], dense["errors"], atol=1e-8)
+    assert_allclose(found["errors"], dense["errors"], atol=1e-6)
 
 
 def test_a_vector_orthogonal_to_w_cannot_always_be_deleted():

@@ -66,7 +66,3 @@ def test_a_range_beyond_what_double_precision_knows_is_searched_and_does_not_hol
     wide = SparseLSSVMRegressorCV(RBF(3.0), gamma_range=(1e-2, 1e14), basis=Basis(15, random_state=0)).fit(X, y)
     assert not wide.certificate_["gap of gamma"].passes
     assert wide.criterion_lower_bound_ < wide.criterion_
-    usual = SparseLSSVMRegressorCV(RBF(3.0), basis=Basis(15, random_state=0)).fit(X, y)
-    assert not usual.certificate_.holds, "a shorter range would have a proof, and a worse machine"
-    assert "would be met" in dict(usual.certificate_.record)["to widen"]
-    assert "best at the upper end" in dict(usual.certificate_.record)["gamma searched"]

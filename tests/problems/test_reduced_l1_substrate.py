@@ -1,24 +1,21 @@
-"""The L1 substrate on a reduced basis: declared = from sums, its path against scikit-learn's, its certificate."""
+"""The L1 substrate on a reduced basis: declared = by the path, the bound, the estimators."""
 
+import copy
 from contextlib import nullcontext
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lars_path_gram
 
 from problems import SparseL1SubstrateClassifier, SparseL1SubstrateRegressor, load
 from problems.reduced_l1_substrate import closed_form, declare
 from substrate.datasets import ripley
-from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
+from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.kernels import RBF, Linear, Precomputed
-from substrate.penalized.homotopy.homotopies import l1_path
-from substrate.penalized.l1.on_a_basis import coefficients_at, l1_sums, mend, reduced_l1_paths
 from substrate.reduced import Basis
-from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(120, 2))
@@ -27,11 +24,6 @@ KERNEL = RBF(1.0)
 S = np.arange(0, 120, 8)
 PHI = KERNEL(X, X[S])
 TOP = float(np.abs((PHI - PHI.mean(axis=0)).T @ Y).max())
-
-
-def sums_of(kernel=KERNEL, targets=Y[:, None], unit=1.0):
-    rows = KernelRows.of(kernel, X, X[S], targets)
-    return rows, l1_sums(rows, origin_of(kernel(X[S]), rows.target_summary(), unit))
 
 
 def model(share=0.05, **parameters):
@@ -71,80 +63,35 @@ def test_what_is_no_basis_is_refused():
         declare(KERNEL(X), Y, 1.0, basis=[0, 120])
 
 
-# --- the path -------------------------------------------------------------------------------------------------------
+# --- the bound ------------------------------------------------------------------------------------------------------
 
 
-def test_the_path_from_sums_is_that_of_the_rows():
-    _, sums = sums_of()
-    (path,) = reduced_l1_paths(sums, 1e-3 * TOP)
-    whole = l1_path(PHI, Y, 1e-3 * TOP, zero_sum=False)
-    # columns of kernel values are nearly dependent, and rounding may add a short segment; the path is the same
-    assert_allclose(path.values[[0, -1]], whole.values[[0, -1]], rtol=1e-6)
-    for zeta in np.geomspace(2e-3, 0.9, 12) * TOP:
-        assert_allclose(path.at(zeta).primal, whole.at(zeta).primal, atol=1e-6)
-        assert_allclose(path.at(zeta).bias, whole.at(zeta).bias, atol=1e-6)
+def moved(fitted, size):
+    """The same machine with coefficients that are not those of the optimum."""
+    other = copy.deepcopy(fitted)
+    other.support_values_ = fitted.support_values_ * (1.0 + size)
+    return other
 
 
-def test_the_path_is_that_of_the_lasso():
-    _, sums = sums_of()
-    alphas, _, coefficients = lars_path_gram(
-        sums.cross[:, 0], sums.gram, n_samples=120, method="lasso", alpha_min=0.01 * TOP / 120
-    )
-    (path,) = reduced_l1_paths(sums, 0.01 * TOP)
-    for zeta, beta in zip(120 * alphas[1:-1], coefficients.T[1:-1], strict=True):
-        assert_allclose(path.at(zeta).primal, beta, atol=1e-6)
-    assert path.complete
-
-
-def test_a_path_that_does_not_reach_is_refused():
-    _, sums = sums_of()
-    paths = reduced_l1_paths(sums, 0.1 * TOP)
-    with pytest.raises(SolverError, match="not covered"):
-        coefficients_at(paths, 0.05 * TOP)
-
-
-# --- the check on all rows ------------------------------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
 @pytest.mark.parametrize("share", [0.5, 0.05, 1e-3])
-def test_a_solution_passes_and_a_perturbed_one_is_mended(share):
-    rows, sums = sums_of()
-    beta = coefficients_at(reduced_l1_paths(sums, share * TOP), share * TOP)
-    solved = mend(rows, sums, share * TOP, beta)
-    assert all(row.passes for row in solved.checks[0])
-    wrong = np.where(beta != 0.0, beta * (1.0 + 1e-5), 0.0)
-    assert not all(row.passes for row in mend(rows, sums, share * TOP, wrong, most=0).checks[0])
-    again = mend(rows, sums, share * TOP, wrong)
-    assert all(row.passes for row in again.checks[0])
-    assert again.steps >= 1
-    assert_allclose(again.coefficients, beta, atol=1e-6)
+def test_certificate_and_proof_bound_the_distance_of_moved_coefficients(share, ridge):
+    pytest.importorskip("flint")
+    best = model(share, ridge=ridge).fit(X, Y)
+    assert best.certificate_.holds
+    for size in (1e-10, 1e-3, 0.5):
+        other = moved(best, size)
+        distance = np.sqrt(np.mean((other.predict(X) - best.predict(X)) ** 2))
+        assert other.certify(X, Y).accuracy >= distance * (1.0 - 1e-6)
+        assert other.prove(X, Y).accuracy >= distance * (1.0 - 1e-6)
+    assert not other.certify(X, Y).holds
 
 
-def test_a_vector_that_was_forgotten_comes_back():
-    rows, sums = sums_of()
-    beta = coefficients_at(reduced_l1_paths(sums, 0.05 * TOP), 0.05 * TOP)
-    (used,) = np.nonzero(beta[:, 0])
-    without = beta.copy()
-    without[used[np.abs(beta[used, 0]).argmin()]] = 0.0
-    lonely = mend(rows, sums, 0.05 * TOP, without, most=0)
-    assert {row.name for row in lonely.checks[0] if not row.passes} >= {"subgradient off the support"}
-    assert_allclose(mend(rows, sums, 0.05 * TOP, without).coefficients, beta, atol=1e-8)
-
-
-def test_the_gap_bounds_the_distance_to_the_optimum():
-    """The gap of any point is at least what its objective lacks of the best one."""
-    rows, sums = sums_of()
-    zeta = 0.05 * TOP
-
-    def objective(beta):
-        e = Y - Y.mean() - (PHI - PHI.mean(axis=0)) @ beta
-        return 0.5 * e @ e + zeta * np.abs(beta).sum()
-
-    best = coefficients_at(reduced_l1_paths(sums, zeta), zeta)
-    for size in (1e-3, 0.1, 1.0):
-        point = best + size * RNG.normal(size=best.shape)
-        (gap,) = (row for row in mend(rows, sums, zeta, point, most=0).checks[0] if row.name == "duality gap")
-        assert gap.value >= objective(point[:, 0]) - objective(best[:, 0]) > 0.0
+def test_a_ridge_is_that_of_the_declared_norm():
+    a, b, K = cp.Variable(S.size), cp.Variable(), KERNEL(X[S])
+    cost = 0.5 * cp.sum_squares(Y - PHI @ a - b) + 0.05 * TOP * cp.norm1(a) + 0.25 * cp.quad_form(a, cp.psd_wrap(K))
+    cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12)
+    assert_allclose(model(ridge=0.5).fit(X, Y).predict(X), PHI @ a.value + b.value, atol=1e-5)
 
 
 # --- the estimators -------------------------------------------------------------------------------------------------
@@ -167,7 +114,7 @@ def test_the_path_of_the_estimator_is_that_of_other_fits():
         other = model(share).fit(X, Y)
         assert_allclose(PHI @ beta + bias, other.predict(X), atol=1e-6)
         assert (beta != 0.0).sum() == other.n_support_
-    with pytest.raises(SolverError, match="the zeta of the fit"):
+    with pytest.raises(DeclarationError, match="the zeta of the fit"):
         fitted.at(0.005 * TOP)
 
 

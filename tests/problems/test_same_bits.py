@@ -36,7 +36,6 @@ THRESHOLDS = [
     ("MICRO", None, 64),
     ("LEAF", None, 256),
     ("WIDTH_ROWS", "substrate.streaming.array_source", 200),
-    ("_SPREAD", "substrate.reduced.statistic", 100),
     ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
     ("KEPT", "substrate.reduced.left_out", 2.0**10),
     ("_MOST_ROWS", "substrate.kernels.widths", 150),
@@ -53,7 +52,6 @@ CASES = {
     "basis of given rows": ("SparseLSSVMRegressor", {"basis__rule": np.arange(700, 0, -60), "basis__n": None}),
     "basis of given points": ("SparseLSSVMRegressor", {"basis__rule": X[:9] + 0.5, "basis__n": None}),
     "pruned classes": ("SparseLSSVMClassifier", {"basis__rule": "pruned"}),
-    "gradients": ("SparseLSSVMRegressor", {"solver": "cg"}),
     "sum of kernels": ("SparseLSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
     "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "cv": "gcv"}),
     "folds": ("SparseLSSVMRegressorCV", {"cv": 5}),
@@ -115,23 +113,16 @@ SOURCES = {
     "odd place": lambda y, name, folder: ((shifted(X), y), {}),
     "single precision": lambda y, name, folder: ((X.astype(np.float32), y), {}),
     "frame": lambda y, name, folder: ((pd.DataFrame(X), pd.Series(y)), {}),
-    "map, small budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
-        {"passes__memory_budget": 1.0},
-    ),
-    "map, large budget": lambda y, name, folder: (
-        (mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")),
-        {"passes__memory_budget": 1e12},
-    ),
-    "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {"passes__memory_budget": 1.0}),
+    "map": lambda y, name, folder: ((mapped(folder / "X.npy"), mapped(folder / f"{name}.npy")), {}),
+    "map of rows only": lambda y, name, folder: ((mapped(folder / "X.npy"), y), {}),
     "blocks": lambda y, name, folder: (
         ([(X[a:b], y[a:b]) for a, b in [(0, 1), (1, 333), (333, 340), (340, N)]],),
-        {"passes__memory_budget": 1.0},
+        {},
     ),
     "Dask array": lambda y, name, folder: (dask_arrays(y), {}),
     "Dask frame": lambda y, name, folder: (
         (dd.from_pandas(pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "t": y}), npartitions=5), "t"),
-        {"passes__memory_budget": 1.0},
+        {},
     ),
 }
 
@@ -188,12 +179,12 @@ def assert_same(found, expected):
 
 def test_all_estimators_that_read_rows_are_here():
     assert len(READERS) >= 9
-    told = {name for name in problems.ESTIMATORS if "passes" in getattr(problems, name)().get_params()}
+    told = {name for name in problems.ESTIMATORS if issubclass(getattr(problems, name)._model_type, ReducedModel)}
     assert told == set(READERS)
 
 
 #: Regression and classification are read in all ways, the other estimators in the main ones, options in a few.
-FEW = ("map, small budget", "map, large budget", "blocks")
+FEW = ("map", "blocks")
 MAIN = (*FEW, "Fortran order", "Dask array")
 KINDS = dict.fromkeys(READERS, MAIN) | dict.fromkeys(["SparseLSSVMRegressor", "SparseLSSVMClassifier"], tuple(SOURCES))
 PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]

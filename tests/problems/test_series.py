@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_sco
 from sklearn.utils.estimator_checks import check_estimator
 
 from problems import (
-    HuberLSSVMRegressor,
+    KernelRegressor,
     LSSVMClassifier,
     LSSVMRegressor,
     LSSVMRegressorCV,
@@ -114,7 +114,7 @@ def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
 @pytest.mark.parametrize(
     "regressor",
     [
-        HuberLSSVMRegressor(RBF(3.0), 10.0),
+        KernelRegressor(RBF(3.0), 10.0),
         SparseLSSVMRegressor(RBF(3.0), 10.0),
         PartiallyLinearLSSVMRegressor(RBF(3.0), 10.0, linear_columns=[0]),
     ],

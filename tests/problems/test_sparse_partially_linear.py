@@ -16,7 +16,6 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced.linear_columns import survey_linear_columns
 from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
 from tests.oracles.sampled_cases import first
 
 N, KERNEL, GAMMA, LINEAR = 50, RBF(1.5), 7.0, [0, 2]
@@ -165,8 +164,6 @@ def test_what_else_is_refused():
     X, y, _ = instance(7)
     with pytest.raises(DataError, match="numbered from 0 to 3"):
         fitted(X, y, linear_columns=[4])
-    with pytest.raises(DeclarationError, match="solver='cg' supports a bias"):
-        fitted(X, y, solver="cg")
     with pytest.raises(DeclarationError, match="precomputed"):
         SparsePartiallyLinearLSSVMRegressor("precomputed", linear_columns=[0]).fit(np.eye(N), y)
     with pytest.raises(DataError, match="fit all 3 rows"):
@@ -179,7 +176,7 @@ def test_what_else_is_refused():
 def test_the_survey_of_columns_does_not_depend_on_how_rows_are_cut():
     X, _, v = instance(8, 1e7, 1e-2)
     known = ((0, 2), ("column 0", "column 2"))
-    whole = survey_linear_columns(ArraySource(X, None, weights=v), OpenPasses(), KERNEL, *known)
+    whole = survey_linear_columns(ArraySource(X, None, weights=v), KERNEL, *known)
     z = (X[:, LINEAR] - whole.center) / whole.units
     Q = z @ whole.turn
     assert_allclose(Q.T * v @ (Q - (v @ Q) / v.sum()) / v.sum(), np.eye(2), atol=1e-8)

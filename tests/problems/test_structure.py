@@ -21,13 +21,12 @@ from problems import (
     load,
     maximal_variation,
 )
-from problems.estimators.full import variation_fit
 from substrate import Machine, Substrate
 from substrate.datasets import additive_function
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.errors import DataError, DeclarationError
+from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
+from substrate.fits.variation import rho_max
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
-from substrate.penalized.variation.active_rows import rho_max
-from substrate.penalized.variation.component_coordinates import decoupled_coordinates, shared_coordinates
 
 RELEVANT = {0, 1, 2, 3}
 
@@ -129,31 +128,6 @@ def test_the_regressor_is_the_fast_path():
     assert_allclose(model.maximal_variation_, fast["maximal_variation"], rtol=1e-9)
     assert_allclose(model.component_functions(X).T, fast["component_values"], atol=1e-6 * np.abs(y).max())
     assert_allclose(y - model.predict(X), fast["errors"], atol=1e-6 * np.abs(y).max())
-
-
-@pytest.mark.parametrize("solver", ["cvxpy", "PIQP", "clarabel"])
-@pytest.mark.parametrize("parameters", [{}, {"expansion": "decoupled", "ridge": 0.3}], ids=str)
-@pytest.mark.some_cases(3)
-def test_other_solvers_agree(solver, parameters):
-    X, y = additive_function(30, 5, random_state=1)
-    fast = fitted(X, y, rho=5.0, **parameters)
-    slow = fitted(X, y, rho=5.0, solver=solver, **parameters)
-    assert_allclose(slow.predict(X), fast.predict(X), atol=1e-4 * np.abs(y).max())
-    assert_allclose(slow.maximal_variation_, fast.maximal_variation_, atol=1e-4 * np.abs(y).max())
-    assert "PIQP with" in dict(fast.certificate_.record)["solver"]
-    assert "PIQP with" not in str(slow.certificate_.record)
-
-
-def test_a_fallback_is_recorded(monkeypatch):
-    def fails(*_):
-        raise SolverError("rows were still being added")
-
-    X, y = additive_function(30, 5, random_state=1)
-    fast = fitted(X, y, rho=5.0)
-    monkeypatch.setattr(variation_fit, "solve_maximal_variation", fails)
-    model = fitted(X, y, rho=5.0)
-    assert dict(model.certificate_.record)["fallback"] == "rows were still being added"
-    assert_allclose(model.predict(X), fast.predict(X), atol=1e-4 * np.abs(y).max())
 
 
 @pytest.mark.parametrize("expansion", ["shared", "decoupled"])
@@ -562,7 +536,6 @@ def test_the_sibling_with_a_sum_of_norms_ranks_the_inputs_of_31():
         ({"cutoff": 0.0}, "cutoff must be"),
         ({"gamma": -1.0}, "gamma must be"),
         ({"expansion": "both"}, "expansion must be 'shared' or 'decoupled', received 'both'"),
-        ({"solver": "nobody"}, "nobody"),
         ({"expansion": "decoupled"}, r"add a ridge \(ridge=0.1\)"),
     ],
     ids=str,

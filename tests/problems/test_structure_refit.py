@@ -16,8 +16,8 @@ from problems import (
     load,
 )
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.paths import l1_path
 from substrate.kernels import RBF, Componentwise
-from substrate.penalized.homotopy.homotopies import l1_path
 
 KERNEL = RBF(1.0)
 WAYS = ({"expansion": "shared"}, {"expansion": "decoupled", "ridge": 0.1})
@@ -306,36 +306,3 @@ def test_validation_rows_are_refused_where_none_validate():
     X, y = data(12, 2)
     with pytest.raises(DataError, match="not used with refit='loo'"):
         FusedMaximalVariationRegressor(KERNEL, refit="loo").fit(X[:8], y[:8], X[8:], y[8:])
-
-
-# ---- stability -----------------------------------------------------------------------------------------
-
-
-def test_stable_components_are_those_that_most_halves_select():
-    X, y = data(40, 3)
-    model = FusedMaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.1)
-    found = model.stability_selection(X, y, n_subsamples=5, false_inputs=2.0, random_state=0)
-    assert not hasattr(model, "support_values_")
-    assert found.frequencies.shape == (found.rho.size, 3)
-    counts = 5.0 * found.frequencies
-    assert_allclose(counts, counts.round(), atol=1e-12)
-    assert_array_equal(found.support, found.probabilities >= 0.9)
-    assert_allclose(found.probabilities, found.frequencies[found.rho >= found.rho_min].max(axis=0))
-    assert found.expected_false <= 2.0
-    # the same halves, one solve each, at one rho
-    rho, generator, hits = float(found.rho_min) + 0.5, np.random.RandomState(0), np.zeros(3)
-    for _ in range(5):
-        rows = np.sort(generator.choice(40, 20, replace=False))
-        half = MaximalVariationRegressor(KERNEL, rho / 2.0, expansion="decoupled", ridge=0.1).fit(X[rows], y[rows])
-        hits += half._model.mark_components(model.relevance)
-    cell = int(np.searchsorted(found.rho, rho, side="right")) - 1
-    assert_allclose(counts[cell], hits)
-
-
-@pytest.mark.parametrize(
-    ("choice", "match"),
-    [({"threshold": 0.5}, "above 0.5"), ({"n_subsamples": 1}, "n_subsamples"), ({"false_inputs": 0.0}, "false_inputs")],
-)
-def test_stability_refuses_what_it_cannot_count(choice, match):
-    with pytest.raises(DeclarationError, match=match):
-        FusedMaximalVariationRegressor(KERNEL).stability_selection(*data(12, 2), **choice)

@@ -1,30 +1,23 @@
 """The estimators of the substrate family: they are the declared problems, sparse where they say so."""
 
 import pickle
-import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import (
-    FusedLeastSquaresRegressor,
     L1SubstrateClassifier,
     L1SubstrateRegressor,
     LSSVMRegressor,
     SubstrateRegressor,
-    fused_least_squares,
     l1_substrate,
     load,
     ls_svm_substrate,
 )
-from problems.estimators.full import l1_fit as sparse_fit
-from substrate.errors import DataError, DeclarationError, OverfittingWarning
+from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
-from substrate.penalized.l1.active_set import solve_l1
 
 KERNEL = RBF(1.0)
 
@@ -180,34 +173,6 @@ def test_a_classifier_without_support_vectors_says_the_largest_class(k, tmp_path
         assert other.decision_function(X[:4]).shape == ((4,) if k == 2 else (4, 3))
 
 
-@pytest.mark.parametrize("solver", ["cvxpy", "CLARABEL", pytest.param("osqp", marks=pytest.mark.slow)])
-def test_the_declared_problem_can_be_asked_for(solver):
-    X, y = regression()
-    fast = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)
-    slow = L1SubstrateRegressor(KERNEL, zeta=0.3, solver=solver).fit(X, y)
-    assert slow.certificate_.holds
-    assert "active set" in str(fast.certificate_)
-    assert "accepted" in str(slow.certificate_)
-    assert_allclose(slow.predict(X), fast.predict(X), atol=1e-5)
-    assert slow.zeta_max_ == fast.zeta_max_
-    X, y = classes()
-    fast = L1SubstrateClassifier(KERNEL, zeta=0.5).fit(X, y)
-    slow = L1SubstrateClassifier(KERNEL, zeta=0.5, solver=solver).fit(X, y)
-    assert_allclose(slow.decision_function(X), fast.decision_function(X), atol=1e-5)
-
-
-def test_a_set_that_does_not_settle_falls_back_and_says_so(monkeypatch):
-    X, y = regression()
-    expected = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y).predict(X)
-    monkeypatch.setattr(sparse_fit, "solve_l1", lambda Phi, y, zeta, **how: solve_l1(Phi, y, zeta, max_steps=1, **how))
-    model = L1SubstrateRegressor(KERNEL, zeta=0.3).fit(X, y)
-    facts = dict(model.certificate_.record)
-    assert "did not settle within 1 steps" in facts["fallback"]
-    assert "accepted" in facts["solver"]
-    assert model.certificate_.holds
-    assert_allclose(model.predict(X), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("estimator", [L1SubstrateRegressor, L1SubstrateClassifier])
 def test_a_sparse_model_is_small_when_saved(estimator, tmp_path):
     rng = np.random.default_rng(0)
@@ -238,134 +203,6 @@ def test_an_unknown_coding_is_refused():
         L1SubstrateClassifier(KERNEL, coding="by_hand").fit(*classes())
 
 
-# ---- fusion --------------------------------------------------------------------------------------
-
-
-def fusion_data():
-    X, y = regression(12)
-    V, v = regression(20, seed=5)
-    return X, y, V, v
-
-
-def test_the_fused_regressor_is_the_declared_problem(tmp_path):
-    X, y, V, v = fusion_data()
-    model = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
-    declared = fused_least_squares.declare(KERNEL(X), y, KERNEL(V, X), v).solve()
-    assert model.certificate_.holds
-    for other in (model, *stored(model, tmp_path)):
-        assert_allclose(y - other.predict(X), declared.errors, atol=1e-6)
-        assert_allclose(v - other.predict(V), declared.validation_errors, atol=1e-6)
-        assert_allclose(other.criterion_, np.mean(declared.validation_errors**2), rtol=1e-6)
-    assert_allclose(model.support_values_.sum(), 0.0, atol=1e-9)
-    assert_array_equal(model.support_, np.arange(12))
-    assert "12 training and 20 validation" in str(model.certificate_)
-
-
-def test_rows_are_split_when_there_are_none_to_validate():
-    X, y = regression(40)
-    model = FusedLeastSquaresRegressor(KERNEL, validation_fraction=0.6, random_state=3).fit(X, y)
-    train, valid = model.support_, np.setdiff1d(np.arange(40), model.support_)
-    assert (train.size, valid.size) == (16, 24)
-    assert_array_equal(model.support_vectors_, X[train])
-    given = FusedLeastSquaresRegressor(KERNEL).fit(X[train], y[train], X[valid], y[valid])
-    assert_array_equal(given.predict(X), model.predict(X))
-    assert given.criterion_ == model.criterion_
-
-
-def test_kinds_of_random_state():
-    X, y = regression(40)
-
-    def support(state):
-        return FusedLeastSquaresRegressor(KERNEL, random_state=state).fit(X, y).support_
-
-    assert_array_equal(support(1), support(1))
-    assert_array_equal(support(1), support(np.random.RandomState(1)))
-    assert (support(1) != support(2)).any()
-    assert any((support(None) != support(None)).any() for _ in range(5))
-    for wrong in ("seed", -1, 1.5):
-        with pytest.raises(ValueError, match=r"random_state|seed"):
-            support(wrong)
-
-
-@pytest.mark.parametrize(("n", "n_val"), [(12, 11), (12, 12), (12, 13)])
-def test_the_warning_of_overfitting(n, n_val):
-    X, y, V, v = (*regression(n), *regression(n_val, seed=2))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
-    assert [w.category for w in caught] == ([OverfittingWarning] if n > n_val else [])
-    assert all(w.filename == __file__ for w in caught)
-
-
-def test_validation_rows_that_cannot_be_used_are_refused_by_name():
-    X, y, V, v = fusion_data()
-    for given in ((V, None), (None, v)):
-        with pytest.raises(DataError, match="X_val and y_val come together; one of them is missing"):
-            FusedLeastSquaresRegressor(KERNEL).fit(X, y, *given)
-    wrong = {
-        "X_val has 1 features, X has 2": (V[:, :1], v),
-        "X_val is empty|y_val is empty": (V[:0], v[:0]),
-        "X_val is empty": (V[:0], v),
-        "y_val is empty": (V, v[:0]),
-        "y_val must have one entry per row of X_val: expected 20, received 19": (V, v[:-1]),
-        "X_val contains NaN": (np.where(V.max() == V, np.nan, V), v),
-        "y_val contains NaN": (V, np.where(v == v.max(), np.nan, v)),
-        "X_val is a masked array": (np.ma.array(V), v),
-        "y_val is a masked array": (V, np.ma.array(v)),
-        "y_val holds dates": (V, np.datetime64("2020-01-01") + np.arange(20)),
-        "X_val must hold real numbers": (V.astype(str), v),
-        "y_val must hold real numbers": (V, v.astype(str)),
-        "y_val is complex": (V, v + 0j),
-        "y_val must be 1-D": (V, np.column_stack([v, v])),
-    }
-    for message, given in wrong.items():
-        model = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, y, *given)
-        assert not hasattr(model, "support_values_"), "nothing of the fit before is left"
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.0, 1.5, -0.1, np.nan, None, "half", True], ids=str)
-def test_a_validation_fraction_lies_between_nought_and_one(fraction):
-    with pytest.raises(DeclarationError, match="validation_fraction must be"):
-        FusedLeastSquaresRegressor(KERNEL, validation_fraction=fraction).fit(*regression())
-
-
-@pytest.mark.parametrize("cutoff", [0.0, -1.0, np.inf, None], ids=str)
-def test_a_cutoff_is_positive(cutoff):
-    with pytest.raises(DeclarationError, match="cutoff must be"):
-        FusedLeastSquaresRegressor(KERNEL, cutoff=cutoff).fit(*regression())
-
-
-@pytest.mark.parametrize("kernel", ["precomputed", Precomputed(), 2.0 * Precomputed()], ids=repr)
-def test_fusion_of_a_precomputed_matrix(kernel, tmp_path):
-    X, y = regression(40)
-    factor = 0.5 if kernel == 2.0 * Precomputed() else 1.0
-    K = factor * KERNEL(X)
-    plain = FusedLeastSquaresRegressor(KERNEL, random_state=0).fit(X, y)
-    model = FusedLeastSquaresRegressor(kernel, random_state=0).fit(K, y)
-    for other in (model, *stored(model, tmp_path)):
-        assert_allclose(other.predict(K), plain.predict(X), atol=1e-7)
-    assert_array_equal(model.support_, plain.support_)
-    V, v = regression(50, seed=5)
-    given = FusedLeastSquaresRegressor(kernel).fit(K, y, factor * KERNEL(V, X), v)
-    expected = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
-    assert_allclose(given.predict(K), expected.predict(X), atol=1e-7)
-    lopsided = K.copy()
-    lopsided[0, 1] += 0.01
-    with pytest.raises(DataError, match="not symmetric"):
-        FusedLeastSquaresRegressor(kernel, random_state=0).fit(lopsided, y)
-
-
-@pytest.mark.parametrize("form", [sp.csr_matrix, lambda V: pd.DataFrame(V, columns=["a", "b"]), np.ndarray.tolist])
-def test_validation_rows_of_many_kinds(form):
-    X, y, V, v = fusion_data()
-    expected = FusedLeastSquaresRegressor(KERNEL).fit(X, y, V, v)
-    for targets in (v, v.tolist(), pd.Series(v)):
-        model = FusedLeastSquaresRegressor(KERNEL).fit(form(X), y, form(V), targets)
-        assert_allclose(model.predict(form(X)), expected.predict(X), atol=1e-7)
-
-
 # ---- habits --------------------------------------------------------------------------------------
 
 
@@ -374,7 +211,6 @@ def test_validation_rows_of_many_kinds(form):
     [
         SubstrateRegressor(KERNEL, c=0.5),
         L1SubstrateRegressor(KERNEL, zeta=0.3),
-        FusedLeastSquaresRegressor(KERNEL, cutoff=1e-6, validation_fraction=0.6, random_state=4),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -232,7 +232,7 @@ def test_a_function_must_have_the_symmetry_on_the_points():
 def test_a_matrix_has_no_mirrored_points():
     with pytest.raises(DeclarationError, match="no mirrored points"):
         Symmetric(Precomputed())
-    with pytest.raises(DeclarationError, match="Symmetric is made of another kernel, received 'rbf'"):
+    with pytest.raises(DeclarationError, match="Symmetric is made of other kernels, received 'rbf'"):
         Symmetric("rbf")
 
 

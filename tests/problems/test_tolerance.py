@@ -16,7 +16,7 @@ from substrate import fuse
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance, tolerances_of
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Linear
+from substrate.kernels import RBF
 from substrate.least_squares.answer import AnswerProblem
 from substrate.least_squares.iterated_fit import IteratedFit, iterated_fit
 from substrate.reduced import Basis
@@ -106,48 +106,17 @@ def test_no_answer_is_as_near_as_nothing(estimator):
     assert not again.holds or again.accuracy <= y.size * np.finfo(float).eps * largest(y)
 
 
-def test_an_iteration_that_reached_its_end_is_not_blamed_for_it():
-    X, y = data_of(SparseLSSVMRegressor)
-    model = made(SparseLSSVMRegressor, solver="cg", tol=1e-300)
-    with pytest.warns(ConvergenceWarning, match=r"^Sparse LS-SVM regression: .* not hold \(accuracy\)"):
-        model.fit(X, y)
-
-
 def largest(y):
     return 1.0 if y.dtype.kind == "U" else float(np.abs(y).max())
 
 
-def told(model):
-    return dict(model.certificate_.record)
-
-
-@pytest.mark.parametrize("estimator", ["LSSVMRegressor", "SparseLSSVMRegressor", "HuberLSSVMRegressor"])
-def test_care_is_taken_where_the_cheap_bound_does_not_settle_this_tolerance(estimator):
-    estimator = getattr(problems, estimator)
-    X, y = data_of(estimator)
-    plain = made(estimator).fit(X, y)
-    assert "check" not in told(plain)
-    strict = made(estimator, tol=0.5 * plain.certificate_.accuracy / plain.certificate_.spread).fit(X, y)
-    if estimator is LSSVMRegressor:  # which has the matrix of the fit at hand
-        assert told(strict)["check"] == "in blocks"
-        assert strict.certificate_.holds
-        strict = made(estimator, tol=0.5 * strict.certificate_.accuracy / strict.certificate_.spread).fit(X, y)
-    assert told(strict)["check"] == "in doubled precision"
-    assert strict.certificate_.holds
-    assert strict.certificate_.accuracy < 0.5 * plain.certificate_.accuracy
-
-
 def test_a_coarse_answer_holds_where_no_more_is_asked_for():
     X, y = data_of(LSSVMRegressor, 200)
-    coarse = LSSVMRegressor(RBF(1.0), 1e3, solver="cg", cg_tol=1e-4)
-    with pytest.warns(ConvergenceWarning, match=r"the certificate does not hold \(accuracy\)"):
-        coarse.fit(X, y)
-    assert coarse.certificate_.accuracy < 1e-2 * coarse.certificate_.spread
-    assert not coarse.certify(X, y).holds
-    coarse.set_params(tol=1e-2).fit(X, y)
+    coarse = LSSVMRegressor(RBF(1.0), 1e3, solver="cg", tol=1e-2).fit(X, y)
     assert coarse.certificate_.holds
     assert coarse.certify(X, y).holds
     assert coarse.prove(X, y).proved
+    assert not coarse.set_params(tol=1e-7).certify(X, y).holds
 
 
 def test_machines_of_their_own_rows_and_refitted_ones_are_judged_by_it():
@@ -160,14 +129,6 @@ def test_machines_of_their_own_rows_and_refitted_ones_are_judged_by_it():
         model = MaximalVariationRegressor(RBF(1.5), rho, refit=True, tol=3e-5).fit(X, X[:, 0])
         assert tolerances(model, X, X[:, 0]) == {3e-5}
         assert {row.tolerance for row in model.certificate_.rows if row.name == "selection: accuracy"} == {3e-5}
-
-
-def test_primal_weights_are_judged_by_it():
-    X, y = data_of(LSSVMRegressor)
-    for estimator in (LSSVMRegressor, problems.RobustLSSVMRegressor, problems.SubstrateRegressor):
-        model = estimator(Linear(), tol=3e-5).fit(1e8 + X, y)
-        assert hasattr(model, "primal_weights_")
-        assert tolerances(model, 1e8 + X, y) == {3e-5}
 
 
 def test_rows_that_are_read_in_passes_or_lie_on_a_device_are_judged_by_it():
@@ -231,13 +192,11 @@ def test_sums_about_any_centre_permit_no_more_than_the_rows():
 ON_A_BASIS = [
     SparseLSSVMRegressor(RBF(1.5), 10.0),
     problems.SparseL1SubstrateRegressor(RBF(1.5), 1e-3),
-    problems.SparseMaximalVariationRegressor(RBF(1.5), 1.0),
-    problems.SparseMaximalVariationRegressor(RBF(1.5), 1e-9, ridge=1e-3),
 ]
 
 
 @pytest.mark.parametrize("share", [1e-6, 1e-3, 1e-1])
-@pytest.mark.parametrize("model", ON_A_BASIS, ids=["least squares", "L1", "variation", "variation of some"])
+@pytest.mark.parametrize("model", ON_A_BASIS, ids=["least squares", "L1"])
 @pytest.mark.some_cases(4)
 def test_weights_far_apart_do_not_make_the_spread_on_a_basis_a_rounding_error(model, share):
     """Rows of no weight move the mean of the targets away from those that count, whose spread then cancels."""

@@ -67,14 +67,14 @@ def test_every_estimator_warns_if_and_only_if_its_certificate_fails(estimator, c
 @pytest.mark.parametrize("part", first(1, range(6)))
 def test_every_solver_warns_if_and_only_if_its_certificate_fails(part):
     for seed in range(60 * part, 60 * (part + 1)):
-        wild = wild_fit(7000 + seed, solvers=("auto", "cholesky", "cg", "cg", "stored_cg"))
+        wild = wild_fit(7000 + seed, solvers=("auto", "cholesky", "cg", "cg", "cg"))
         model, told = fit_and_listen(wild.model, wild.X, wild.y, sample_weight=wild.weights)
         if model is not None:
             check_agreement(model, told, (seed, str(wild)))
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(1.0), Laplacian(1.0)])
-@pytest.mark.parametrize("solver", ["cg", "stored_cg", "auto"])
+@pytest.mark.parametrize("solver", ["cg", "auto"])
 @pytest.mark.parametrize("seed", first(2, range(20)))
 @pytest.mark.some_cases(12)
 def test_weights_far_apart_do_not_make_a_kernel_indefinite(kernel, solver, seed):
@@ -99,14 +99,3 @@ def test_a_kernel_that_is_indefinite_is_still_refused(solver):
 
     _, told = fit_and_listen(LSSVMRegressor(kernel, 10.0, solver=solver), X, y)
     assert any("semi-definite" in text for text in told)
-
-
-def test_a_solver_that_stops_early_and_an_answer_that_holds_are_both_on_record():
-    """The linear kernel far from the origin: conjugate gradients stop, and the answer in primal weights is right."""
-    rng = np.random.default_rng(0)
-    X = 1e6 + rng.normal(size=(20, 1))
-    y = 5e3 * (X[:, 0] - 1e6) + rng.normal(size=20)
-    model, told = fit_and_listen(LSSVMRegressor(Linear(), gamma=0.0035, solver="cg"), X, y)
-    assert model.certificate_.holds
-    assert told == []
-    assert "stopped above the tolerance" in dict(model.certificate_.record)["solver"]

@@ -67,7 +67,6 @@ def test_a_factor_of_all_weights_is_one_of_gamma_and_the_default_range_follows(c
     assert_allclose(heavy.gamma_, 1e-6 * model.gamma_, rtol=1e-6)
     assert_allclose(heavy.criterion_, model.criterion_, rtol=1e-9)
     assert_allclose(heavy.gamma_range_, 1e-6 * model.gamma_range_, rtol=1e-9)
-    assert_allclose(heavy.path_["values"], 1e-6 * model.path_["values"], rtol=1e-9)
     left, again = model.leave_one_out(X, Y, V), heavy.leave_one_out(X, Y, 1e6 * V)
     assert left.certificate.holds
     assert again.certificate.holds
@@ -78,8 +77,7 @@ def test_a_factor_of_all_weights_is_one_of_gamma_and_the_default_range_follows(c
 
 @pytest.mark.parametrize(
     ("cv", "points"),
-    [("loo", FEW), ("gcv", FEW), ("gcv", MANY[:12])],
-    ids=["loo", "gcv", "more vectors than heavy rows"],
+    [("loo", FEW), ("gcv", FEW)],
 )
 def test_rows_of_vanishing_weight_count_as_absent_ones(cv, points):
     heavy = np.arange(0, N, 3)

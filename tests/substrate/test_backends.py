@@ -103,15 +103,6 @@ def test_blocks_cover_all_rows_once(home, monkeypatch):
     assert list(NUMPY.blocks(301, 7)) == list(row_blocks(301, 7))
 
 
-def test_only_torch_solves_by_blocks():
-    for backend in (NUMPY, backend_of(sender("array_api_strict")(A))):
-        assert not backend.is_long_and_thin(L, B)
-        with pytest.raises(TypeError, match="not solved by blocks"):
-            backend.inverse_blocks(L)
-        with pytest.raises(TypeError, match="not solved by blocks"):
-            backend.solve_by_blocks(L, [], B)
-
-
 class _DeviceArray:
     """As much of an array of CuPy as its backend asks for where the standard has no function."""
 

@@ -6,14 +6,12 @@ from array_homes import HOMES, assert_close, sender
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from substrate import backends
 from substrate.arrays import memory_limit
 from substrate.backends import backend_of
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import (
     HOST,
     all_to_numpy,
-    begin_reading,
     check_factor,
     check_finite,
     cholesky,
@@ -21,10 +19,8 @@ from substrate.namespaces import (
     device_points,
     device_vector,
     diagonal_set,
-    inverse_blocks,
     invert_triangle,
     is_device_array,
-    is_long_and_thin,
     multiply_rows,
     multiply_triangle,
     namespace_of,
@@ -33,7 +29,6 @@ from substrate.namespaces import (
     paired_sums,
     room_on_device,
     same_home,
-    solve_by_blocks,
     solve_triangular,
     sum_squares,
     take_rows,
@@ -70,19 +65,6 @@ def test_several_arrays_come_in_one_transfer(home, monkeypatch):
         assert_array_equal(values, other, strict=True)
     assert all_to_numpy(*wanted) == wanted
     assert len(transfers) == 1
-
-
-@everywhere
-def test_what_is_read_is_what_was_there_when_it_began(home):
-    send = sender(home)
-    values = [np.arange(6.0).reshape(2, 3), np.full(4, 7.0), np.array(3.0)]
-    there = [send(value.copy()) for value in values]
-    reading = begin_reading(*there)
-    there[1][...] = 0.0
-    for _ in range(2):
-        for found, known in zip(reading.values(), values, strict=True):
-            assert_array_equal(found, known)
-    assert begin_reading(*values).values() == tuple(values)
 
 
 @everywhere
@@ -142,22 +124,6 @@ def test_triangular_systems_and_factors(home):
     diagonal_set(matrix, send(np.arange(6.0)))
     np.fill_diagonal(A, np.arange(6.0))
     assert_close(matrix, A)
-
-
-@pytest.mark.parametrize("n", [1, 7, 8, 29])
-def test_blocks_solve_as_one_triangle_does(n, monkeypatch):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(backends, "_BLOCK_ROWS", 8)
-    monkeypatch.setattr(backends, "_INVERTED_ROWS", 2)
-    rng = np.random.default_rng(n)
-    root = rng.normal(size=(n, n + 3))
-    A, B = root @ root.T + np.eye(n), rng.normal(size=(n, 2))
-    for factor in (cholesky(torch.as_tensor(A)), torch.as_tensor(np.linalg.cholesky(A))):  # by columns, by rows
-        right = torch.as_tensor(B)
-        solved = solve_by_blocks(factor, inverse_blocks(factor), right)
-        assert_allclose(A @ solved.numpy(), B, rtol=1e-10, atol=1e-12)
-        assert_array_equal(right.numpy(), B)
-    assert not is_long_and_thin(factor, right)  # not on a GPU
 
 
 @everywhere

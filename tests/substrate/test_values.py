@@ -11,7 +11,6 @@ from sklearn.base import clone
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming import Passes
 from substrate.values import Value
 
 POINTS = np.arange(6.0).reshape(3, 2)
@@ -19,24 +18,21 @@ VALUES = [
     Basis(),
     Basis(50),
     Basis(7, "renyi", n_candidates=None, n_scoring=30, random_state=3),
-    Basis(rule="stochastic", reconstruction_tolerance=0.1),
+    Basis(rule="pivoted_cholesky", reconstruction_tolerance=0.1),
     Basis(rule=[1, 2]),
-    Passes(),
-    Passes(memory_budget=1e5, verbose=True),
 ]
 over_values = pytest.mark.parametrize("value", VALUES, ids=repr)
 
 
 @over_values
 def test_it_prints_as_it_is_written(value):
-    assert eval(repr(value), {"Basis": Basis, "Passes": Passes}) == value
+    assert eval(repr(value), {"Basis": Basis}) == value
 
 
 def test_only_what_differs_from_the_defaults_is_printed():
     assert repr(Basis()) == "Basis()"
     assert repr(Basis(np.int64(50), random_state=0)) == "Basis(n=50)"
     assert repr(Basis(random_state=None)) == "Basis(random_state=None)"
-    assert repr(Passes(verbose=True)) == "Passes(verbose=True)"
 
 
 @over_values
@@ -65,7 +61,7 @@ def test_arrays_are_compared_entry_by_entry():
         assert Basis(rule=made(POINTS)) == Basis(rule=made(POINTS))
         assert Basis(rule=made(POINTS)) != Basis(rule=made(POINTS + 1.0))
     assert Basis(rule=POINTS) != Basis(rule=sp.csr_matrix(POINTS))
-    assert Basis() != Passes()
+    assert Basis() != Basis(n=3)
     assert RBF(1.0) == RBF(1.0) != Basis()
 
 
@@ -105,22 +101,3 @@ def test_what_is_no_basis_is_refused(given):
 def test_what_is_no_seed_is_refused(state):
     with pytest.raises(DeclarationError, match=r"basis\.random_state must be an integer from 0 to 2\*\*32 - 1"):
         Basis(random_state=state)
-
-
-def test_short_forms_of_passes():
-    assert Passes.of(None) == Passes()
-    assert Passes.of(VALUES[-1]) is VALUES[-1]
-    with pytest.raises(DeclarationError, match="passes must be a Passes or None, received 3"):
-        Passes.of(3)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"memory_budget": 0.0}, r"passes\.memory_budget must be positive and finite, received 0\.0"),
-        ({"verbose": "very"}, r"passes\.verbose must be True or False, received 'very'"),
-    ],
-)
-def test_what_passes_cannot_be_is_refused_by_its_name(parameters, message):
-    with pytest.raises(DeclarationError, match=message):
-        Passes(**parameters)

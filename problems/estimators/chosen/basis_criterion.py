@@ -10,19 +10,26 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.chosen.candidates import EvaluatedKernel
-from problems.estimators.reduced.fit import ReducedFit
-from problems.estimators.reduced.prepared import PreparedRows
+from problems.estimators.reduced.fit import PreparedRows, ReducedFit
 from substrate.arrays import Array
 from substrate.certificates import Row
+from substrate.certificates.rounding import relative_rounding
 from substrate.device_gram import gram_kind
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
 from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import namespace_of
-from substrate.reduced.criteria import ReducedFold
-from substrate.reduced.folds import Folds
+from substrate.namespaces import namespace_of, to_numpy
+from substrate.reduced.criteria import (
+    ReducedEvidence,
+    ReducedFold,
+    ReducedGcv,
+    SpectrumRadius,
+    criterion_of_sums,
+    sizes_of_rows,
+)
+from substrate.reduced.folds import GivenFolds
 from substrate.reduced.kernel_slope import (
     RowSlopes,
     evidence_rows,
@@ -32,8 +39,9 @@ from substrate.reduced.kernel_slope import (
     scale_slopes,
 )
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
+from substrate.reduced.moments import Statistic
+from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.reduced.statistic import Statistic
 from substrate.search.gamma_result import GammaSearch
 from substrate.streaming.source import LEAF
 
@@ -47,20 +55,21 @@ def criterion_on(
     which: str, prepared: PreparedRows, statistic: Statistic, spectrum: ReducedSpectrum, pooled: bool
 ) -> Criterion | CriterionSum:
     """Return the criterion of one of the names of ``cv``, from the statistic of all rows."""
-    if which != "folds" and prepared.rows.n_rows <= prepared.rows.n_basis + 1:
-        return _dense_criterion(which, prepared, pooled)
+    rows, host = prepared.rows, spectrum.on_host()
+    rounding = rows, Penalty.of(rows.values, to_numpy(prepared.K), host.features), sizes_of_rows(rows)
+    radius = SpectrumRadius.of(host, *rounding)
+    if which != "folds" and rows.n_rows <= rows.n_basis + 1:
+        return _dense_criterion(which, prepared, radius, pooled)
     if which == "loo":
-        return ReducedLeaveOneOut.of_rows(spectrum, prepared.rows, pooled=pooled)
+        return ReducedLeaveOneOut.of_rows(spectrum, rows, radius, pooled=pooled)
     if which == "gcv":
-        return GeneralizedCrossValidation.of(spectrum.with_squared_weights(prepared.rows).on_host(), pooled=pooled)
+        return criterion_of_sums(ReducedGcv, spectrum.with_squared_weights(rows).on_host(), radius, pooled)
     if which == "evidence":
-        return Evidence.of(spectrum.on_host(), pooled=pooled)
+        return criterion_of_sums(ReducedEvidence, host, radius, pooled)
     criteria = []
     for fold in statistic.folds:
-        spectrum_without_fold = reduced_spectrum(
-            prepared.features, statistic.origin, statistic.total - fold, statistic.error
-        )
-        criteria.append(ReducedFold.of(spectrum_without_fold, fold, pooled=pooled))
+        others = reduced_spectrum(statistic, statistic.total - fold).on_host()
+        criteria.append(ReducedFold.of(others, fold, SpectrumRadius.of(others, *rounding), pooled=pooled))
     return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))
 
 
@@ -70,13 +79,13 @@ def _dense_features(prepared: PreparedRows) -> tuple[Any, Any]:
     return block, prepared.rows.values.matrix(block.X) @ prepared.features.transform
 
 
-def _dense_criterion(which: str, prepared: PreparedRows, pooled: bool) -> Criterion:
+def _dense_criterion(which: str, prepared: PreparedRows, radius: SpectrumRadius, pooled: bool) -> Criterion:
     """Return the criterion for as many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better
     than a difference.
     """
     block, Z = _dense_features(prepared)
     kind = OF_SPECTRUM.get(which, LeaveOneOut)
-    return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), 0.0, block.weights), block.Y, pooled=pooled)
+    return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), radius.of_matrix, block.weights), block.Y, pooled=pooled)
 
 
 def slopes_on(
@@ -84,7 +93,7 @@ def slopes_on(
     prepared: PreparedRows,
     statistic: Statistic,
     search: GammaSearch,
-    folds: Folds | None,
+    folds: GivenFolds | None,
     moving: bool,
 ) -> Array:
     """Return the derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or
@@ -142,12 +151,11 @@ def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate
 
 def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:
     """Return the root of the leave-one-out criterion from the fitted machine and its factor instead of the spectrum."""
-    if fit.factor is None:
-        raise TypeError("internal error: a selection needs leverages")
     unit, prepared = best.search.unit, fit.prepared
-    squares, outputs = 0.0, int(fit.bias.shape[0])
+    squares, spare, outputs = 0.0, 1.0, int(fit.bias.shape[0])
     for block in left_out_rows(prepared.rows, fit.coefficients, fit.bias, fit.factor):
         squares_of_block = (block.residuals / unit) ** 2
+        spare = min(spare, float(namespace_of(squares_of_block).min(1.0 - block.leverages)))
         squares += float(
             namespace_of(squares_of_block).sum(
                 squares_of_block if block.weights is None else block.weights[:, None] * squares_of_block
@@ -155,7 +163,8 @@ def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:
         )
     refitted_error = float(np.sqrt(squares / (prepared.rows.n_rows * outputs)))
     value = float(np.sqrt(best.search.values[0]))
-    tolerance = 1e-8 + 10.0 * best.error
+    # a leverage near one is known to the rounding of its sum, and what it leaves of one to less
+    tolerance = 1e-8 + 10.0 * best.error + relative_rounding(1e2 * prepared.rows.n_basis) / max(spare, 1e-300)
     scale = max(value, refitted_error) + 1e-6 * float(np.abs(prepared.targets.extremes / unit).max())
     return Row(
         name="criterion refitted",

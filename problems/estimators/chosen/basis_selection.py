@@ -20,16 +20,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from problems.estimators.chosen.basis_bounds import bounded_search
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations, nelder_mead
 from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_reduced, prepare
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.shared.base import Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
@@ -38,10 +36,11 @@ from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import to_numpy
 from substrate.progress import Progress, announce_steps
 from substrate.reduced.choice import ChosenBasis
-from substrate.reduced.folds import ClassesOfBlock, ConsecutiveFolds, Folds, StratifiedFolds, folds_of
+from substrate.reduced.folds import GivenFolds, folds_of
+from substrate.reduced.moments import accumulate
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.reduced.statistic import Statistic, accumulate
-from substrate.search.gamma_search import GAP, gamma_ends
+from substrate.search.gamma_search import GAP, gamma_ends, lambda_range, search_gamma, search_widest
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Block
 
 __all__ = ["BasisGammaChoice", "BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
@@ -54,7 +53,6 @@ class _BestKernel:
     judged: EvaluatedKernel
     prepared: PreparedRows
     spectrum: ReducedSpectrum
-    statistic: Statistic
 
 
 class BasisSearch(OverGamma):
@@ -75,7 +73,9 @@ class BasisSearch(OverGamma):
                 "basis.rule='pruned' needs gamma before one is chosen; use another rule, or the basis_indices_ of a fit"
             )
 
-    def search(self, data: FitData, folds: Folds | None, pooled: bool) -> tuple[list[EvaluatedKernel], _BestKernel]:
+    def search(
+        self, data: FitData, folds: GivenFolds | None, pooled: bool
+    ) -> tuple[list[EvaluatedKernel], _BestKernel]:
         """Return all judged kernels, and the best one with the data of its fit."""
         model = self.estimator
         if is_families(given := model.kernels):
@@ -122,7 +122,7 @@ class BasisSearch(OverGamma):
             best = self.judge_kernel(top.kernel, data, folds, pooled, basis)
         return judged, replace(best, judged=top)
 
-    def folds(self, data: FitData, X: Any, y: Any) -> Folds | None:
+    def folds(self, data: FitData, X: Any, y: Any) -> GivenFolds | None:
         """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
 
         A splitter or a list of splits names rows of X and y as they were given, those of weight zero included.
@@ -137,18 +137,9 @@ class BasisSearch(OverGamma):
             X, Y = to_numpy(source.block_in_memory.X), to_numpy(source.block_in_memory.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return folds_of(self.splits(X, labels), source.n_rows)
-        count = model.cv
-        if isinstance(count, bool) or not isinstance(count, Integral):
-            labels_of = _first_target if classes is None else ClassesOfBlock(classes.book)
-            labels = np.concatenate(list(data.passes.each(source, labels_of, "targets")))
-            return folds_of(self.splits(np.empty((source.n_rows, 0)), labels), source.n_rows)
-        if not 2 <= int(count) <= source.n_rows:
-            raise DeclarationError(
-                f"cv must be a number of folds, at least 2 and at most the {source.n_rows} rows, received {model.cv!r}"
-            )
-        if classes is None:
-            return ConsecutiveFolds(int(count), source.n_rows)
-        return StratifiedFolds.of(int(count), source, classes.book, data.passes)
+        codes = np.concatenate(list(OpenPasses().each(source, _targets)))
+        labels = codes[:, 0] if classes is None else numbers_of_codes(codes, classes.book)
+        return folds_of(self.splits(np.empty((source.n_rows, 0)), labels), source.n_rows)
 
     def given_rows(self, data: FitData, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the rows for a splitter, without their inputs where they are read in passes, and their targets."""
@@ -157,14 +148,14 @@ class BasisSearch(OverGamma):
         if rows is None:
             X, y, _ = model._make_checker()._check_given(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
-        targets = np.concatenate(list(data.passes.each(rows, _given_target, "targets")))
+        targets = np.concatenate([np.ravel(targets) for targets in OpenPasses().each(rows, _targets)])
         return np.empty((rows.n_rows, 0)), targets
 
     def judge_kernel(
         self,
         kernel: Kernel,
         data: FitData,
-        folds: Folds | None,
+        folds: GivenFolds | None,
         pooled: bool,
         basis: ChosenBasis | None = None,
         slopes: bool = False,
@@ -178,14 +169,12 @@ class BasisSearch(OverGamma):
             gammas = tuple(unit * end for end in gamma_ends(model.gamma_range))
         lowest = 0.0 if gammas is None else 1.0 / gammas[1]
         rows, features, origin = prepared.rows, prepared.features, prepared.origin
-        if lowest > 0.0:
-            statistic = accumulate(rows, features, origin, lowest, folds, numbers=prepared.spread)
-        else:  # the range reaches down to where rounding begins
-            statistic = accumulate(rows, features, origin, lowest, folds, "row-wise")
-        spectrum = reduced_spectrum(prepared.features, statistic.origin, statistic.total, statistic.error)
+        statistic = accumulate(rows, features, origin, lowest, prepared.K, folds)
+        spectrum = reduced_spectrum(statistic)
         criterion = criterion_on(self.criterion, prepared, statistic, spectrum, pooled)
         parts = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
-        search = bounded_search(criterion, prepared, spectrum, gammas, float(model.gap), pooled)
+        lambdas = lambda_range([part.spectrum for part in parts], gammas)
+        search = (search_widest if gammas is None else search_gamma)(criterion, lambdas, float(model.gap))
         gamma = float(search.gamma[0])
         error = max(part.spectrum.decomposition_error(1.0 / gamma) for part in parts)
         scores = np.array([score := float(search.values[0])])
@@ -208,31 +197,25 @@ class BasisSearch(OverGamma):
             seconds=time.perf_counter() - start,
             slope=slope,
         )
-        return _BestKernel(judged, prepared, spectrum, statistic)
+        return _BestKernel(judged, prepared, spectrum)
 
     def fit_final(self, judged: list[EvaluatedKernel], best: _BestKernel) -> ReducedFit:
         """Fit the chosen machine to all rows, with the rows of the search."""
         unit = best.prepared.weighed.unit
         gamma = unit * float(best.judged.search.gamma[0])
-        fit = fit_reduced(best.prepared, gamma, best.spectrum, best.statistic, self.estimator._tolerance())
+        fit = fit_at(best.prepared, gamma, self.estimator._tolerance(), best.spectrum)
         rows, facts = self.search_rows(judged, best.judged)
         extra = (refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         said = {"conditional on": CONDITIONAL}
         if self.estimator.search is not None:
             said["kernels"] = dict(facts)["kernels"] + ", on the basis of its start"
         more = tuple((name, said.get(name, fact)) for name, fact in facts)
-        factor = None if fit.factor is None else fit.factor.in_unit(unit)
-        return replace(fit, factor=factor, rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
+        return replace(fit, factor=fit.factor.in_unit(unit), rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
 
 
-def _given_target(block: Block) -> Any:
-    """Return the targets of a block as they were given, numbers or labels."""
-    return np.asarray(block.Y).reshape(block.X.shape[0])
-
-
-def _first_target(block: Block) -> Any:
-    """Return the targets of a regression, one number per row."""
-    return block.Y[:, 0]
+def _targets(block: Block) -> Any:
+    """Return the targets of a block."""
+    return np.asarray(block.Y)
 
 
 @dataclass(eq=False, repr=False)
@@ -244,10 +227,8 @@ class BasisGammaChoice:
 
     _selector_type: ClassVar[Any] = BasisSearch
     _chooses: ClassVar[str | None] = "gamma"
-    _solvers: ClassVar[tuple[str, ...]] = ()
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
-    solver: str = field(default="auto", init=False)
     _: KW_ONLY
     kernels: Any = None
     cv: Any = "loo"
@@ -296,7 +277,7 @@ class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
         The kernel; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis, passes
+    basis
         As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
     kernels : list of kernels or "families", default=None
         Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
@@ -340,7 +321,7 @@ class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, tol, basis, passes, kernels, cv, gamma_range, gap, search, max_evaluations, widths
+    kernel, tol, basis, kernels, cv, gamma_range, gap, search, max_evaluations, widths
         As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`SparseLSSVMClassifier`.

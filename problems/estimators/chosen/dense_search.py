@@ -201,7 +201,7 @@ class DenseSearch(OverGamma):
         method = Method.closed_form(model._tolerance())
         if whole:
             border = model._model.border(X, weights)
-            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, primal=True, border=border)
+            fit = fit_saddle(best.kernel, X, Y, gammas, weights, method, gram=gram, border=border)
             searched = _centred_gram(gram, best.kernel, X)
             refitted = self.criterion in ("loo", "blocks")
             extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()

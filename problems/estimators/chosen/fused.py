@@ -104,10 +104,6 @@ class FusedSearch(Search):
     def fit_final(self, kernel: Kernel, X: Any, Y: Array, value: Any) -> Final:
         """Fit the machines at that value."""
 
-    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
-        """Return the choice, or one near it that double precision determines on the rows of the final machine."""
-        return choice
-
     def basis_of_refit(self) -> dict[str, Any]:
         """Return the parameters of a refitted machine that name its basis, where it has one."""
         return {}
@@ -152,8 +148,6 @@ class FusedSearch(Search):
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)  # once is enough
             X_final, Y_final = self.take_points(X, rounds.rows, rounds.rows), Y[rounds.rows]
             best, choices = self.best(X, rounds)
-            settled = self.settle(best, X_final, Y_final)
-            best, choices = settled, [settled if choice is best else choice for choice in choices]
             final = self.fit_final(best.kernel, X_final, Y_final, best.value)
         lower = min(choice.lower_bound for choice in choices)
         formula = f"{'criterion' if best.least is None else 'least criterion'} - lower bound over {model._chooses}"

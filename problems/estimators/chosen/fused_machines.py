@@ -8,7 +8,6 @@ import numpy as np
 from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen.stability import stability_selection
 from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
@@ -21,7 +20,7 @@ from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DeclarationError
-from substrate.penalized.variation.component_coordinates import CUTOFF
+from substrate.fits.coordinates import CUTOFF
 
 __all__ = [
     "FusedL1SubstrateClassifier",
@@ -90,7 +89,6 @@ class RhoChoice:
     standard_errors: float = 0.0
 
     fit = fit_fused
-    stability_selection = stability_selection
 
 
 @dataclass(eq=False, repr=False)
@@ -152,7 +150,7 @@ class FusedL1SubstrateRegressor(ZetaChoice, Regressor):
     criterion_lower_bound_ : float
         No zeta of the range on the certificate (``path_["coverage"]``) validates better.
     path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes`` and why it ends (``stop``).
+        Knots (``values``), the ``criterion`` at them, ``coverage`` and why it ends (``stop``).
     proved_on_ : dict
         The range of ``"zeta"`` and of ``"ridge"`` over which the bound holds (with ``ridge_range`` only).
     n_support_ : int
@@ -215,7 +213,7 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     criterion_lower_bound_ : float
         No rho of the range on the certificate validates better.
     path_ : dict
-        Knots (``values``), the ``criterion`` at them, ``coverage``, ``holes``, why it ends (``stop``), and for
+        Knots (``values``), the ``criterion`` at them, ``coverage``, why it ends (``stop``), and for
         one validation set the ``maximal_variation`` at the knots.
     proved_on_ : dict
         The range of the rho of every group over which the bound holds (with groups only).
@@ -364,7 +362,7 @@ def fuse_estimator(
     model = fused.fit(*data, *(validation or ()))
     path = model.path_
     stop = str(path.get("stop", "the range of gamma was searched"))
-    path_numbers = ((path,), tuple(path["coverage"]), tuple(path.get("holes", ())), stop, path.get("maximal_variation"))
+    path_numbers = ((path,), tuple(path["coverage"]), stop, path.get("maximal_variation"))
     record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *path_numbers)
     values, proved = {name: getattr(model, f"{name}_")}, {name: record.coverage}
     return Fusion(

@@ -9,48 +9,44 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.followed_fit import best_answer
 from problems.estimators.chosen.fused import Choice, Final, FusedSearch, FusionRound
-from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold, variation_fold
+from problems.estimators.chosen.joint_search import Ends, checked_range, joint_choice, sparse_fold
+from problems.estimators.chosen.joint_search import variation_fold as fold_of_groups
 from problems.estimators.chosen.structure_refit import (
     ComponentJudge,
     Structure,
     check_refit,
     choose_structure,
     selected_components,
-    settle_gamma,
 )
 from problems.estimators.chosen.support_refit import (
-    SUPPORTS,
     SupportFit,
     SupportJudge,
     fit_on_support,
     supports_of,
 )
 from problems.estimators.full.group_weights import GroupWeights, state_weights
-from problems.estimators.full.l1_fit import Solving, fit_sparse, sparse_accuracy
+from problems.estimators.full.l1_fit import StoredL1, fit_l1
 from problems.estimators.full.refit_answer import chosen_row, refit_components
 from problems.estimators.full.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, whole_number
-from substrate.certificates import Accuracy, Row
+from substrate.certificates import Row
 from substrate.errors import DeclarationError
-from substrate.gram import Gram
-from substrate.ingredients.component_weights import Weights
-from substrate.kernels import Kernel
-from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.penalized.homotopy.knots import Path
-from substrate.penalized.homotopy.read_off import ReadOff, read_off
-from substrate.penalized.homotopy.selected_sets import (
+from substrate.fits.l1 import zeta_max
+from substrate.fits.path_bounds import Fold, ReadOff, l1_fold, l1_path_of, read_off, variation_fold
+from substrate.fits.paths import Path, correlation_noise
+from substrate.fits.selected_sets import (
     SelectedSets,
     merge_sets,
     select_along_path,
     supports_along_paths,
 )
-from substrate.penalized.homotopy.tracks import L1Fold, VariationFold, l1_path_of
-from substrate.penalized.l1.accuracy import SparseAnswer
-from substrate.penalized.l1.active_set import correlation_noise, zeta_max
+from substrate.gram import Gram
+from substrate.ingredients.component_weights import Weights
+from substrate.kernels import Kernel
+from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.search.range_end import HIGHEST_PRICE, NEGLIGIBLE, end_row, is_affordable
 
 __all__ = ["SOLVES", "FusedVariationModel", "OverRho", "OverZeta"]
@@ -139,36 +135,35 @@ class OverZeta(FusedSearch):
         if model.ridge_range is not None:
             return self.choose_both(kernel, rounds)
         folds, machines, largest = self.paths(kernel, rounds, model.zeta_min)
-        tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
-        if all(path.values[-1] == 0.0 for path in paths):  # nothing to fit: the machine is its bias at every zeta
-            read = read_off(tracks, paths)
+        if all(fold.path.values[-1] == 0.0 for fold in folds):  # nothing to fit: the machine is its bias at every zeta
+            read = read_off(folds)
             return _choose(kernel, "zeta", replace(read, value=largest), folds)
         if model.zeta_min is not None:
-            return _choose(kernel, "zeta", read_off(tracks, paths), folds)
+            return _choose(kernel, "zeta", read_off(folds), folds)
         gap, negligible = float(model.gap), NEGLIGIBLE * float(np.mean([np.var(y) for _, _, y, _ in machines]))
-        first = read_off(tracks, paths, gap)
+        first = read_off(folds, gap)
         if not end_row("zeta", first.error, first.beyond, negligible).passes:  # worth a longer path
-            folds, machines, _ = self.paths(kernel, rounds, _FURTHER * min(path.values[0] for path in paths))
-            tracks, paths = [fold.track for fold in folds], [fold.path for fold in folds]
-            first = read_off(tracks, paths, gap)
+            lowest = min(float(fold.path.values[0]) for fold in folds)
+            folds, machines, _ = self.paths(kernel, rounds, _FURTHER * lowest)
+            first = read_off(folds, gap)
         if not is_affordable(first.error, first.least_squares_seen, gap, negligible, HIGHEST_PRICE):
-            first = read_off(tracks, paths)  # the proof costs too much
-        read, beyond, how = first, first.beyond, Solving("auto", model._tolerance())
-        while not all(_is_known(kernel, *machine, read.value, how) for machine in machines):
+            first = read_off(folds)  # the proof costs too much
+        read, beyond, tolerance = first, first.beyond, model._tolerance()
+        while not all(_is_known(kernel, *machine, read.value, tolerance) for machine in machines):
             if _RETREAT * read.value >= first.values[-1]:  # no end of the range would help
                 return _choose(kernel, "zeta", first, folds, beyond)
-            read = read_off(tracks, paths, gap, _RETREAT * read.value)
+            read = read_off(folds, gap, _RETREAT * read.value)
             if not is_affordable(read.error, first.error, gap, negligible, HIGHEST_PRICE):
                 return _choose(kernel, "zeta", first, folds, beyond)  # too high a cost for a certificate
         return _choose(kernel, "zeta", read, folds, beyond)
 
     def paths(
         self, kernel: Kernel, rounds: tuple[FusionRound, ...], zeta_min: float | None
-    ) -> tuple[list[L1Fold], list[tuple[Any, Array, Array, Path]], float]:
+    ) -> tuple[list[Fold], list[tuple[Any, Array, Array, Path]], float]:
         """Return the paths down to a zeta, what they are of, and the largest noise of a machine's correlations."""
-        folds, machines, largest = list[L1Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
+        folds, machines, largest = list[Fold](), list[tuple[Any, Array, Array, Path]](), 0.0
         for one in self.each_fold(kernel, rounds):
-            fold = L1Fold.of(one.K, one.y, one.rows, one.known, zeta_min)
+            fold = l1_fold(one.K, one.y, one.rows, one.known, zeta_min)
             folds.append(fold)
             machines.append((one.points, one.K, one.y, fold.path))
             largest = max(largest, one.noise)
@@ -191,26 +186,24 @@ class OverZeta(FusedSearch):
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
 
-    def supports(self, kernel: Kernel, X: Any, Y: Array) -> tuple[SelectedSets, list[str], bool]:
-        """Return the supports of all machines of a round, why their paths end, and whether some have holes."""
+    def supports(self, kernel: Kernel, X: Any, Y: Array) -> tuple[SelectedSets, list[str]]:
+        """Return the supports of all machines of a round, and why their paths end."""
         gram, paths = _gram(kernel, X), list[Path]()
         for machine in each_machine(Y, self.estimator._labels):
             center = np.clip(machine.y.mean(), machine.y.min(), machine.y.max())
             K = np.array((gram if machine.whole else gram.restrict(machine.rows)).matrix)
             paths.append(l1_path_of(K, machine.y - center, self.estimator.zeta_min))
-        return supports_along_paths(paths), [path.stop for path in paths], any(path.holes for path in paths)
+        return supports_along_paths(paths), [path.stop for path in paths]
 
     def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose zeta by the machine that is refitted on its support, with one kernel."""
-        selected, stops, has_holes = list[SelectedSets](), list[str](), False
+        selected, stops = list[SelectedSets](), list[str]()
         for round_ in rounds:
-            sets, more, holed = self.supports(kernel, round_.X, round_.Y)
+            sets, more = self.supports(kernel, round_.X, round_.Y)
             selected.append(sets)
-            stops, has_holes = stops + more, has_holes or holed
+            stops += more
         judge = SupportJudge.of(self.estimator, kernel, rounds)
-        sets = merge_sets(selected)
-        choice = choose_structure(self.estimator, judge, sets, "; ".join(dict.fromkeys(stops)), has_holes)
-        return replace(choice, facts=(*choice.facts, SUPPORTS))
+        return choose_structure(self.estimator, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)))
 
     def fit_on_supports(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> list[SupportFit]:
         """Return every machine of the final rows, refitted to its support."""
@@ -218,23 +211,12 @@ class OverZeta(FusedSearch):
         if members is None:
             sets = self.supports(kernel, X, Y)[0]
             cell = int(np.clip(np.searchsorted(sets.edges, structure.value, side="right") - 1, 0, len(sets) - 1))
-            (members,) = next(sets.sets_of(cell))
+            (members,) = sets.sets_of(cell)
         machines = list(each_machine(Y, model._labels))
         return [
             fit_on_support(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
             for machine, support in zip(machines, supports_of(machines, members), strict=True)
         ]
-
-    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
-        """Return the choice at a gamma of the refitted machine that double precision determines."""
-        if not isinstance(choice.value, Structure):
-            return choice
-
-        def is_known(structure: Structure) -> bool:
-            rows = (row for fit in self.fit_on_supports(choice.kernel, X, Y, structure) for row in fit.rows)
-            return all(row.passes for row in rows if isinstance(row, Accuracy))
-
-        return settle_gamma(choice, is_known)
 
     def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
         """Fit the sparse LS-SVM on the support, which counts all rows."""
@@ -248,7 +230,7 @@ class OverZeta(FusedSearch):
         return Final(
             coefficients=a[support],
             bias=np.array([fit.bias for fit in fits]),
-            rows=(*worst_rows([fit.rows for fit in fits]), *structure.rows_of_gamma()),
+            rows=(*worst_rows([fit.rows for fit in fits]), *structure.rows()),
             facts=(("kernel", repr(kernel)), refit, ("gamma", f"{structure.gamma:g}"), *facts, *structure.facts()),
             kept={"n_support_": int(support.size), "zeta_": structure.value},
             support=support,
@@ -264,22 +246,11 @@ class OverZeta(FusedSearch):
         if isinstance(value, Structure):
             return self.fit_refitted(kernel, X, Y, value)
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
-        gram, zeta = _gram(kernel, X), max(both["zeta"], float(np.finfo(np.float64).tiny))
-        machines, fits, how = (
-            list(each_machine(Y, model._labels)),
-            [],
-            Solving("auto", model._tolerance()),
-        )
-        for one in machines:
-            part, points = gram if one.whole else gram.restrict(one.rows), one.points(X, kernel.pairwise)
-            fits.append(fit_sparse(kernel, points, part, one.y, zeta, how, labels=False, ridge=both["ridge"]))
-        a = in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
-        bias, facts = np.array([fit.bias for fit in fits]), dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        kept: dict[str, Any] = {"n_support_": int(a.any(axis=1).sum()), "zeta_": both["zeta"]}
+        zeta, labels = max(both["zeta"], float(np.finfo(np.float64).tiny)), bool(model._labels)
+        fit = fit_l1(kernel, X, Gram.of(kernel, X), Y, zeta, both["ridge"], model._tolerance(), labels=labels)
+        kept: dict[str, Any] = {"n_support_": int(fit.coefficients.any(axis=1).sum()), "zeta_": both["zeta"]}
         kept |= {} if model.ridge_range is None else {"ridge_": both["ridge"]}
-        return Final(
-            coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=tuple(facts), kept=kept
-        )
+        return Final(coefficients=fit.coefficients, bias=fit.bias, rows=fit.rows, facts=fit.facts, kept=kept)
 
 
 class FusedVariationModel(VariationModel):
@@ -322,7 +293,7 @@ class OverRho(FusedSearch):
     def at(self, rho: Weights) -> Variation:
         """Return the machine of given weights, its options checked."""
         model = self.estimator
-        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver="auto")
+        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
 
     def check_rules(self) -> None:
         """Refuse parameters before any long work."""
@@ -382,31 +353,29 @@ class OverRho(FusedSearch):
         if model.groups is not None:
             given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
             members, names = given.members(*columns), [name for name, _ in given.groups]
-            folds: list[Any] = [variation_fold(*machine, members, ends) for machine in machines]
+            folds: list[Any] = [fold_of_groups(*machine, members, ends) for machine in machines]
             return joint_choice(kernel, names, folds, ends, float(model.gap), model.max_evaluations)
-        folds = [VariationFold.of(*machine) for machine in machines]
-        read = read_off([fold.knots for fold in folds], [fold.path for fold in folds])
-        choice = _choose(kernel, "rho", read, folds)
+        folds = [variation_fold(*machine) for machine in machines]
+        choice = _choose(kernel, "rho", read_off(folds), folds)
         if len(folds) == 1:
-            choice.path["maximal_variation"] = folds[0].knots.variations()
+            choice.path["maximal_variation"] = folds[0].levels
         return choice
 
     def choose_refitted(self, kernel: Kernel, rounds: tuple[FusionRound, ...]) -> Choice:
         """Choose rho by the machine that is refitted to what it selects, with one kernel."""
-        model, selected, stops, has_holes = self.estimator, [], list[str](), False
+        model, selected, stops = self.estimator, [], list[str]()
         relevance = non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
         for round_ in rounds:
-            folds = [VariationFold.of(*machine) for machine in self.machines(kernel, round_, model.refit == "loo")]
+            folds = [variation_fold(*machine) for machine in self.machines(kernel, round_, model.refit == "loo")]
             selected.append(select_along_path(folds, relevance))
             stops += [fold.path.stop for fold in folds]
-            has_holes |= any(fold.path.holes for fold in folds)
         judge = ComponentJudge.of(model, kernel, rounds)
-        choice = choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)), has_holes)
+        choice = choose_structure(model, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)))
         if len(rounds) == len(folds) == 1:  # one path: its knots, with the steps of the criterion between them
             own, starts = folds[0].path.values, choice.path["values"]
             values = np.unique(np.concatenate([own, starts]))
             steps = choice.path["criterion"][np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)]
-            levels = [np.interp(values, own, column) for column in folds[0].knots.variations().T]
+            levels = [np.interp(values, own, column) for column in np.asarray(folds[0].levels).T]
             more = {"values": values, "criterion": steps, "maximal_variation": np.column_stack(levels)}
             choice = replace(choice, path=choice.path | more)
         return choice
@@ -425,37 +394,11 @@ class OverRho(FusedSearch):
         bias = np.array([fit.bias for fit in fits])
         return Final(coefficients=a, bias=bias, rows=worst_rows([fit.rows for fit in fits]), facts=facts, kept=kept)
 
-    def fit_machines(
-        self, kernel: Kernel, X: Any, Y: Array, value: Any
-    ) -> tuple[list[MachineRows], list[VariationFit]]:
+    def fit_machines(self, kernel: Any, X: Any, Y: Array, value: Any) -> tuple[list[MachineRows], list[VariationFit]]:
         """Return the rows and the fit of every machine at weights above zero."""
         model = self.estimator
-        matrices = kernel_matrices(kernel, X)  # type: ignore[arg-type]
-        variation, tol = self.at(model._model.weights_at(value, kernel, Y)), model._tolerance()
-        machines, fits = list(each_machine(Y, model._labels)), []
-        for one in machines:
-            coordinates = variation.coordinates([one.square(matrix) for matrix in matrices])
-            fits.append(best_answer(kernel, one.points(X, False), coordinates, one.y, variation, tol))
-        return machines, fits
-
-    def settle(self, choice: Choice, X: Any, Y: Array) -> Choice:
-        """Return the choice at a gamma of the refitted machine that double precision determines."""
-        if not isinstance(choice.value, Structure):
-            return choice
-        kernel: Any = choice.kernel
-        chosen = np.zeros(len(kernel.components(X.shape[1])), dtype=bool)
-        if choice.value.members is None:
-            _, fits = self.fit_machines(kernel, X, Y, _above_zero(choice.value.value, Y))
-            t = np.array([fit.maximal_variation for fit in fits])
-            chosen |= selected_components(t, float(self.estimator.relevance))
-        else:
-            chosen[list(choice.value.members)] = True
-
-        def is_known(structure: Structure) -> bool:
-            refitted = refit_components(self.estimator, X, Y, kernel, chosen, structure.gamma, ())
-            return all(row.passes for row in refitted.rows if isinstance(row, Accuracy))
-
-        return settle_gamma(choice, is_known)
+        variation = self.at(model._model.weights_at(value, kernel, Y))
+        return variation.fit_all(kernel, X, Y, model._tolerance(), labels=bool(model._labels))
 
     def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
         """Fit the LS-SVM on the selected components, with the rows of the machine that selects them."""
@@ -492,14 +435,21 @@ def _above_zero(chosen: Any, Y: Array) -> Any:
     return smallest_rho(float(chosen), Y)
 
 
-def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, how: Solving) -> bool:
+def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, tolerance: float) -> bool:
     """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
     point = path.at(zeta)
-    fitted = matrix @ point.primal + point.bias
-    machine = SparseAnswer(
-        y=y, zeta=max(zeta, float(np.finfo(np.float64).tiny)), a=point.primal, b=point.bias, fitted=fitted
+    machine = StoredL1(
+        kernel=kernel,
+        points=X,
+        y=y,
+        zeta=max(zeta, float(np.finfo(np.float64).tiny)),
+        ridge=0.0,
+        a=point.primal,
+        b=point.bias,
+        fitted=matrix @ point.primal + point.bias,
+        tolerance=tolerance,
     )
-    return sparse_accuracy(kernel, X, matrix, machine, how)[0].passes
+    return machine.bound(matrix)[0].passes
 
 
 def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:
@@ -510,7 +460,6 @@ def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: 
         "values": read.values,
         "criterion": read.errors,
         "coverage": read.coverage,
-        "holes": read.holes,
         "stop": "; ".join(stops),
     }
     covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
@@ -519,7 +468,7 @@ def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: 
     if read.ended:
         covered += "; it ends where rounding hides what is below"
     facts = [
-        ("fused over", covered + ("".join(f", not {start:g} to {stop:g}" for start, stop in read.holes))),
+        ("fused over", covered),
         ("exact path", f"{read.values.size} knots, {read.minima} local minima inside segments"),
     ]
     return Choice(

@@ -25,9 +25,9 @@ from problems.estimators.chosen.fused import Choice
 from substrate.arrays import Array, non_negative
 from substrate.certificates.rows import power_of_two
 from substrate.errors import DeclarationError
+from substrate.fits.coordinates import ComponentCoordinates
+from substrate.fits.variation import divide_from_right
 from substrate.kernels import Kernel
-from substrate.penalized.variation.active_rows import divide_from_right
-from substrate.penalized.variation.component_coordinates import ComponentCoordinates
 
 __all__ = ["Ends", "checked_range", "joint_choice", "sparse_fold", "variation_fold"]
 
@@ -99,12 +99,10 @@ def _fold(terms: tuple[Any, ...], M: Array, y: Array, y_check: Array, ends: Ends
     from substrate.fusion.knot_store import ProgramFold
 
     terms_made = AffineTerms(*terms)
-    low, high = ends[terms_made.ridge] if terms_made.ridge >= 0 else (0.0, 0.0)
+    low = ends[terms_made.ridge][0] if terms_made.ridge >= 0 else 0.0
     size = float(np.linalg.norm(y - y.mean())) or 1.0
     program = AffineProgram(terms_made, power_of_two(size), low)
-    return ProgramFold(
-        program=program, M=M, targets=y_check - y.mean(), reach=DeterminedErrors.of(program, M, high), size=size
-    )
+    return ProgramFold(program=program, M=M, targets=y_check - y.mean(), reach=DeterminedErrors(program, M), size=size)
 
 
 def joint_choice(kernel: Kernel, names: Sequence[Any], folds: list[Any], ends: Ends, gap: float, budget: int) -> Choice:

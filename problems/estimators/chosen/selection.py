@@ -48,7 +48,6 @@ class GammaChoice:
     gamma: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
     # a search decomposes its matrices, and does not iterate
-    cg_tol: Any = field(default=Absent(), init=False)
     max_iter: Any = field(default=Absent(), init=False)
     _: KW_ONLY
     kernels: Any = None

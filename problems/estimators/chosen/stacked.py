@@ -64,7 +64,7 @@ from substrate.uncertainty.left_out_stack import LeftOutStack
 
 if TYPE_CHECKING:
     from problems.estimators.shared.importance import LeftOutImportance
-    from substrate.formulas import Node
+    from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
 __all__ = [
@@ -105,9 +105,6 @@ class StackedModel(Model):
         member.ridge_ = ridges_of(tuple(float(gamma) for gamma in gammas), model.row_weights_)
         member.unit_ridge_ = 1.0 / (member.gamma if gammas.size == 1 else gammas)
         member.solver_, member.n_iter_ = "cholesky", 1
-        if (primal := model.primals_[number]) is not None:
-            member.primal_weights_, member.primal_center_ = primal["weights"], primal["center"]
-            member.primal_bias_ = primal["bias"]
         member.bias_ = model.biases_[number] if self.outputs() else float(model.biases_[number])
         alpha = np.ascontiguousarray(model.support_values_[..., number])
         member.support_values_ = alpha if self.outputs() else alpha[:, 0]
@@ -276,8 +273,8 @@ class StackedModel(Model):
         u = self.weights()
         if (u < 0.0).any() or not np.allclose(u.sum(axis=0), 1.0, rtol=0.0, atol=1e-9):
             raise DataError("the weights of a stack must not be negative, and sum to one")
-        if not ((model.gammas_ > 0.0).all() and (model.row_weights_ > 0.0).all() and len(model.primals_) == M):
-            raise DataError("a stack needs positive gammas and weights of rows, and as many machines as kernels")
+        if not ((model.gammas_ > 0.0).all() and (model.row_weights_ > 0.0).all()):
+            raise DataError("a stack needs positive gammas and weights of rows")
         if model.kernels_[self.largest()] != model.kernel_:
             raise DataError("the kernel of a stack must be that of its machine with the largest weight")
         super().check_loaded()
@@ -775,12 +772,6 @@ class StackChoice:
         self.gammas_, self.stack_weights_, self.biases_ = (
             (np.ascontiguousarray(values[:, 0]) if one_output else values) for values in (gammas, u, biases)
         )
-        self.primals_ = [
-            None
-            if (primal := member._primal()) is None
-            else {"weights": primal.weights, "center": primal.center, "bias": primal.bias}
-            for member in members
-        ]
         self.row_weights_ = weights
         self.kernel_, self.support_ = best.kernel_, rows
         self.support_vectors_ = X.copy()
@@ -868,8 +859,6 @@ class StackedLSSVMRegressor(StackChoice, MultiOutputMixin, Regressor):
         Their gammas, their weights u in the stack, and their biases.
     support_values_ : array of shape (n_support, n_outputs, n_machines)
         Their support values, with one output too.
-    primals_ : list
-        Primal weights of those machines that support values cannot represent, None for the others.
     row_weights_ : array of shape (n_support,)
         The weights of the rows.
     criterion_ : float or array of shape (n_outputs,)
@@ -976,7 +965,7 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     ----------
     classes_, code_book_
         As for :class:`LSSVMClassifier`.
-    kernels_, gammas_, stack_weights_, biases_, support_values_, primals_, row_weights_
+    kernels_, gammas_, stack_weights_, biases_, support_values_, row_weights_
         As for :class:`StackedLSSVMRegressor`, in the sign of regression on the codes; the weights of all columns of
         the code book are the same.
     criterion_, apparent_criterion_ : float

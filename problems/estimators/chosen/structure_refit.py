@@ -2,7 +2,7 @@ r"""Structure first, then a classical model: the choice of rho by the error of t
 
 [Pelckmans2005]_ uses the 1-norm "to detect structure, while the final predictions should be made based on a classical
 model with the selected components" (end of section 3.1). With :math:`S(\rho)` the components that maximal variation
-selects (:mod:`substrate.penalized.homotopy.selected_sets`) and :math:`F(S, \gamma)` the error of the componentwise
+selects (:mod:`substrate.fits.selected_sets`) and :math:`F(S, \gamma)` the error of the componentwise
 LS-SVM on them, on validation rows, on folds, or left out in turn,
 
 .. math:: \min_{\rho} \min_{\gamma} F(S(\rho), \gamma) = \min_{S \in \{S(\rho)\}} \min_{\gamma} F(S, \gamma) .
@@ -22,9 +22,8 @@ e the errors of the best machine on the rows that judge. The bound is compared w
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -34,19 +33,19 @@ from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
 from substrate.arrays import Array, non_negative
 from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
+from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
 from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
-from substrate.penalized.homotopy.selected_sets import SelectedSets
 from substrate.search.gamma_result import GammaSearch
 from substrate.search.gamma_search import search_spectra
-from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 
 __all__ = [
     "CONDITIONAL",
+    "FOLLOWED",
     "ComponentJudge",
     "Members",
     "RefittedRows",
@@ -55,14 +54,13 @@ __all__ = [
     "check_refit",
     "choose_structure",
     "selected_components",
-    "settle_gamma",
 ]
 
 #: What a refit by leave-one-out rests on, for a certificate.
 CONDITIONAL = ("conditional on", "what was selected: each row took part in the selection before it was left out")
 
-#: Share of the path that may be undecided.
-_MOST_UNDECIDED = 0.1
+#: What the bound over all weights rests on, for a certificate.
+FOLLOWED = ("paths", "the sets are those of the paths as double precision follows them")
 
 Members = tuple[int, ...]
 
@@ -73,23 +71,14 @@ class Structure:
 
     ``members`` are the numbers of its components, or of its support vectors; None where every fold had its own: those
     of the final machine are then selected at the weight.
-    ``search_again`` searches a given range of gamma, with the same sets, ``others`` is the least bound of all other
-    sets, in the units of y squared, and ``undecided`` states how much of rho the bound does not cover.
     """
 
     value: float
     gamma: float
     members: Members | None
     search: GammaSearch
-    search_again: Callable[[tuple[float, float]], GammaSearch]
-    others: float
-    undecided: Row
 
     def rows(self) -> tuple[Row, ...]:
-        """Return what is to expect beyond a default range of gamma, and how much of the path is left open."""
-        return (*self.rows_of_gamma(), self.undecided)
-
-    def rows_of_gamma(self) -> tuple[Row, ...]:
         """Return what is to expect beyond a default range of gamma."""
         formula = "criterion - least one to expect beyond the gammas that were searched"
         return tuple(replace(row, formula=formula) for row in self.search.rows()[1:])
@@ -97,22 +86,6 @@ class Structure:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return the range and the effort of the search of gamma."""
         return tuple(fact for fact in self.search.facts() if fact[0] != WIDER)  # there is no range to be given
-
-    def shorten(self) -> "Structure | None":
-        """Return the best machine at gammas up to a tenth of this one; None where that costs more than a proof may.
-
-        For gammas at which double precision does not determine the machine (:mod:`substrate.search.range_end`).
-        """
-        low, top, best = self.search.gamma_range[0], 0.1 * self.gamma, self.search
-        if not low < top:
-            return None
-        shorter = self.search_again((low, top))
-        scale = (shorter.unit / best.unit) ** 2
-        if not is_affordable(shorter.values * scale, best.values, best.gap, best.floor, HIGHEST_PRICE):
-            return None
-        seen = best.values if best.beyond is None else np.minimum(best.beyond, best.values)
-        search = replace(shorter, ended=True, beyond=seen / scale)
-        return replace(self, gamma=float(search.gamma[0]), search=search)
 
 
 def check_refit(model: Any, others: tuple[tuple[str, Any], ...]) -> None:
@@ -273,25 +246,18 @@ class _JudgedSets:
         return cls(float(search.criterion[0]), float(search.lower_bound[0]), float(search.gamma[0]), search)
 
 
-def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str, has_holes: bool) -> Choice:
+def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str) -> Choice:
     """Return the weight whose selected set is refitted best, and the bound over all of them.
 
     :place [Pelckmans2005]_ end of section 3.1: the final predictions by a classical model with the selected components
     """
     kernel, rounds, name = judge.kernel, judge.rounds, str(model._chooses)
-    enumerated = [int(number) for number in np.flatnonzero(sets.is_enumerated)]
-    candidates = {number: list(sets.sets_of(number)) for number in enumerated}
-    distinct = list(dict.fromkeys(one for group in candidates.values() for one in group))
+    of_cell = [sets.sets_of(number) for number in range(len(sets))]
+    distinct = list(dict.fromkeys(of_cell))
     judged = _judge_alone(judge, distinct) if len(rounds) == 1 else _judge_together(judge, distinct)
-    decided = [number for number in enumerated if sets.is_decided[number]]
-    if not decided:
-        raise DeclarationError(
-            f"rounding hides what is selected at every {name}; take another relevance, or another kernel"
-        )
-    of_cell = {number: candidates[number][0] for number in decided}
     width = np.diff(sets.edges)
     least = min(
-        decided,
+        range(len(sets)),
         key=lambda number: (judged[of_cell[number]].criterion, sum(map(len, of_cell[number])), -width[number]),
     )
     best, rule = least, tuple[tuple[str, str], ...]()
@@ -299,9 +265,9 @@ def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str,
         smallest = judged[of_cell[least]]
         deviation = judge.standard_error(of_cell[least], smallest.gamma)
         limit = smallest.criterion + float(model.standard_errors) * deviation
-        _judge_those_within(judge, judged, of_cell.values(), limit, smallest.search)
+        _judge_those_within(judge, judged, of_cell, limit, smallest.search)
         best = min(
-            (number for number in decided if judged[of_cell[number]].criterion <= limit),
+            (number for number in range(len(sets)) if judged[of_cell[number]].criterion <= limit),
             key=lambda number: (sum(map(len, of_cell[number])), judged[of_cell[number]].criterion, -width[number]),
         )
         said = f"within {model.standard_errors:g} standard errors, {deviation:.3g} each, of the least criterion, "
@@ -314,94 +280,47 @@ def choose_structure(model: Any, judge: SetJudge, sets: SelectedSets, stop: str,
         wide = judge.search(of_cell[best], range(len(rounds)))
         seen = wide.values if wide.beyond is None else np.minimum(wide.beyond, wide.values)
         search = replace(search, beyond=np.minimum(search.values, seen * (wide.unit / search.unit) ** 2))
-    of_decided = set(of_cell.values())
-    least_bound = min(judged[one].lower_bound for one in of_decided)
-    # a cell that may have a better set than any that is known to be selected is not covered by the bound
-    uncovered = ~sets.is_enumerated
-    for number in enumerated:
-        uncovered[number] |= min(judged[one].lower_bound for one in candidates[number]) < least_bound
-    lower = min(least_bound, chosen.criterion)
-    holes = sets.join(uncovered)
+    lower = min(chosen.criterion, *(judged[one].lower_bound for one in distinct))
     structure = Structure(
         value=sets.value_inside(best),
         gamma=chosen.gamma,
         members=of_cell[best][0] if len(rounds) == 1 else None,
         search=search,
-        search_again=partial(judge.search, of_cell[best], range(len(rounds))),
-        others=min((judged[one].lower_bound for one in of_decided - {of_cell[best]}), default=np.inf),
-        undecided=_undecided_row(name, holes, sets),
     )
-    criteria = np.array([judged[of_cell[number]].criterion for number in decided])
+    criteria = np.array([judged[one].criterion for one in of_cell])
     path = {
         "parameter": name,
-        "values": sets.edges[decided],
+        "values": sets.edges[:-1],
         "criterion": criteria,
         "coverage": (float(sets.edges[0]), float(sets.edges[-1])),
-        "holes": holes,
         "stop": stop,
     }
-    support = sets.certain[decided]
     selection = {
-        "start": sets.edges[decided],
-        "stop": sets.edges[np.array(decided) + 1],
-        "support": support[:, 0] if len(rounds) == 1 else support,
+        "start": sets.edges[:-1],
+        "stop": sets.edges[1:],
+        "support": sets.masks[:, 0] if len(rounds) == 1 else sets.masks,
         "criterion": criteria,
-        "lower_bound": np.array([judged[of_cell[number]].lower_bound for number in decided]),
-        "gamma": np.array([judged[of_cell[number]].gamma for number in decided]),
+        "lower_bound": np.array([judged[one].lower_bound for one in of_cell]),
+        "gamma": np.array([judged[one].gamma for one in of_cell]),
     }
     return Choice(
         kernel=kernel,
         value=structure,
         error=chosen.criterion,
-        lower_bound=-np.inf if has_holes else lower,
+        lower_bound=lower,
         path=path,
-        facts=(*_facts(model, sets, len(distinct), holes), *rule),
+        facts=(*_facts(model, sets, len(distinct)), *rule),
         kept={"selection_path_": selection, "gamma_": chosen.gamma},
         least=None if of_cell[best] == of_cell[least] else judged[of_cell[least]].criterion,
     )
 
 
-def _undecided_row(name: str, holes: tuple[tuple[float, float], ...], sets: SelectedSets) -> Row:
-    """Return the length of the intervals on which rounding hides the selected sets, beside that of the path."""
-    finite = sets.edges[np.isfinite(sets.edges)]
-    return Row(
-        name=f"{name} undecided",
-        value=sum(min(stop, float(finite[-1])) - start for start, stop in holes),
-        scale=float(finite[-1]) or 1.0,
-        tolerance=_MOST_UNDECIDED,
-        formula=f"length of the intervals of {name} where rounding hides what is selected",
-    )
-
-
-def settle_gamma(choice: Choice, is_known: Callable[[Structure], bool]) -> Choice:
-    """Return the choice at the largest gamma that determines the machine to its tolerance, where a proof is worth it.
-
-    ``is_known`` fits the machine and tells whether its answer is within the tolerance.
-    """
-    structure: Structure | None = choice.value
-    while structure is not None and not is_known(structure):
-        structure = structure.shorten()
-    if structure is None or structure is choice.value:
-        return choice
-    lower = min(float(structure.search.lower_bound[0]), structure.others)
-    return replace(
-        choice,
-        value=structure,
-        error=float(structure.search.criterion[0]),
-        lower_bound=lower if np.isfinite(choice.lower_bound) else choice.lower_bound,
-        kept={**choice.kept, "gamma_": structure.gamma},
-    )
-
-
-def _facts(
-    model: Any, sets: SelectedSets, count: int, holes: tuple[tuple[float, float], ...]
-) -> Iterator[tuple[str, str]]:
+def _facts(model: Any, sets: SelectedSets, count: int) -> Iterator[tuple[str, str]]:
     low, high = float(sets.edges[0]), float(sets.edges[-1])
     name = str(model._chooses)
-    covered = f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
-    covered += "".join(f", not {start:.6g} to {stop:.6g}" for start, stop in holes)
-    yield "fused over", covered + (", where rounding hides what is selected" if holes else "")
+    yield "fused over", f"{name} from {low:g} " + ("on" if np.isinf(high) else f"to {high:g}")
     yield "selected sets", f"{count} refitted, each with its own gamma and bound, in {len(sets)} cells of {name}"
+    yield FOLLOWED
     if model.refit == "loo":
         yield CONDITIONAL
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.chosen.structure_refit import Members, RefittedRows, SetJudge
+from problems.estimators.chosen.structure_refit import FOLLOWED, Members, RefittedRows, SetJudge
 from problems.estimators.chosen.tasks import CriterionShare, criterion_of
 from problems.estimators.full.l1_fit import L1Model
 from problems.estimators.full.refit_answer import mean_accuracy, mean_proof
@@ -36,12 +36,9 @@ from substrate.certificates.rows import root_mean_square
 from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
 from substrate.proof import Proof
-from substrate.reduced.features import eigen_features
+from substrate.reduced.features import basis_features
 
-__all__ = ["SUPPORTS", "FusedL1Model", "SupportFit", "SupportJudge", "fit_on_support", "supports_of"]
-
-#: What the bound over all zeta rests on, for a certificate.
-SUPPORTS = ("supports", "those of the paths as double precision follows them")
+__all__ = ["FusedL1Model", "SupportFit", "SupportJudge", "fit_on_support", "supports_of"]
 
 
 class SupportJudge(SetJudge):
@@ -88,7 +85,7 @@ class SupportJudge(SetJudge):
         else:
             values = self.kernel(points, points[support])
             values_check = self.kernel(below, points[support]) if m else np.zeros((0, support.size))
-        transform = eigen_features(np.ascontiguousarray(values[support])).transform
+        transform = basis_features(np.ascontiguousarray(values[support])).transform
         Z, Z_check = values @ transform, values_check @ transform
         center = Z.mean(axis=0)  # the bias absorbs it
         return np.ascontiguousarray(Z - center), np.ascontiguousarray(Z_check - center)
@@ -169,7 +166,7 @@ class StoredSupport:
         """Fit the machine again, and add how far the stored one is from it to the bound of the answer."""
         fit = self._fit()
         answer, distance = fit.rows[0], self._distance(fit)
-        return (replace(answer, value=answer.value + distance), *fit.rows[1:]), (*fit.facts, SUPPORTS)
+        return (replace(answer, value=answer.value + distance), *fit.rows[1:]), (*fit.facts, FOLLOWED)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""

@@ -13,8 +13,7 @@ import numpy as np
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.arrays import Array, is_sparse
 from substrate.gram import Gram
-from substrate.kernels import Kernel, Linear
-from substrate.kernels.nested import Scaled
+from substrate.kernels import Kernel, Linear, Scaled
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, OfMachine
 from substrate.least_squares.evidence import OF_SPECTRUM

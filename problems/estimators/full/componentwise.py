@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMModel, LSSVMRegressor
-from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, component_weights
+from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel
 from problems.estimators.shared.base import Uses
 
 __all__ = ["ComponentwiseLSSVMClassifier", "ComponentwiseLSSVMRegressor"]
@@ -21,13 +21,8 @@ class ComponentwiseModel(AdditiveModel, LSSVMModel):
     def keep_components(self) -> None:
         """Set the largest values and the norms of the components of a fitted machine."""
         model = self.estimator
-        values, alpha, kernel = self.component_values(model.support_vectors_), model._coefficients(), model.kernel_
+        values, alpha = self.component_values(model.support_vectors_), model._coefficients()
         model.maximal_variation_ = np.ascontiguousarray(np.abs(values).max(axis=0).T)
-        if (primal := self.primal()) is not None:
-            weights_of_components = component_weights(primal, kernel.components(model.n_features_in_))
-            norms = np.stack([np.linalg.norm(weights, axis=0) for weights in weights_of_components], axis=1)
-            model.component_norms_ = norms if alpha.ndim == 2 else norms[0]
-            return
         # w_l'w_l = alpha' f^l at the training points
         squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
         model.component_norms_ = np.sqrt(np.maximum(squares, 0.0))
@@ -42,7 +37,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     kernel : Kernel, str or callable, default="rbf"
         The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or
         group of inputs. ``"rbf"`` takes the median distance of each input as its width.
-    gamma, tol, solver, cg_tol, max_iter
+    gamma, tol, solver, max_iter
         As for :class:`~problems.LSSVMRegressor`.
     monotone, convex, bounds
         Refused: shapes are those of ``LSSVMRegressor(Componentwise(kernel), monotone=...)``.
@@ -62,7 +57,7 @@ class ComponentwiseLSSVMRegressor(AdditiveEstimator, LSSVMRegressor):
     _title = "Componentwise LS-SVM regression"
     _model_type = ComponentwiseModel
     _page = "componentwise_ls_svm"
-    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "cg"})
     _: KW_ONLY
     relevance: float = 0.05
 
@@ -81,7 +76,7 @@ class ComponentwiseLSSVMClassifier(AdditiveEstimator, LSSVMClassifier):
     ----------
     kernel, relevance
         As for :class:`ComponentwiseLSSVMRegressor`; the largest variation is that over all machines.
-    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
+    gamma, tol, solver, max_iter, coding, calibration, class_weight
         As for :class:`~problems.LSSVMClassifier`.
 
     Attributes

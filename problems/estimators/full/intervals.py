@@ -10,7 +10,7 @@ from problems.estimators.full.saddle_fit import SaddleFit
 from problems.estimators.full.shaped import has_shape, refuse_closed_form
 from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
-from problems.estimators.shared.left_out import LeftOutSystem, PrimalSystem, machine_groups
+from problems.estimators.shared.left_out import LeftOutSystem, machine_groups
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -65,8 +65,8 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         refuse_closed_form(model, "an interval by leaving rows out")
         alpha, ridge, _ = model._model.to_columns()
         gammas, bias = self.gammas(alpha.shape[1]), np.atleast_1d(to_numpy(model._model.bias()))
-        # where there are slopes, or weights of features, the whole model predicts
-        expanded = model._primal() is None and model._model.training_border().plain
+        # where there are slopes, the whole model predicts
+        expanded = model._model.training_border().plain
         machines: dict[int, uncertainty.LeftOutMachines] = {}
         system = self.system(rows, int(alpha.shape[0]), gram)
         for members, columns, d in machine_groups(ridge, np.ones(ridge.shape, dtype=bool)):
@@ -90,9 +90,6 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
     def system(self, rows: Any, n: int, gram: Gram | None = None) -> LeftOutSystem:
         """Return the system of the n rows of the fit; refuse an inverse that does not fit memory."""
         model = self.estimator
-        primal = model._primal()
-        if primal is not None:
-            return PrimalSystem(primal, model.support_vectors_, model._model.training_border())
         copies = 4.0 if is_device_array(model.support_values_) else 3.0
         advice = "keep rows for calibrate(X, y), and use method='split'."
         room_on_device(model.support_values_, 8.0 * copies * n * n, f"the {n} x {n} inverse", advice)

@@ -71,7 +71,7 @@ class LeftOutClasses(Calibration):
         alpha, ridge, codes = model._model.to_columns()
         classes, pairwise = numbers_of_codes(codes, model.code_book_), model.kernel_.pairwise
         groups = np.arange(len(classes)) if pairwise else equal_rows(to_numpy(model.support_vectors_), classes)
-        if model._primal() is not None or is_device_array(model.support_values_):
+        if is_device_array(model.support_values_):
             left_out = model._model.leave_one_out(self.matrix_rows(rows))
             outputs, residuals = (
                 np.reshape(to_numpy(values), alpha.shape) for values in (left_out.outputs, left_out.residuals)
@@ -101,15 +101,13 @@ class LeftOutClasses(Calibration):
         return self.estimator.kernel_.pairwise and self.exact_sets()
 
     def exact_sets(self) -> bool:
-        """Return whether all machines share their rows, the kernel is definite, and support values represent the
-        machine.
-        """
+        """Return whether all machines share their rows, the kernel is definite."""
         model = self.estimator
         scores = self.state().scores
         split = scores is not None and scores.source == "split"
         shared = model.code_book_.all() and not is_device_array(model.support_values_)
         definite = not any(name == "alteration" for name, _ in model.certificate_.record)
-        return bool(shared and definite and model._primal() is None and not split)
+        return bool(shared and definite and not split)
 
     def less_strange(self, X: Any, rows: Any, diagonal: Any) -> tuple[Any, int]:
         """Return how many rows are less strange in machines enlarged by each new row, where sets are exact."""

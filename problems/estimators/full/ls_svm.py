@@ -6,10 +6,9 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -49,7 +48,6 @@ from problems.estimators.shared.intervals import (
 )
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.machine_rows import each_machine, in_columns
-from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -61,9 +59,8 @@ from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
-    from substrate.formulas import Node
     from substrate.gram import Gram
-    from substrate.least_squares.queued_system import QueuedSystem
+    from substrate.kernels.nodes import Node
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
 
@@ -136,8 +133,8 @@ class LSSVMModel(LeavesOut):
         """Fit one machine to every column of codes; machines on all rows share one factorisation."""
         border = self.border(X, weights)
         if (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, primal=True, border=border)
-        gram = None if method.solver in ("cg", "stored_cg") else gram_kind(X).of(kernel, X)
+            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, border=border)
+        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for machine_rows in machines:
             gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
@@ -172,7 +169,6 @@ class LSSVMModel(LeavesOut):
         model.ridge_ = on_device_of(X, ridge)
         model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
         model.n_iter_ = fit.iterations
-        model._keep_primal(fit.primal)
         warn_unless_holds(model.certificate_, fit.reason)
         alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
         model._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
@@ -181,10 +177,8 @@ class LSSVMModel(LeavesOut):
         """Return how the system is solved, checked."""
         model = self.estimator
         most = whole_number(model.max_iter, "max_iter", 1)
-        cg_tol = positive(model.cg_tol, "cg_tol")
         return Method(
             solver=model.solver,
-            cg_tol=cg_tol,
             max_iter=most,
             tol=model._tolerance(),
             page=self.own_page(),
@@ -195,9 +189,9 @@ class LSSVMModel(LeavesOut):
         """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""
         model = self.estimator
         tol = model._tolerance()
-        if model.solver in ("auto", "cholesky", "stored_cg"):
-            return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
-        return (tol, 10.0 * model.cg_tol) if model.solver == "cg" else (unpolished_tolerance(tol), _ACCEPTED)
+        if model.solver not in ("auto", "cholesky", "cg"):
+            return unpolished_tolerance(tol), _ACCEPTED
+        return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
 
     def check_loaded(self) -> None:
         """Refuse a diagonal of the system that no fit leaves."""
@@ -216,42 +210,6 @@ def matrix_at_hand(model: "LSSVMRegressor", gram: "Gram | None") -> Iterator[Non
         del model.__dict__["_matrix"]
 
 
-class _SystemQueue:
-    """Queues the system of a fit on a device while its rows are checked, where the parameters say all there is to it.
-
-    ``system`` is what was queued, None where nothing was.
-    """
-
-    def __init__(self, estimator: Any, method: Method, sample_weight: Any) -> None:
-        self._estimator, self._solver, self._is_weighted = estimator, method.solver, sample_weight is not None
-        self.system: QueuedSystem | None = None
-
-    def __call__(self, X: Any, y: Any) -> Callable[[], None] | None:
-        """Queue the system of rows that are being checked; return what refuses them where they are not finite."""
-        estimator = self._estimator
-        gamma, model = estimator.gamma, estimator._model
-        if self._is_weighted or self._solver not in ("auto", "cholesky") or has_shape(estimator):
-            return None
-        if not isinstance(gamma, Real) or estimator._matrix is not None:
-            return None
-        if type(model).border is Model.border:  # a bias is all that is not penalised
-            from substrate.least_squares.queued_system import QueuedSystem
-
-            self.system = QueuedSystem.queue(estimator._own_kernel(), X, y, float(gamma))
-        return None if self.system is None else self.system.refuse_not_finite
-
-    def vectors(self, y: Any, weights: Any) -> tuple[Array, Array]:
-        """Return targets and weights on the host."""
-        if self.system is None:
-            targets, weights = all_to_numpy(y, weights)
-            return targets, weights
-        return np.reshape(self.system.targets(), tuple(y.shape)), np.ones(y.shape[0])
-
-    def extremes(self) -> tuple[Array, Array] | None:
-        """Return the lowest and the highest values of the columns, where they are known."""
-        return None if self.system is None else self.system.extremes()
-
-
 @dataclass(eq=False, repr=False)
 class LSSVMRegressor(MultiOutputMixin, Regressor):
     """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
@@ -266,17 +224,14 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         Weight of the squared errors against the norm; one number, or one for each output.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds, and at which
-        ``"stored_cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
+        ``"cg"`` stops. For the point of a conic solver, the root of ``tol``: its gap is the square of its error.
     solver : str, default="auto"
-        ``"cholesky"`` is the closed form, to rounding; ``"stored_cg"`` conjugate gradients on a stored triangle of the
-        kernel matrix; ``"cg"`` computes the kernel in tiles and never stores it, also on a device. ``"auto"`` takes the
-        one of these that costs least, see :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed
-        form. ``"cvxpy"`` solves the declared problem by the first solver whose residuals are accepted; a solver's name
-        by that one.
-    cg_tol : float, default=1e-8
-        Relative residual at which ``"cg"`` stops, where it is required.
+        ``"cholesky"`` is the closed form, to rounding; ``"cg"`` are conjugate gradients, which compute the kernel in
+        tiles and never store it, also on a device. ``"auto"`` takes the one that costs least, see
+        :mod:`substrate.least_squares.solver_choice`: below 2000 rows the closed form. ``"cvxpy"`` solves the declared
+        problem by the first solver whose residuals are accepted; a solver's name by that one.
     max_iter : int, default=1000
-        Maximum number of iterations of ``"stored_cg"`` and ``"cg"``, where they are required.
+        Maximum number of iterations of ``"cg"``, where it is required.
 
     monotone : dict, default=None
         Columns, by number or name, in which f rises (1) or falls (-1) everywhere in the box of the training rows, with
@@ -311,7 +266,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         The trace of the hat matrix, 1 for the bias alone; computed when it is asked for.
     n_iter_ : int
         Iterations of conjugate gradients; for a direct method, one and its refinements.
-    solver_ : {"cholesky", "stored_cg", "cg", "cvxpy"}
+    solver_ : {"cholesky", "cg", "cvxpy"}
         The solver of the fit.
     shape_points_, shape_coefficients_, shape_orders_ : arrays of shape (n_shape, n_features), (n_shape,)
         With a shape: the further terms of the expansion, coefficients times derivatives of the kernel in the points, of
@@ -334,7 +289,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     _intervals_type = DenseIntervals
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
-        {"solver": "stored_cg"},
+        {"solver": "cg"},
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
@@ -345,7 +300,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     gamma: Any = 1.0
     _: KW_ONLY
     solver: str = "auto"
-    cg_tol: float = 1e-8
     max_iter: int = 1000
     solver_: Way = field(init=False)
     monotone: Any = None
@@ -368,19 +322,16 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         self._begin_fit()
         model = self._model
         method = model.method()
-        queue = _SystemQueue(self, method, sample_weight)
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True, meanwhile=queue)
+        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
         # vectors are on the host until they are kept
-        X, y, weights, rows = self._keep_weighted(X, *queue.vectors(y, weights))
+        X, y, weights, rows = self._keep_weighted(X, *all_to_numpy(y, weights))
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
-        kernel = self._resolved_kernel(X, queue.extremes())
+        kernel = self._resolved_kernel(X)
         if has_shape(self):
             return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
         border = model.border(X, weights)
-        fit = fit_saddle(
-            kernel, X, Y, gammas, weights, method, gram=self._matrix, primal=True, border=border, queued=queue.system
-        )
+        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=self._matrix, border=border)
         self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
         model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
         return self
@@ -411,7 +362,7 @@ class LSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, solver, cg_tol, max_iter
+    kernel, gamma, tol, solver, max_iter
         As for :class:`LSSVMRegressor`, with one gamma.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`. All but ``one_vs_one`` share
@@ -447,14 +398,13 @@ class LSSVMClassifier(Classifier):
 
     _model_type = LSSVMModel
     _calibration_type = LeftOutClasses
-    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "stored_cg"})
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "cg"})
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
-    cg_tol: float = 1e-8
     max_iter: int = 1000
     solver_: Way = field(init=False)
     coding: str = "one_vs_rest"

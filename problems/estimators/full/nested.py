@@ -48,9 +48,6 @@ _PARTS = (
     "kernel_",
     "support_values_",
     "bias_",
-    "primal_weights_",
-    "primal_center_",
-    "primal_bias_",
     "coef_",
     "linear_bias_",
     "linear_center_",
@@ -59,7 +56,6 @@ _PARTS = (
     "gammas_",
     "stack_weights_",
     "biases_",
-    "primals_",
     "row_weights_",
 )
 #: Seconds that all folds may take before a warning says how long they will.

@@ -54,7 +54,7 @@ class PartiallyLinearLSSVMRegressor(LSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, solver, cg_tol, max_iter, monotone, convex, bounds
+    kernel, gamma, tol, solver, max_iter, monotone, convex, bounds
         As for :class:`~problems.LSSVMRegressor`; the kernel is that of the other columns. Shapes are refused beside
         linear columns.
     linear_columns : list of int or str, default=()
@@ -100,7 +100,7 @@ class PartiallyLinearLSSVMClassifier(LSSVMClassifier):
     ----------
     kernel, linear_columns
         As for :class:`PartiallyLinearLSSVMRegressor`.
-    gamma, tol, solver, cg_tol, max_iter, coding, calibration, class_weight
+    gamma, tol, solver, max_iter, coding, calibration, class_weight
         As for :class:`~problems.LSSVMClassifier`.
 
     Attributes

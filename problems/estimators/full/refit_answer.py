@@ -63,7 +63,7 @@ def refit_components(
         machines, fits = list(each_machine(Y, model._labels)), []
         for machine in machines:
             data = (machine.points(X, False), machine.y[:, None], (gamma,), np.ones(machine.y.size))
-            fits.append(fit_saddle(kernel, *data, method, gram=gram.restrict(machine.rows), primal=False))
+            fits.append(fit_saddle(kernel, *data, method, gram=gram.restrict(machine.rows)))
         facts += tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts if fact[0] in (NO_BOUND, "rounding")))
         a = in_columns(machines, [fit.support_values[:, 0] for fit in fits], Y.shape[0])
         bias, more = np.array([fit.bias[0] for fit in fits]), worst_rows([fit.rows for fit in fits])

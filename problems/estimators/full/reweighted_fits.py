@@ -7,7 +7,6 @@ import numpy as np
 from problems.estimators.shared.encoding import Reweighting
 from substrate.arrays import Array
 from substrate.gram import Gram
-from substrate.least_squares.answer import Answer
 from substrate.least_squares.error_distribution import weigh_by_density
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
@@ -25,24 +24,22 @@ def reweighted_fits(
     scale: str,
     most: int,
     tolerance: float,
-    answer: Callable[[SaddleSolution, Array], Answer] | None = None,
-) -> tuple[SaddleSolution, tuple[Reweighting, ...], tuple[Answer, ...]]:
+    check: Callable[[SaddleSolution, Array], None] | None = None,
+) -> tuple[SaddleSolution, tuple[Reweighting, ...]]:
     """Return the plain fit and up to ``most`` weighted ones on one kernel matrix; the last solution, and the record of
     all.
 
-    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``answer`` bounds each fit, given its
-    weights, and refines it where needed: the errors of a fit determine the weights of the next.
+    ``weights`` are those of the rows, multiplied by the robust ones in each fit. ``check`` is called with each fit and
+    its weights: the errors of a fit determine the weights of the next.
     """
     v = np.ones(y.size)
     history: list[Reweighting] = []
-    answers: list[Answer] = []
     while True:
         ridge = Regularization(gamma).ridge(weights * v)
         solved = solve_saddle_system(gram, y, ridge)
         alpha, bias, change = solved.support_values, float(solved.bias), np.inf
-        if answer is not None:
-            answers.append(answer(solved, weights * v))
-            alpha, bias = np.ascontiguousarray(answers[-1].support_values[:, 0]), float(answers[-1].bias[0])
+        if check is not None:
+            check(solved, weights * v)
         errors = ridge * alpha
         if history:
             largest = float(np.abs(alpha).max())
@@ -52,5 +49,5 @@ def reweighted_fits(
         )
         history.append(step)
         if len(history) > most or change <= tolerance:
-            return solved, tuple(history), tuple(answers)
+            return solved, tuple(history)
         v, _ = weigh_by_density(errors, step.scale, weighting, weights)

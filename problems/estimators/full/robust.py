@@ -33,7 +33,7 @@ from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
-from substrate.least_squares.answer import Answer, AnswerProblem, bound_and_refine
+from substrate.least_squares.answer import AnswerProblem, Facts, bound_answer
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS, density_thresholds
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, check_choice
@@ -161,7 +161,9 @@ class RobustLSSVMRegressor(Regressor):
         if not kernel.trusted:
             gram.check_definite()
 
-        def answer(solved: SaddleSolution, v: Array) -> Answer:
+        answers: list[tuple[tuple[Row, ...], Facts]] = []
+
+        def check(solved: SaddleSolution, v: Array) -> None:
             tolerances = tolerances_of(y[:, None], v, self._tolerance())
             question = AnswerProblem(
                 kernel=kernel,
@@ -173,11 +175,9 @@ class RobustLSSVMRegressor(Regressor):
                 negative=gram.negative,
             )
             solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-            return bound_and_refine(question, *solution, gram.diagonal, gram, primal=True)
+            answers.append(bound_answer(question, *solution, gram.diagonal, gram))
 
-        solved, history, answers = reweighted_fits(
-            gram, y, gamma, weights, self.weighting, self.scale, most, tolerance, answer
-        )
+        solved, history = reweighted_fits(gram, y, gamma, weights, self.weighting, self.scale, most, tolerance, check)
         last = history[-1]
         source = history[-2] if len(history) > 1 else last
         if most > 1 and last.change > tolerance:
@@ -188,15 +188,13 @@ class RobustLSSVMRegressor(Regressor):
                 stacklevel=2,
             )
         ridge = Regularization(gamma).ridge(weights * last.weights)
-        alpha, bias, primal = last.support_values, last.bias, answers[-1].primal
-        checks = answers[-1].rows
-        if primal is None:  # the equations of the support values do not apply to primal weights
-            checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
+        alpha, bias = last.support_values, last.bias
+        checks, doubts = answers[-1]
+        checks += saddle_rows(gram.product(alpha), gram.diagonal, y, ridge, alpha, bias)
         facts = (*gram.record(), ("gamma", f"{gamma:g}"), *self._facts(history, solved, source.scale))
         rows_before = _before(answers[:-1])
-        self.certificate_ = Certificate(self._title, (*checks, *rows_before), (*facts, *answers[-1].facts))
+        self.certificate_ = Certificate(self._title, (*checks, *rows_before), (*facts, *doubts))
         warn_unless_holds(self.certificate_)
-        self._keep_primal(primal)
         self.weights_, self.scale_, self.history_, self.ridge_ = last.weights.copy(), source.scale, history, ridge
         if self.weighting == "density":
             errors = Regularization(gamma).ridge(weights * source.weights) * source.support_values
@@ -219,9 +217,9 @@ class RobustLSSVMRegressor(Regressor):
         )
 
 
-def _before(answers: tuple[Answer, ...]) -> tuple[Row, ...]:
+def _before(answers: list[tuple[tuple[Row, ...], Facts]]) -> tuple[Row, ...]:
     """Return the worst accuracy of the fits whose errors determine the weights."""
-    rows = [row for answer in answers for row in answer.rows[:1]]
+    rows = [row for answer, _ in answers for row in answer[:1]]
     if not rows:
         return ()
     worst = max(rows, key=lambda row: row.relative)

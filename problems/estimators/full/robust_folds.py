@@ -131,7 +131,7 @@ def gamma_by_folds(
         inside, across = gram.restrict(train), gram.matrix[np.ix_(test, train)]
         for k, gamma in enumerate(tried):
             arguments = (inside, y_kept[train], float(gamma), weights[train], machine.weighting, machine.scale)
-            _, history, _ = reweighted_fits(*arguments, most, tolerance)
+            _, history = reweighted_fits(*arguments, most, tolerance)
             errors[k, test] = y_kept[test] - across @ history[-1].support_values - history[-1].bias
             inside.release()
     is_tested = ~np.isnan(errors[0])

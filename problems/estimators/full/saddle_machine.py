@@ -14,7 +14,6 @@ from problems.estimators.shared.left_out import (
     KernelSystem,
     LeftOut,
     LeftOutSystem,
-    PrimalSystem,
     leave_rows_out,
     machine_groups,
 )
@@ -54,7 +53,7 @@ __all__ = [
 ]
 
 #: The solvers of a machine on one saddle system, beside the names of conic ones.
-SOLVERS: tuple[str, ...] = ("auto", "cholesky", "stored_cg", "cg", "cvxpy")
+SOLVERS: tuple[str, ...] = ("auto", "cholesky", "cg", "cvxpy")
 
 
 def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
@@ -217,7 +216,7 @@ class LeavesOut(Model):
     def own_rows(self, gram: Gram) -> "tuple[uncertainty.OwnRows, Array, Array]":
         """Return the machines without a row, each for copies of that row; their outputs there; and the targets."""
         alpha, ridge, codes = self.to_columns()
-        primal, system = self.primal(), self.make_system(gram)
+        system = self.make_system(gram)
         fitted = system.compute_fitted(alpha, self.border_columns(alpha))
         targets, outputs, groups = fitted + ridge * alpha, np.array(fitted), []
         for rows, columns, d in machine_groups(ridge, self.members(alpha, codes)):
@@ -229,8 +228,6 @@ class LeavesOut(Model):
             kept_rows, linear = None if rows.size == alpha.shape[0] else rows, self.training_border().slopes
             groups.append(uncertainty.MachinesWithoutRows(columns, influence, residuals, kept_rows, linear))
         truth = codes if self.estimator._labels else targets
-        if primal is not None:
-            return uncertainty.OwnRows(tuple(groups), None, primal), outputs, truth
         factors, slopes = np.ascontiguousarray(alpha), self.linear_slopes()
         if slopes is not None:
             factors = np.concatenate([factors, slopes])
@@ -242,10 +239,7 @@ class LeavesOut(Model):
         return machines, outputs, truth
 
     def make_system(self, gram: Gram) -> LeftOutSystem:
-        """Return what leaving rows out needs: the kernel matrix of the rows and their border, or primal weights."""
-        primal = self.primal()
-        if primal is not None:
-            return PrimalSystem(primal, self.estimator.support_vectors_, self.training_border())
+        """Return what leaving rows out needs: the kernel matrix of the rows and their border."""
         return KernelSystem(gram, self.training_border(), self.kernel_rows)
 
     def kernel_rows(self, X: Any) -> Array:

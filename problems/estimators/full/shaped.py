@@ -27,7 +27,7 @@ from substrate.kernels.derivatives import checked_column
 from substrate.namespaces import is_device_array, to_numpy
 
 if TYPE_CHECKING:
-    from substrate.formulas import Node
+    from substrate.kernels.nodes import Node
     from substrate.proof import Proof
 
 __all__ = [
@@ -238,7 +238,7 @@ def evaluate_further(model: Any, X: Any, values: Array) -> Array:
 
 def express_further(model: Any, x: "Sequence[Node]", outputs: "list[Node]") -> "list[Node]":
     """Return the formula of a machine with the further terms, derivatives of the kernel at their points."""
-    from substrate.formulas.machines import add_outputs, expand_kernel
+    from substrate.kernels.nodes import add_outputs, expand_kernel
 
     further = _further(model)
     for orders, at in further.kinds():

@@ -7,19 +7,19 @@ import numpy as np
 
 from problems.estimators.full.group_weights import GroupWeights
 from problems.estimators.full.refit_answer import refit_components
-from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel, with_answer
-from problems.estimators.shared.additive import AdditiveEstimator, kernel_matrices
+from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel
+from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, numbers_of_codes
-from problems.estimators.shared.machine_rows import each_machine, in_columns
+from problems.estimators.shared.machine_rows import in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
 from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.penalized.variation.component_coordinates import CUTOFF
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
 
@@ -34,9 +34,7 @@ class MaximalVariationModel(VariationModel):
         model = self.estimator
         positive(model.gamma, "gamma")
         GroupWeights.of(model.rho, model.groups)
-        return Variation(
-            rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver=model.solver
-        )
+        return Variation(rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
 
     def own_rho(self) -> Weights:
         model = self.estimator
@@ -60,18 +58,7 @@ class MaximalVariationModel(VariationModel):
         choices = replace(choices, rho=self.own_rho())
         kernel: Any = model._resolved_kernel(X)
         Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
-        matrices = kernel_matrices(kernel, X)
-        machines, fits, tol = list(each_machine(Y, model._labels)), [], model._tolerance()
-        whole = choices.coordinates(matrices) if any(machine_rows.whole for machine_rows in machines) else None
-        for machine_rows in machines:
-            shared = whole if machine_rows.whole else None  # machines on all rows share their coordinates
-            coordinates = shared or choices.coordinates([machine_rows.square(matrix) for matrix in matrices])
-            points = machine_rows.points(X, False)
-            fits.append(
-                with_answer(
-                    kernel, points, coordinates, machine_rows.y, choices, choices.fit(coordinates, machine_rows.y), tol
-                )
-            )
+        machines, fits = choices.fit_all(kernel, X, Y, model._tolerance(), labels=bool(model._labels))
         return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
 
     def keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
@@ -124,7 +111,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         each of ``groups``, in their order or by their names. All are positive.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
+        Where the active rows do not settle, the root of ``tol``: a duality gap is the square of an error.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
@@ -142,8 +129,6 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased.
     gamma : float, default=1.0
         Weight of the squared errors in that machine.
-    solver : str, default="auto"
-        ``"auto"`` generates the active rows; ``"cvxpy"`` or a solver's name solves the declared problem.
 
     Attributes
     ----------
@@ -171,7 +156,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
     _title = "Maximal variation, regression"
     _model_type = MaximalVariationModel
-    _page, _solvers = "maximal_variation", ("auto", "cvxpy")
+    _page = "maximal_variation"
     _takes_weights = False
     rho: Any = 1.0
     _: KW_ONLY
@@ -182,7 +167,6 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     groups: Any = None
     refit: bool = False
     gamma: float = 1.0
-    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and targets y."""
@@ -206,7 +190,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
 
     Parameters
     ----------
-    kernel, rho, tol, relevance, expansion, ridge, cutoff, groups, refit, gamma, solver
+    kernel, rho, tol, relevance, expansion, ridge, cutoff, groups, refit, gamma
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
@@ -226,7 +210,7 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
     _title = "Maximal variation, classification"
     _model_type = MaximalVariationModel
-    _page, _solvers = "maximal_variation", ("auto", "cvxpy")
+    _page = "maximal_variation"
     _takes_weights = False
     rho: Any = 1.0
     _: KW_ONLY
@@ -239,7 +223,6 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     groups: Any = None
     refit: bool = False
     gamma: float = 1.0
-    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X and labels y of any kind."""

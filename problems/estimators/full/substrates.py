@@ -8,20 +8,19 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from problems.estimators.full.l1_fit import L1Model, Solving, fit_sparse
+from problems.estimators.full.l1_fit import L1Model, fit_l1
 from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
+from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import GivenFit, add_target_error
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Classes
-from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
 from substrate.gram import Gram
-from substrate.least_squares.answer import AnswerProblem, bound_and_refine
-from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.answer import AnswerProblem, bound_answer
+from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
@@ -121,18 +120,39 @@ class SubstrateRegressor(Regressor):
             negative=gram.negative,
         )
         solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-        answer = bound_and_refine(question, *solution, gram.diagonal, gram, primal=True)
-        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = add_target_error(answer.rows, fit_data.target_error(0))
-        if answer.primal is None:
-            rows += saddle_rows(gram.product(alpha), gram.diagonal, target, ridge, alpha, bias)
+        answer, doubts = bound_answer(question, *solution, gram.diagonal, gram)
+        alpha, bias = solved.support_values, float(solved.bias)
+        rows = add_target_error(answer, fit_data.target_error(0))
+        rows += saddle_rows(solved.products, gram.diagonal, target, ridge, alpha, bias)
         self.constants_ = constants
         facts = (*gram.record(), ("solver", f"closed form on y - c, refined {solved.refinements} times"))
-        self.certificate_ = Certificate(self._title, rows, (*facts, *answer.facts))
+        self.certificate_ = Certificate(self._title, rows, (*facts, *doubts))
         warn_unless_holds(self.certificate_)
-        self._keep_primal(answer.primal)
         self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
         return self
+
+
+def _fit_l1(self: Fitted, X: Any, y: Any) -> Fitted:
+    """Fit to rows X and targets y, or labels of any kind."""
+    model: Any = self
+    model._begin_fit()
+    zeta, ridge = positive(model.zeta, "zeta"), model._model.ridge_of_w()
+    model._check_coding()
+    X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
+    coded, kernel = model._encode(y), model._resolved_kernel(X)
+    Y = coded.codes(y)
+    fit = fit_l1(kernel, X, Gram.of(kernel, X), Y, zeta, ridge, model._tolerance(), labels=model._labels)
+    (rows,) = np.nonzero(fit.coefficients.any(axis=1))
+    one = Y.shape[1] == 1
+    codes, kept = np.ascontiguousarray(Y[rows]), fit.coefficients[rows]
+    kept = coded.sign(codes, kept)
+    model._keep_classes(coded, codes)
+    model.n_support_, model.zeta_max_ = int(rows.size), fit.zeta_max
+    model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
+    warn_unless_holds(model.certificate_)
+    bias = float(fit.bias[0]) if one else fit.bias
+    model._keep_expansion(X, rows, kernel, np.ascontiguousarray(kept[:, 0] if one else kept), bias)
+    return self
 
 
 @dataclass(eq=False, repr=False)
@@ -149,12 +169,8 @@ class L1SubstrateRegressor(Regressor):
         Weight of the 1-norm against half the squared errors; from ``zeta_max_`` on only the bias is left.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-        For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
     ridge : float, default=0.0
         Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
-    solver : str, default="auto"
-        ``"auto"`` is the active set; ``"cvxpy"`` or a solver's name solves the declared problem, whose small support
-        values are then noise and are kept.
 
     Attributes
     ----------
@@ -171,30 +187,15 @@ class L1SubstrateRegressor(Regressor):
     """
 
     _model_type = L1Model
-    _page, _solvers = "l1_substrate", ("auto", "cvxpy")
+    _page = "l1_substrate"
     _takes_weights = False
     _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, regression"
     zeta: float = 1.0
     _: KW_ONLY
     ridge: float = 0.0
-    solver: str = "auto"
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X and targets y."""
-        self._begin_fit()
-        zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
-        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
-        kernel = self._resolved_kernel(X)
-        how = Solving(self.solver, self._tolerance())
-        fit = fit_sparse(kernel, X, Gram.of(kernel, X), y, zeta, how, labels=False, ridge=ridge)
-        (rows,) = np.nonzero(fit.coefficients)
-        self.n_support_ = int(rows.size)
-        self.zeta_max_ = fit.zeta_max
-        self.certificate_ = Certificate(self._title, fit.rows, fit.facts)
-        warn_unless_holds(self.certificate_)
-        self._keep_expansion(X, rows, kernel, fit.coefficients[rows], fit.bias)
-        return self
+    fit = _fit_l1
 
     def predict(self, X: Any) -> Array:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
@@ -213,7 +214,7 @@ class L1SubstrateClassifier(Classifier):
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
     calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
         As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
-    ridge, solver
+    ridge
         As for :class:`L1SubstrateRegressor`.
 
     Attributes
@@ -222,12 +223,14 @@ class L1SubstrateClassifier(Classifier):
         As for :class:`~problems.LSSVMClassifier`.
     support_, n_support_, support_values_, support_vectors_
         The rows that some machine uses.
+    zeta_max_ : float
+        The smallest zeta that leaves none in any machine.
     bias_, kernel_, certificate_
         As for :class:`~problems.LSSVMClassifier`.
     """
 
     _model_type = L1Model
-    _page, _solvers = "l1_substrate", ("auto", "cvxpy")
+    _page = "l1_substrate"
     _takes_weights = False
     _typical = ({"ridge": 0.1},)
     _title = "L1 substrate, classification"
@@ -236,34 +239,5 @@ class L1SubstrateClassifier(Classifier):
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     ridge: float = 0.0
-    solver: str = "auto"
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X and labels y of any kind."""
-        self._begin_fit()
-        zeta, ridge = positive(self.zeta, "zeta"), self._model.ridge_of_w()
-        self._check_coding()
-        X, labels, _ = self._check_data(X, y, None, numeric=False)
-        classes = Classes.of(labels, self.coding)
-        Y = classes.codes(labels)
-        kernel = self._resolved_kernel(X)
-        gram = Gram.of(kernel, X)
-        machines, fits, how = list(each_machine(Y, True)), [], Solving(self.solver, self._tolerance())
-        for machine in machines:
-            gram_of_machine, points = (
-                gram if machine.whole else gram.restrict(machine.rows),
-                machine.points(X, kernel.pairwise),
-            )
-            fits.append(fit_sparse(kernel, points, gram_of_machine, machine.y, zeta, how, labels=True, ridge=ridge))
-        alpha = Y * in_columns(machines, [fit.coefficients for fit in fits], gram.n)
-        bias = np.array([fit.bias for fit in fits])
-        (rows,) = np.nonzero(alpha.any(axis=1))
-        single = Y.shape[1] == 1
-        self._keep_classes(classes, Y[rows])
-        self.n_support_ = int(rows.size)
-        facts = tuple(dict.fromkeys(fact for fit in fits for fact in fit.facts))
-        self.certificate_ = Certificate(self._title, worst_rows([fit.rows for fit in fits]), facts)
-        warn_unless_holds(self.certificate_)
-        kept = np.ascontiguousarray(alpha[rows, 0] if single else alpha[rows])
-        self._keep_expansion(X, rows, kernel, kept, float(bias[0]) if single else bias)
-        return self
+    fit = _fit_l1

@@ -25,7 +25,7 @@ class SymmetricLSSVMRegressor(LSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, solver, cg_tol, max_iter, monotone, convex, bounds
+    kernel, gamma, tol, solver, max_iter, monotone, convex, bounds
         As for :class:`~problems.LSSVMRegressor`, like all attributes. All kernels of this package can be given, and
         functions with k(-x, -z) = k(x, z); ``kernel_`` is the even or odd part.
     symmetry : {"even", "odd"}, default="even"

@@ -1,5 +1,6 @@
-"""The fit of maximal variation, by generated rows or the declared problem, and the checks and proofs of its answer."""
+"""The fit of maximal variation, and the checks and proofs of its answer."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -10,63 +11,51 @@ import numpy as np
 
 from problems.estimators.full.refit_answer import recall_refit
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
-from problems.estimators.shared.base import import_page
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
-from problems.estimators.shared.machine_rows import each_machine
+from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Doubled, at_most, sum_rounding
+from substrate.certificates.rounding import target_rounding
 from substrate.certificates.rows import WITH_CUTOFF, Accuracy, unpolished_tolerance, with_cutoff
 from substrate.certificates.tolerance import Tolerance
-from substrate.errors import DataError, DeclarationError, SolverError
+from substrate.errors import DataError, DeclarationError
+from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
+from substrate.fits.variation import solution_rows, solve_maximal_variation
 from substrate.ingredients.component_weights import Weights, weights_of
 from substrate.kernels import Componentwise
-from substrate.kernels.doubled_matrix import doubled_matrix
-from substrate.least_squares.kernel_products import (
-    CarefulProducts,
-    KernelProducts,
-    PlainProducts,
-    expansion_values,
-)
-from substrate.penalized.variation.accuracy import (
-    DoubledComponents,
-    VariationWitness,
-    refined_witness,
-    solution_rows,
-    sum_of,
-    variation_accuracy,
-)
-from substrate.penalized.variation.active_rows import solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import (
-    ComponentCoordinates,
-    decoupled_coordinates,
-    shared_coordinates,
-)
+from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.variation import prove_variation
-from substrate.solvers import canonical_name
+from substrate.proof.penalties import prove_variation
 
-__all__ = ["PAGES", "Variation", "VariationFit", "VariationModel", "smallest_rho", "with_answer"]
+__all__ = ["PAGES", "Variation", "VariationFit", "VariationModel", "smallest_rho"]
 
 #: The page that states each expansion.
 PAGES = {"shared": "maximal_variation", "decoupled": "decoupled_maximal_variation"}
 #: Relative residual of the optimality conditions at which a fit counts as solved.
 _TOLERANCE = 1e-6
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "larger cutoff",
+)
+#: Room for what a first-order bound leaves out.
+_ROOM = 4.0
+_RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
 
 
 @dataclass(frozen=True, slots=True)
 class VariationFit:
-    """Coefficients (N, or N x d decoupled) in regression's sign, bias, maximal variations, rows and facts."""
+    """Coefficients (N, or N x d decoupled) in regression's sign, bias, maximal variations, rows and facts.
+
+    ``machine`` is what is certified: a point, and multipliers that prove its accuracy.
+    """
 
     coefficients: Array
     bias: float
     maximal_variation: Array
     rows: tuple[Row, ...]
     facts: tuple[tuple[str, str], ...]
-    #: Whether the active rows were identified and solved for, so that zeros are exact.
-    exact: bool
-    #: The point in coordinates and its multipliers, which prove its accuracy.
-    witness: VariationWitness
+    machine: "StoredVariation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +66,6 @@ class Variation:
     expansion: str
     ridge: float
     cutoff: float
-    solver: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", weights_of(self.rho))
@@ -85,165 +73,67 @@ class Variation:
             raise DeclarationError(f"expansion must be 'shared' or 'decoupled', received {self.expansion!r}")
         non_negative(self.ridge, "ridge", "as the weight of a squared norm")
         positive(self.cutoff, "cutoff")
-        if not isinstance(self.solver, str) or self.solver not in ("auto", "cvxpy"):
-            object.__setattr__(self, "solver", canonical_name(self.solver))
 
     def coordinates(self, matrices: list[Array]) -> ComponentCoordinates:
         """Return the coordinates of the chosen expansion."""
         make = shared_coordinates if self.expansion == "shared" else decoupled_coordinates
         return make(matrices, True, float(self.cutoff), float(self.ridge))
 
-    def fit(self, coordinates: ComponentCoordinates, y: Array) -> VariationFit:
-        """Fit one target; if the rows do not settle, by the declared problem, which the record states."""
-        rho = self.rho
-        facts = (*coordinates.record(), ("rho", in_words(rho)))
-        note: tuple[tuple[str, str], ...] = ()
-        if self.solver == "auto":
-            try:
-                solved = solve_maximal_variation(coordinates, y, rho)
-            except SolverError as error:
-                note = (("fallback", str(error)),)
-            else:
-                rows = solution_rows(coordinates, y, rho, solved, _TOLERANCE)
-                how = "active set polished" if solved.polished else "interior point, not polished"
-                record = ("solver", f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {how}")
-                a, b = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v)
-                witness = VariationWitness(solved.v, solved.xi_plus - solved.xi_minus)
-                witness = refined_witness(coordinates, witness, rho) if solved.polished else witness
-                return VariationFit(
-                    coefficients=a,
-                    bias=b,
-                    maximal_variation=solved.maximal_variation,
-                    rows=rows,
-                    facts=(*facts, record),
-                    exact=solved.polished,
-                    witness=witness,
-                )
-        return self._declare(coordinates, y, rho, (*facts, *note))
-
-    def _declare(
-        self, coordinates: ComponentCoordinates, y: Array, rho: Weights, facts: tuple[tuple[str, str], ...]
+    def fit(
+        self, kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
     ) -> VariationFit:
-        page = import_page(PAGES[self.expansion])
-        name = None if self.solver in ("auto", "cvxpy") else self.solver
-        # the bias absorbs a constant; in y it would hide the rest below the solver's tolerance
-        center = float(np.clip(y.mean(), y.min(), y.max())) if coordinates.bias else 0.0
-        declared: Any = page.declare(coordinates, y - center, rho).solve(name, warn=False)
-        v = declared.coordinates
-        record, rows = declared.solver_record.facts(), declared.certificate().rows
-        variation = np.abs(coordinates.parts @ v).max(axis=1)
-        xi = declared.upper_multipliers - declared.lower_multipliers
-        witness, facts = VariationWitness(v, xi), (*facts, *record)
-        a, b = coordinates.expand(v), coordinates.bias_of(y, v)
+        """Fit one target by generated rows; ``tolerance`` is that of a point whose active rows settle."""
+        solved = solve_maximal_variation(coordinates, y, self.rho)
+        how = "zero is optimal"
+        if solved.rows:
+            state = "active set polished" if solved.polished else "interior point, not polished"
+            how = f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {state}"
+        a, b, xi = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v), solved.xi_plus - solved.xi_minus
+        components = kernel.components(X.shape[1])
+        values = [
+            component(X, X) @ a_l for component, a_l in zip(components, _columns(a, len(components)), strict=True)
+        ]
+        machine = StoredVariation(
+            kernel=kernel,
+            points=X,
+            coordinates=coordinates,
+            y=y,
+            rho=self.rho,
+            v=solved.v,
+            xi=xi,
+            a=a,
+            b=b,
+            fitted=np.sum(values, axis=0) + b,
+            tolerance=tolerance if solved.polished else unpolished_tolerance(tolerance),
+        )
+        answer = machine.bound()
+        facts = (*coordinates.record(), ("rho", in_words(self.rho)), ("solver", how), _RELATIVE)
         return VariationFit(
-            coefficients=a, bias=b, maximal_variation=variation, rows=rows, facts=facts, exact=False, witness=witness
+            coefficients=a,
+            bias=b,
+            maximal_variation=solved.maximal_variation,
+            rows=(answer, *solution_rows(coordinates, y, self.rho, solved, _TOLERANCE)),
+            facts=facts if answer.passes else (*facts, _UNKNOWN),
+            machine=machine,
         )
 
-
-_UNKNOWN = (
-    "rounding",
-    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
-    "larger cutoff",
-)
-_UNPOLISHED = ("rounding", "the solver's point is not near enough; use solver='auto'")
-_RELATIVE = ("answer", "the optimum in the directions that the cut-off keeps, as double precision computes them")
-
-
-def _exact_values(kernel: Componentwise, X: Any, a: Array, careful: bool) -> list[Doubled]:
-    """Enclose the values of every component in exact kernel values: plainly, or by accurate kernel values.
-
-    ``a`` has one column per component where they have expansions of their own.
-    """
-    values = []
-    for number, component in enumerate(kernel.components(X.shape[1])):
-        plain = PlainProducts(np.asarray(component(X)), component.rounding(X), component.trusted)
-        products: KernelProducts = CarefulProducts(component, X, plain) if careful else plain
-        (high, low), radius = products(a if a.ndim == 1 else np.ascontiguousarray(a[:, number]))
-        values.append(Doubled(high, low, radius))
-    return values
+    def fit_all(
+        self, kernel: Componentwise, X: Any, Y: Array, tolerance: float, *, labels: bool
+    ) -> tuple[list[MachineRows], list[VariationFit]]:
+        """Fit the machine of every column; those on all rows share their coordinates."""
+        matrices, machines, fits, whole = kernel_matrices(kernel, X), list(each_machine(Y, labels)), [], None
+        for machine in machines:
+            coordinates = whole if machine.whole else None
+            if coordinates is None:
+                coordinates = self.coordinates([machine.square(matrix) for matrix in matrices])
+            whole = coordinates if machine.whole else whole
+            fits.append(self.fit(kernel, machine.points(X, False), coordinates, machine.y, tolerance))
+        return machines, fits
 
 
-def _radii_of_parts(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> Array | None:
-    """Bound the rounding of the values of every component along the directions of the coordinates.
-
-    For kernels of finite rank, all of whose directions are kept; of others the cut-off leaves directions out, which is
-    part of the model, and None is returned.
-    """
-    components = kernel.components(X.shape[1])
-    if any(component.rank(X.shape[1]) is None for component in components):
-        return None
-    A, bounds = np.abs(coordinates.coefficients), np.zeros_like(coordinates.parts)
-    for number, component in enumerate(components):
-        s = np.sqrt(np.maximum(component.diag(X), 0.0))
-        summed = s @ (A[number] if A.ndim == 3 else A)
-        share = at_most(component.rounding(X) + 2.0 * sum_rounding(X.shape[0] + 2))
-        bounds[number] = share * np.outer(s, summed)
-    return bounds
-
-
-def _doubled_values(kernel: Componentwise, X: Any, a: Array) -> list[Doubled] | None:
-    """Enclose the same by kernel values in doubled precision; None where a kernel has none."""
-    values = []
-    for number, component in enumerate(kernel.components(X.shape[1])):
-        matrix = doubled_matrix(component, X)
-        if matrix is None:
-            return None
-        (high, low), share = matrix
-        s = np.sqrt(np.maximum(component.diag(X), 0.0))
-        values.append(Doubled(high, low, at_most(share) * np.outer(s, s)) @ (a if a.ndim == 1 else a[:, number].copy()))
-    return values
-
-
-def _point_values(
-    kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, v: Array, doubled: bool = False
-) -> tuple[Doubled, ...] | None:
-    """Enclose the values of the expansion A v, which is not rounded, in accurate kernel values, or in doubled ones."""
-    tables = coordinates.coefficients if coordinates.is_decoupled else coordinates.coefficients[None]
-    exact = [Doubled(table) @ v for table in tables]
-    near = [exact_value.midpoint for exact_value in exact]
-    remainders = [(exact_value - high).midpoint for exact_value, high in zip(exact, near, strict=True)]
-    a, low_part = (np.column_stack(arrays) if coordinates.is_decoupled else arrays[0] for arrays in (near, remainders))
-    values = _doubled_values(kernel, X, a) if doubled else _exact_values(kernel, X, a, True)
-    if values is None:
-        return None
-    return tuple(
-        exact_value + correction
-        for exact_value, correction in zip(values, _exact_values(kernel, X, low_part, False), strict=True)
-    )
-
-
-def answer_of(
-    kernel: Componentwise,
-    X: Any,
-    coordinates: ComponentCoordinates,
-    y: Array,
-    rho: Weights,
-    witness: VariationWitness,
-    a: Array,
-    b: float,
-    fitted: Array,
-    tolerance: float,
-) -> Accuracy:
-    """Return the row for the stored numbers, by a plain check and then, if needed, an accurate one."""
-    rows, radii = [], _radii_of_parts(kernel, X, coordinates)
-    permitted = Tolerance.of(y, np.ones(y.size), tolerance)
-    values, arguments = DoubledComponents(coordinates, radii), (y, rho, witness, fitted, permitted)
-    if radii is not None:
-        for doubled in (False, True):
-            point = _point_values(kernel, X, coordinates, witness.v, doubled)
-            if point is None:
-                break
-            rows.append(variation_accuracy(replace(values, point=point), *arguments))
-            if rows[-1].passes:
-                break
-    else:  # the directions are those that double precision computes, and the stored expansion is compared
-        for careful in (False, True):
-            stored = sum_of(_exact_values(kernel, X, a, careful)) + b
-            rows.append(variation_accuracy(values, *arguments, stored))
-            if rows[-1].passes:
-                break
-    row = min(rows, key=lambda row: row.value)
-    return row if keeps_all(kernel, X, coordinates) else with_cutoff(row)
+def _columns(a: Array, count: int) -> list[Array]:
+    """Return the coefficients of every component."""
+    return [a] * count if a.ndim == 1 else [np.ascontiguousarray(column) for column in a.T]
 
 
 def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
@@ -254,37 +144,6 @@ def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) 
     if coordinates.is_decoupled:
         return all(kept >= rank for kept, rank in zip(coordinates.ranks, ranks, strict=True))
     return bool(coordinates.ranks[0] >= min(n - coordinates.bias, sum(ranks)))
-
-
-def with_answer(
-    kernel: Componentwise,
-    X: Any,
-    coordinates: ComponentCoordinates,
-    y: Array,
-    choices: Variation,
-    fit: VariationFit,
-    tol: float,
-) -> VariationFit:
-    """Return the fit with the row that bounds its answer in front; ``tol`` is the tolerance of a polished point."""
-    a, b, rho = fit.coefficients, fit.bias, choices.rho
-    if a.ndim == 1:
-        fitted = expansion_values(kernel, X, a, b, X)
-    else:
-        fitted = (
-            np.sum([component(X, X) @ a[:, k] for k, component in enumerate(kernel.components(X.shape[1]))], axis=0) + b
-        )
-    polished = _is_polished(choices.solver, fit)
-    tolerance = tol if polished else unpolished_tolerance(tol)
-    row = answer_of(kernel, X, coordinates, y, rho, fit.witness, a, b, fitted, tolerance)
-    facts = (*fit.facts, _RELATIVE)
-    if not row.passes:
-        facts += (_UNKNOWN if polished else _UNPOLISHED,)
-    return replace(fit, rows=(row, *fit.rows), facts=facts)
-
-
-def _is_polished(solver: str, fit: VariationFit) -> bool:
-    """Return whether a point is that of an active set; otherwise it is the interior point of a solver."""
-    return solver == "auto" and fit.exact
 
 
 def in_words(rho: Weights) -> str:
@@ -299,10 +158,10 @@ def smallest_rho(value: float, Y: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StoredVariation:
-    """One machine of maximal variation on its rows, and the optimum computed again.
+    """One machine of maximal variation on its rows, and multipliers that prove its accuracy.
 
-    The directions are those that the cut-off keeps, as double precision computes them; what the multipliers of the
-    optimum prove does not depend on how they were found.
+    The directions are those that the cut-off keeps, as double precision computes them; what the multipliers prove does
+    not depend on how they were found. ``v`` are the coordinates of a point near the stored coefficients.
     """
 
     kernel: Componentwise
@@ -310,27 +169,85 @@ class StoredVariation:
     coordinates: ComponentCoordinates
     y: Array
     rho: Weights
-    fit: VariationFit
+    v: Array
+    xi: Array
     a: Array
     b: float
     fitted: Array
     tolerance: float
+    checks: tuple[Row, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def bound(self) -> Accuracy:
+        """Return the row of the answer."""
+        tolerance = Tolerance.of(self.y, np.ones(self.y.size), self.tolerance)
+        if self.coordinates.bias and self._is_constant():
+            return tolerance.row(self._distance_to_mean(), "|f - mean y| + rounding")
+        row = self._machine().accuracy(*self._stored(), tolerance)
+        row = replace(row, value=row.value + self._turn_of_directions() * row.spread)
+        return row if keeps_all(self.kernel, self.points, self.coordinates) else with_cutoff(row)
 
     def certify(self) -> Added:
         """Bound the answer, beside the rows of the optimum."""
-        arguments = (self.kernel, self.points, self.coordinates, self.y, self.rho, self.fit.witness, self.a, self.b)
-        row = answer_of(*arguments, self.fitted, self.tolerance)
-        facts = (*self.fit.facts, _RELATIVE)
-        return (row, *self.fit.rows), facts if row.passes else (*facts, _UNKNOWN)
+        row = self.bound()
+        return (row, *self.checks), self.facts if row.passes else (*self.facts, _UNKNOWN)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        arguments = (self.coordinates, self.y, self.rho, self.fit.witness, self.fitted)
-        stored = (self.kernel, self.points, self.a, self.b)
+        kernels, X, points, y, a, b, fitted = self._stored()
         tolerance = tolerance_in_balls(self.y, np.ones(self.y.size), self.tolerance)
-        proof = prove_variation(*arguments, *stored, tolerance)
+        proof = prove_variation(kernels, X, points, self._machine(), y, a, b, fitted, tolerance)
+        proof = replace(proof, accuracy=proof.accuracy + self._turn_of_directions() * proof.spread)
         complete = keeps_all(self.kernel, self.points, self.coordinates)
         return proof if complete else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")
+
+    def _is_constant(self) -> bool:
+        """Return whether all components are the same at all rows, so that the bias is all there is."""
+        kernels = self.kernel.components(self.points.shape[1])
+        return all(float(np.ptp(component(self.points))) == 0.0 for component in kernels)
+
+    def _distance_to_mean(self) -> float:
+        """Bound the distance of the fitted values from the mean of the targets."""
+        mean = math.fsum(self.y.tolist()) / self.y.size
+        rounding = target_rounding(self.y.size, float(np.abs(self.y).max()))
+        return float(np.abs(self.fitted - mean).max()) + rounding
+
+    def _turn_of_directions(self) -> float:
+        """Return how far rounding of kernel values turns the directions of a component, for the one that it turns most.
+
+        It is first order: radii of the centred values over the smallest eigenvalue that is kept, with room for four.
+        """
+        n, p = self.points.shape
+        share = 0.0
+        for component in self.kernel.components(p):
+            values = component.enclose(self.points, self.points)
+            middle = values.middle - values.middle.mean(axis=0)
+            eigenvalues = np.linalg.eigvalsh(middle - middle.mean(axis=1, keepdims=True))[::-1]
+            rank = component.rank(p)
+            kept = eigenvalues[: n if rank is None else min(n, rank)]
+            kept = kept[kept > self.coordinates.cutoff * eigenvalues[0]]
+            radius = float(np.max(values.radius))
+            # with a ridge small directions are held by it
+            share = max(share, n * radius / max(float(kept[-1]), self.coordinates.ridge) if kept.size else 0.0)
+        return _ROOM * share
+
+    def _machine(self) -> VariationMachine:
+        coordinates = self.coordinates
+        return VariationMachine(
+            components=coordinates.parts,
+            root=coordinates.weights,
+            weights=np.ones(self.y.size),
+            bias=coordinates.bias,
+            ridge=coordinates.ridge,
+            rho=self.rho,
+            v=self.v,
+            xi=self.xi,
+        )
+
+    def _stored(self) -> tuple[Any, Any, Any, Array, list[Array], float, Array]:
+        """Return kernels, rows, points, targets, coefficients, bias and fitted values."""
+        kernels = self.kernel.components(self.points.shape[1])
+        return kernels, self.points, self.points, self.y, _columns(self.a, len(kernels)), self.b, self.fitted
 
 
 class VariationModel(DecoupledModel):
@@ -383,23 +300,16 @@ class VariationModel(DecoupledModel):
             raise DataError(f"the model has {stored.shape[0]} support values, these are {rows.size} rows")
         a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
         fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
-        kernel: Any = model.kernel_
-        matrices = kernel_matrices(kernel, X)
-        choices = self.recall_choices(Y)
-        for machine_rows in each_machine(Y, model._labels):
-            coordinates = choices.coordinates([machine_rows.square(matrix) for matrix in matrices])
-            fit = choices.fit(coordinates, machine_rows.y)
-            yield StoredVariation(
-                kernel=kernel,
-                points=machine_rows.points(X, False),
-                coordinates=coordinates,
-                y=machine_rows.y,
-                rho=choices.rho,
-                fit=fit,
+        tolerance, labels = model._tolerance(), bool(model._labels)
+        fits = self.recall_choices(Y).fit_all(model.kernel_, X, Y, tolerance, labels=labels)
+        for machine_rows, fit in zip(*fits, strict=True):
+            yield replace(
+                fit.machine,
                 a=np.ascontiguousarray(a[machine_rows.rows, machine_rows.column]),
                 b=float(biases[machine_rows.column]),
                 fitted=fitted[machine_rows.rows, machine_rows.column],
-                tolerance=self.tolerance_of(fit),
+                checks=fit.rows[1:],
+                facts=fit.facts,
             )
 
     def recall_choices(self, Y: Array) -> Variation:
@@ -407,7 +317,7 @@ class VariationModel(DecoupledModel):
         model = self.estimator
         chosen = getattr(model, "rho_", None)
         rho = self.own_rho() if chosen is None else self.read_rho(chosen, Y)
-        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff, solver="auto")
+        return Variation(rho=rho, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
 
     def read_rho(self, chosen: Any, Y: Array) -> Weights:
         """Return the weights that a fit chose, above zero."""
@@ -420,8 +330,3 @@ class VariationModel(DecoupledModel):
     def group_facts(self) -> tuple[tuple[str, str], ...]:
         """Return the weight of every group of inputs, where there are some."""
         return ()
-
-    def tolerance_of(self, fit: VariationFit) -> float:
-        """Return the tolerance of the accuracy: larger for the point of a conic solver."""
-        tol = self.estimator._tolerance()
-        return tol if _is_polished(getattr(self.estimator, "solver", "auto"), fit) else unpolished_tolerance(tol)

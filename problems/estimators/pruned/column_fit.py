@@ -18,21 +18,20 @@ from problems.estimators.shared.machine_rows import each_machine, points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.rows import Accuracy
+from substrate.certificates.enclosed import Double
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.column_accuracy import (
-    CAREFUL_FORMULA,
     FORMULA,
     ColumnMachine,
-    ColumnValues,
+    EnclosedColumns,
     KeptColumnFactor,
     bound_columns_by_factor,
-    kept_values,
+    enclose_columns,
 )
-from substrate.least_squares.column_reduction import ColumnSolution, column_rows, solve_columns
+from substrate.least_squares.column_reduction import column_rows, solve_columns
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
@@ -236,8 +235,14 @@ class ColumnReducedClassifier(Classifier):
         rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
         method = f"least squares on the columns, {solved.method}"
         y = np.ascontiguousarray(B[1:])
-        arguments = (group.gram, group.kernel, group.points, y, positive(self.gamma, "gamma"), columns, solved)
-        bounded, facts = _bounded_columns(*arguments, self._tolerance())
+        gamma = positive(self.gamma, "gamma")
+        stored = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)
+        bounded: tuple[Row, ...] = ()
+        facts: Facts = (_DEPENDENT,)
+        if solved.full:
+            enclosed = enclose_columns(group.kernel, group.points, columns)
+            factor = solved.factor or KeptColumnFactor.of_columns(stored.add_border(enclosed.matrix.middle))
+            bounded, facts = _bound_columns(stored, enclosed, factor, None, self._tolerance())
         return Reduced(
             bias=solved.bias, coefficients=solved.coefficients, rows=(*bounded, *rows), method=method, facts=facts
         )
@@ -260,18 +265,10 @@ class StoredColumns:
             bias=machine_data.bias,
             coefficients=machine_data.coefficients,
         )
-        bounded, facts = _carefully(
-            kernel,
-            machine_data.points,
-            machine,
-            kernel.diag(machine_data.points),
-            machine_data.fitted,
-            machine_data.tolerance,
-        )
-        C, kept = (
-            machine.add_border(kept_values(kernel, machine_data.points, machine_data.columns)),
-            np.arange(machine_data.columns.size),
-        )
+        columns = enclose_columns(kernel, machine_data.points, machine_data.columns)
+        C, kept = machine.add_border(columns.matrix.middle), np.arange(machine_data.columns.size)
+        factor = KeptColumnFactor.of_columns(C)
+        bounded, facts = _bound_columns(machine, columns, factor, machine_data.fitted, machine_data.tolerance)
         return (
             *bounded,
             *column_rows(C, kept, bordered_target(machine_data.y), machine_data.bias, machine_data.coefficients),
@@ -300,46 +297,16 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
         yield from (([machine.column], machine.rows) for machine in each_machine(Y, True))
 
 
-def _bounded_columns(
-    gram: Gram,
-    kernel: Kernel,
-    points: Any,
-    y: Array,
-    gamma: float,
-    columns: Any,
-    solved: ColumnSolution,
+def _bound_columns(
+    machine: ColumnMachine,
+    columns: EnclosedColumns[Double],
+    factor: KeptColumnFactor,
+    fitted: Array | None,
     tolerance: float,
 ) -> tuple[tuple[Row, ...], Facts]:
-    """Return the accuracy of a new solution: first by the given matrix, then, if needed, in doubled precision."""
-    if not solved.full:
+    """Return the row of the solution on the kept columns, none where they cannot be told from dependent ones."""
+    bound = bound_columns_by_factor(machine, columns, factor, fitted)
+    if not np.isfinite(bound):
         return (), (_DEPENDENT,)
-    machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)
-    values = np.ascontiguousarray(gram.matrix[:, columns])
-    factor = solved.factor or KeptColumnFactor.of_columns(machine.add_border(values))
-    kept = ColumnValues(values, columns, kernel.rounding(points), _roots(kernel, gram.diagonal))
-    row = _row(machine, bound_columns_by_factor(machine, kept, factor), FORMULA, tolerance)
-    if row.passes:
-        return (row,), ()
-    fitted = values @ solved.coefficients + solved.bias
-    return _carefully(kernel, points, machine, gram.diagonal, fitted, tolerance)
-
-
-def _carefully(
-    kernel: Kernel, points: Any, machine: ColumnMachine, diagonal: Array, fitted: Array, tolerance: float
-) -> tuple[tuple[Row, ...], Facts]:
-    values = kept_values(kernel, points, machine.columns)
-    factor = KeptColumnFactor.of_columns(machine.add_border(values))
-    kept = ColumnValues(values, machine.columns, kernel.careful_rounding(points), _roots(kernel, diagonal))
-    row = _row(machine, bound_columns_by_factor(machine, kept, factor, fitted), CAREFUL_FORMULA, tolerance)
-    if np.isfinite(row.value):
-        return (row,), () if row.passes else (_UNKNOWN,)
-    return (), (_DEPENDENT,)
-
-
-def _roots(kernel: Kernel, diagonal: Array) -> Array | None:
-    """Return what the rounding of a kernel value is a share of; None for a user's matrix or function."""
-    return np.sqrt(np.maximum(diagonal, 0.0)) if kernel.trusted and not kernel.pairwise else None
-
-
-def _row(machine: ColumnMachine, bound: float, formula: str, tolerance: float) -> Accuracy:
-    return Tolerance.of(machine.y, np.ones(machine.y.size), tolerance).row(bound, formula)
+    row = Tolerance.of(machine.y, np.ones(machine.y.size), tolerance).row(bound, FORMULA)
+    return (row,), () if row.passes else (_UNKNOWN,)

@@ -24,7 +24,7 @@ from substrate.arrays import Array, positive, whole_number
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import IndefiniteKernelWarning
 from substrate.least_squares.adaline import eliminate_patterns
-from substrate.least_squares.answer import AnswerProblem, bound_and_refine
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.column_reduction import support_count
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows
@@ -156,17 +156,14 @@ class ALSSVMClassifier(ColumnReducedClassifier):
             negative=gram_of_columns.negative,
         )
         solution = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None])
-        answer = bound_and_refine(question, *solution, gram_of_columns.diagonal, gram_of_columns)
-        alpha, bias = np.ascontiguousarray(answer.support_values[:, 0]), float(answer.bias[0])
-        rows = (
-            *answer.rows,
-            *saddle_rows(gram_of_columns.product(alpha), gram_of_columns.diagonal, target, ridge, alpha, bias),
-        )
+        answer, doubts = bound_answer(question, *solution, gram_of_columns.diagonal, gram_of_columns)
+        alpha, bias = solved.support_values, float(solved.bias)
+        rows = (*answer, *saddle_rows(solved.products, gram_of_columns.diagonal, target, ridge, alpha, bias))
         alterations = [
             str(alteration) for alteration in gram_of_columns.alterations if alteration not in group.gram.alterations
         ]
         method = "; ".join(["the LS-SVM of the patterns left, closed form", *alterations])
-        return Reduced(bias=bias, coefficients=alpha, rows=rows, method=method, facts=answer.facts)
+        return Reduced(bias=bias, coefficients=alpha, rows=rows, method=method, facts=doubts)
 
 
 def _generator(random_state: Any) -> Any:

@@ -24,7 +24,7 @@ from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.answer import AnswerProblem, bound_and_refine
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.leave_one_out import checked_splits
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
@@ -173,16 +173,16 @@ class PrunedModel(LeavesOut):
             tolerances=tolerances,
             negative=gram_of_rows.negative,
         )
-        answer = bound_and_refine(
+        answer, doubts = bound_answer(
             question, solved.support_values, solved.bias, solved.products, gram_of_rows.diagonal, gram_of_rows
         )
-        checks = _checks(gram_of_rows, Y, ridge, answer.support_values, answer.bias)
+        checks = _checks(gram_of_rows, Y, ridge, solved.support_values, solved.bias)
         is_single = Y.shape[1] == 1
-        alpha = np.ascontiguousarray(answer.support_values[:, 0] if is_single else answer.support_values)
-        step = replace(step, support_values=alpha, bias=float(answer.bias[0]) if is_single else answer.bias)
+        alpha = np.ascontiguousarray(solved.support_values[:, 0] if is_single else solved.support_values)
+        step = replace(step, support_values=alpha, bias=float(solved.bias[0]) if is_single else solved.bias)
         solver = ("solver", f"closed form, refined {solved.refinements} times")
-        facts = (*gram_of_rows.record(), *_facts(pruned, task), solver, *answer.facts)
-        certificate = Certificate(self.estimator._title, (*answer.rows, *checks), facts)
+        facts = (*gram_of_rows.record(), *_facts(pruned, task), solver, *doubts)
+        certificate = Certificate(self.estimator._title, (*answer, *checks), facts)
         warn_unless_holds(certificate)
         return (*path[:chosen], step, *path[chosen + 1 :]), chosen, certificate
 

@@ -79,7 +79,7 @@ def _robust_fit(task: Pruning, gram: Gram, gamma: float, rows: Rows) -> tuple[Ar
     """Run Algorithm 1 on some of the rows: support values, bias and weights."""
     assert task.weighting is not None
     weights = np.ones(rows.size) if task.given is None else task.given[rows]
-    solved, history, _ = reweighted_fits(gram, task.Y[rows, 0], gamma, weights, task.weighting, task.scale, 1, 0.0)
+    solved, history = reweighted_fits(gram, task.Y[rows, 0], gamma, weights, task.weighting, task.scale, 1, 0.0)
     return solved.support_values[:, None], np.atleast_1d(solved.bias), history[-1].weights
 
 

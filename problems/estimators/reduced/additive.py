@@ -14,33 +14,34 @@ with one expansion per component in few basis vectors; the bounds hold at all ro
 of the errors are one unless ``sample_weight`` gives others.
 """
 
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.reduced.fit import FitData, ReducedFit, prepare
+from problems.estimators.reduced.fit import FitData, PreparedRows, ReducedFit, prepare
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.reduced.ls_svm_machine import SparseModel
 from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel
-from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.additive import AdditiveEstimator, AdditiveModel, DecoupledModel
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import WITH_CUTOFF, unpolished_tolerance
+from substrate.certificates.rows import WITH_CUTOFF
+from substrate.fits.component_features import ComponentFeatures, VariationOfLeaf, component_functions
+from substrate.fits.coordinates import CUTOFF
+from substrate.fits.variation_on_a_basis import ReducedVariation, VariationRows, solve_reduced_variation
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_system import target_unit
-from substrate.penalized.variation.component_coordinates import CUTOFF
-from substrate.penalized.variation.component_features import ComponentFeatures, VariationOfLeaf, component_functions
-from substrate.penalized.variation.on_a_basis import ReducedVariation, VariationRows, solve_reduced_variation
+from substrate.penalties import VariationMachine
 from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.variation import prove_reduced_variation
+from substrate.proof.penalties import prove_variation
 from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
+from substrate.streaming.passes import OpenPasses
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
@@ -58,9 +59,7 @@ class SparseComponentwiseModel(AdditiveModel, SparseModel):
         points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
         components = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
         functions = component_functions(components, points, beta / unit)
-        self.estimator.maximal_variation_ = (
-            unit * rows.sums(VariationOfLeaf(functions), "variation of components").largest
-        )
+        self.estimator.maximal_variation_ = unit * rows.sums(VariationOfLeaf(functions)).largest
         squares = np.array(
             [beta / unit @ symmetric_matrix(component, points) @ (beta / unit) for component in components]
         )
@@ -75,7 +74,7 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     ----------
     kernel : Kernel, str or callable, default="rbf"
         As for :class:`~problems.ComponentwiseLSSVMRegressor`.
-    gamma, tol, basis, passes
+    gamma, tol, basis
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
@@ -95,8 +94,6 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     _model_type = SparseComponentwiseModel
     _typical = ({"gamma": 10.0},)
     _title = "Sparse componentwise LS-SVM regression"
-    _solvers: ClassVar[tuple[str, ...]] = ()
-    solver: str = field(default="auto", init=False)
     _: KW_ONLY
     relevance: float = 0.05
 
@@ -134,7 +131,7 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
             [KernelValues(component, points) for component in components], matrices, float(model.cutoff)
         )
         rows = VariationRows(
-            values=values, source=data.source, passes=data.passes, targets=known, unit=unit, anchor=points
+            values=values, source=data.source, passes=OpenPasses(), targets=known, unit=unit, anchor=points
         )
         return rows, solve_reduced_variation(rows, float(model.rho), float(model.ridge), _TOLERANCE)
 
@@ -162,7 +159,7 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
         As for :class:`~problems.MaximalVariationRegressor`.
     rho : float, default=1.0
         Weight of the sum of maximal variations against half the squared errors of all rows, in the units of y.
-    basis, passes
+    basis
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     ridge : float, default=1.0
         Weight of half the squared norm of w, positive: without it components could exchange constants.
@@ -201,7 +198,6 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
     rho: float = 1.0
     _: KW_ONLY
     basis: Any = None
-    passes: Any = None
     relevance: float = 0.05
     ridge: float = 1.0
     cutoff: float = CUTOFF
@@ -222,10 +218,10 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
         model.choice()
         data = model.read(X, y, sample_weight)
         prepared, rows, solved = model.solve(data)
-        values, unit = rows.values, rows.unit
+        values = rows.values
         coefficients = values.coefficients(solved.v)
-        judge = solved.judge(rows, float(self.rho), float(self.ridge), self._tolerance())
-        answer = judge.best(coefficients / unit, solved.bias / unit)
+        numbers = (float(self.rho), float(self.ridge), coefficients, float(solved.bias), self._tolerance())
+        answer = solved.accuracy(rows, *numbers)
         how = "active set polished" if solved.exact else "interior point, not polished"
         facts = (
             *prepared.facts,
@@ -233,10 +229,13 @@ class SparseMaximalVariationRegressor(AdditiveEstimator, Regressor):
             ("rho", f"{float(self.rho):g}"),
             ("ridge", f"{float(self.ridge):g}/2 w'w is part of the objective"),
             ("coordinates", f"expansions per component, {sum(values.ranks)} kept at cut-off {float(self.cutoff):.1e}"),
-            ("solver", f"PIQP, {solved.bounded} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}"),
+            (
+                "solver",
+                f"PIQP, {len(solved.numbers)} of {data.source.n_rows} rows bounded in {solved.rounds} rounds, {how}",
+            ),
         )
         self.maximal_variation_ = solved.maximal_variation
-        self.n_bounded_ = solved.bounded
+        self.n_bounded_ = len(solved.numbers)
         self.certificate_ = Certificate(self._title, (answer, *solved.rows), facts)
         warn_unless_holds(self.certificate_)
         model.keep_machine(prepared, coefficients, solved.bias)
@@ -255,29 +254,28 @@ class StoredReducedVariation:
         """Bound the answer in passes over the rows."""
         model = self.model.estimator
         rows, solved = self.model.solve_again(self.data)
-        judge = solved.judge(rows, float(model.rho), float(model.ridge), self.tolerance)
-        answer = judge.best(model.support_values_ / rows.unit, float(model.bias_) / rows.unit)
+        numbers = (float(model.rho), float(model.ridge), model.support_values_, float(model.bias_), self.tolerance)
+        answer = solved.accuracy(rows, *numbers)
         return (answer,), (("kernel", repr(model.kernel_)), ("dual point", "of the problem, solved again"))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory; for any dual point."""
         model, training_rows = self.model.estimator, self.model.read_in_memory(self.data)
         rows, solved = self.model.solve_again(self.data)
-        kernel: Any = model.kernel_
-        share = self.tolerance if solved.exact else unpolished_tolerance(self.tolerance)
-        proof = prove_reduced_variation(
-            kernel.components(model.n_features_in_),
-            training_rows.X,
-            model.support_vectors_,
-            rows.values.transforms,
-            training_rows.Y[:, 0],
-            model.support_values_,
-            training_rows.fitted[:, 0],
-            float(model.rho),
-            float(model.ridge),
-            solved.numbers,
-            rows.unit * solved.xi,
-            training_rows.weights,
-            tolerance_in_balls(training_rows.Y[:, 0], training_rows.weights, share),
+        kernels = model.kernel_.components(model.n_features_in_)
+        y, fitted, v = training_rows.Y[:, 0], training_rows.fitted[:, 0], training_rows.weights
+        xi = np.zeros((len(kernels), y.size))
+        xi[:, np.array(solved.numbers, dtype=np.intp)] = rows.unit * solved.xi if solved.numbers else 0.0
+        machine = VariationMachine(
+            components=rows.values.split(rows.values.matrix(training_rows.X)),
+            root=np.eye(rows.values.n_basis),
+            weights=v,
+            bias=True,
+            ridge=float(model.ridge),
+            rho=float(model.rho),
+            v=rows.values.weights(model.support_values_)[0],
+            xi=xi,
         )
+        stored = (model.support_values_.T, float(model.bias_), fitted, tolerance_in_balls(y, v, self.tolerance))
+        proof = prove_variation(kernels, training_rows.X, model.support_vectors_, machine, y, *stored)
         return proof if rows.values.complete else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")

@@ -11,7 +11,7 @@ from substrate.arrays import Array, real_array
 from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import on_device_of
-from substrate.reduced.features import eigen_features
+from substrate.reduced.features import basis_features
 from substrate.reduced.rows import BasisValues
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread
@@ -25,7 +25,6 @@ class ReducedIntervals(LeftOutIntervals):
     def machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output, from rows that are given again."""
         model = self.estimator
-        self.check_factor()
         if rows is None:
             raise DataError(
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
@@ -40,7 +39,6 @@ class ReducedIntervals(LeftOutIntervals):
     def spreading_machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return the machines as far as p(x) needs them: their basis, and no rows."""
         model = self.estimator
-        self.check_factor()
         gamma, bias, kernel = self.gamma(), model._model.columns()[1], model.kernel_
         if not kernel.pairwise:
             values: BasisValues = model._model.values()
@@ -55,7 +53,7 @@ class ReducedIntervals(LeftOutIntervals):
             )
         mass = float(model.mass_)
         coordinates = LeverageCoordinates(values, model._model.leverage_factor(mass), gamma)
-        spread = ProjectedSpread(coordinates, eigen_features(K), gamma * mass)
+        spread = ProjectedSpread(coordinates, basis_features(K), gamma * mass)
         nothing = on_device_of(bias, np.zeros(1))
         return (
             LeftOutMachines(influence=spread, support_values=nothing, residuals=nothing, diagonal=nothing, gamma=gamma),
@@ -63,18 +61,16 @@ class ReducedIntervals(LeftOutIntervals):
 
     def noise(self, rows: Any) -> Array:
         """Return the variance of the noise, one number per output."""
-        self.check_factor()
         return np.atleast_1d(self.estimator.noise_variance_)
 
     def keep_noise(self, fit: ReducedFit, one: bool) -> None:
         """Keep what a new row of weight one needs besides the expansion."""
         model = self.estimator
-        if fit.noise is not None and fit.factor is not None:
-            noise = fit.noise * fit.prepared.weighed.unit  # of a row of weight one, not of the mean weight
-            model.noise_variance_ = float(noise[0]) if one else noise
-            model.unit_ridge_ = Regularization(model._model.fitted_gamma()).lam
-            model.mass_ = float(fit.factor.mass)
-            model.weighted_ = fit.prepared.rows.weights is not None
+        noise = fit.noise * fit.prepared.weighed.unit  # of a row of weight one, not of the mean weight
+        model.noise_variance_ = float(noise[0]) if one else noise
+        model.unit_ridge_ = Regularization(model._model.fitted_gamma()).lam
+        model.mass_ = float(fit.factor.mass)
+        model.weighted_ = fit.prepared.rows.weights is not None
 
     def gamma(self) -> float:
         """Return the gamma of the fit."""
@@ -83,10 +79,6 @@ class ReducedIntervals(LeftOutIntervals):
     def has_unequal_weights(self) -> bool:
         """Return whether the rows of the fit had weights."""
         return bool(getattr(self.estimator, "weighted_", False))
-
-    def check_factor(self) -> None:
-        """Refuse a fit without leverages."""
-        self.estimator._model.check_leverages("intervals need", ", or calibrate(X, y) and use method='split'")
 
     def chosen_on_rows(self) -> tuple[str, ...]:
         """Return what was chosen or computed from the training rows."""

@@ -13,36 +13,26 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import FitData, prepare
-from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration, basis_rows
-from problems.estimators.reduced.prepared import PreparedRows
+from problems.estimators.reduced.fit import FitData, PreparedRows, prepare
+from problems.estimators.reduced.machine import READERS, ReducedModel, RegressedCalibration
 from problems.estimators.reduced.weighed import Weighed, weight_facts
 from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, is_sparse, positive
-from substrate.certificates import Certificate, warn_unless_holds
+from substrate.arrays import Array, is_sparse, non_negative, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
 from substrate.errors import DataError
+from substrate.fits.l1_on_a_basis import L1Sums, certify_sums, l1_sums
+from substrate.fits.paths import VIOLATION, Path
 from substrate.kernels.base import symmetric_matrix
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
-from substrate.penalized.homotopy.knots import Path, SparseRows
-from substrate.penalized.l1.active_set import VIOLATION
-from substrate.penalized.l1.on_a_basis import (
-    L1Check,
-    L1Sums,
-    MendedL1,
-    coefficients_at,
-    l1_sums,
-    mend,
-    point_at,
-    reduced_l1_paths,
-)
+from substrate.penalties import OneNorm
 from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
-from substrate.proof.duality import prove_reduced_l1
-from substrate.reduced.answer import UNKNOWN
+from substrate.proof.penalties import prove_l1
 from substrate.reduced.moments import origin_of
+from substrate.reduced.solution import UNKNOWN
 
 __all__ = ["SparseL1SubstrateClassifier", "SparseL1SubstrateRegressor"]
 
@@ -63,6 +53,7 @@ def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitt
     estimator: Any = self
     estimator._begin_fit()
     positive(estimator.zeta, "zeta")
+    non_negative(estimator.ridge, "ridge", "as the weight of a squared norm")
     model = estimator._model
     model.choice()
     data = model.read(X, y, sample_weight)
@@ -101,7 +92,7 @@ class ReducedL1Model(ReducedModel):
             return vstack([model.support_vectors_, model.candidates_[unused]]).tocsr(), whole
         return np.concatenate([model.support_vectors_, model.candidates_[unused]]), whole
 
-    def keep_path(self, solved: "_SolvedPaths") -> None:
+    def keep_path(self, solved: "_Solved") -> None:
         """Keep the path of a regression; machines of classes have a path each, and keep none."""
         model = self.estimator
         from scipy.sparse import csr_matrix
@@ -110,8 +101,7 @@ class ReducedL1Model(ReducedModel):
             return
         (path,), unit = solved.paths, solved.sums.unit
         model.zetas_, model.bias_path_ = unit * path.values, unit * path.bias
-        values = np.array([path.primal[k] for k in range(len(path))])
-        model.support_values_path_ = csr_matrix(unit * values)
+        model.support_values_path_ = csr_matrix(unit * path.primal)
 
     def check_loaded(self) -> None:
         """Refuse a path that no fit leaves."""
@@ -123,43 +113,47 @@ class ReducedL1Model(ReducedModel):
         if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
             raise DataError("the knots, the coefficients and the biases of the path do not belong together")
 
-    def solve(self, data: FitData) -> "_SolvedPaths":
-        """Return the basis, sums over all rows, paths down to zeta, and the solution there, checked on all rows."""
-        zeta = float(self.estimator.zeta)
+    def solve(self, data: FitData) -> "_Solved":
+        """Return the basis, sums over all rows, and the solutions at zeta, checked on all rows."""
+        model = self.estimator
+        zeta, ridge = float(model.zeta), float(model.ridge)
         prepared = prepare(self.data_kernel(data), data, self.choice(), 1.0, independent=False)
-        sums = l1_sums(prepared.rows, prepared.origin)
+        sums = l1_sums(prepared.rows, prepared.origin, prepared.K, ridge)
         inside = zeta / sums.unit
-        paths = reduced_l1_paths(sums, inside)
-        sizes = np.sqrt(np.maximum(prepared.K.diagonal(), 0.0))
-        beta = coefficients_at(paths, inside)
-        solution = mend(prepared.rows, sums, inside, beta, sizes, prepared.targets, share=self.estimator._tolerance())
+        solutions = sums.solve(inside)
+        beta = np.column_stack([solution.coefficients for solution in solutions])
+        bias = np.array([solution.bias for solution in solutions])
+        checks = certify_sums(prepared.rows, sums, inside, beta, bias, prepared.targets, model._tolerance())
+        stated = (("ridge", f"{ridge:g}/2 w'w is part of the objective"),) if ridge > 0.0 else ()
         facts = (
             *prepared.facts,
             *weight_facts(prepared.rows),
             ("zeta", f"{zeta:g}, from {sums.unit * float(sums.zeta_max.max()):g} on only the bias is left"),
-            ("solver", f"path of {max(len(path) for path in paths)} knots from sums, corrected {solution.steps} times"),
+            *stated,
+            ("solver", f"path of {max(len(solution.path) for solution in solutions)} knots from sums"),
         )
         if sums.unit != 1.0:
             facts += (("units", "residuals in units of max|y|"),)
-        if not all(output[0].passes for output in solution.checks):
+        if not all(output[0].passes for output in checks):
             facts += (UNKNOWN,)
-        return _SolvedPaths(prepared=prepared, sums=sums, paths=paths, solution=solution, facts=facts)
+        paths = tuple(solution.path for solution in solutions)
+        return _Solved(prepared=prepared, sums=sums, paths=paths, beta=beta, bias=bias, checks=checks, facts=facts)
 
-    def keep_used(self, solved: "_SolvedPaths", one: bool) -> None:
+    def keep_used(self, solved: "_Solved", one: bool) -> None:
         """Set the vectors in use, the attribute that marks the model as fitted last."""
         model = self.estimator
         basis, unit = solved.prepared.basis, solved.sums.unit
-        (used,) = np.nonzero(solved.solution.coefficients.any(axis=1))
+        (used,) = np.nonzero(solved.beta.any(axis=1))
         self.keep_basis(solved.prepared)
         model.zeta_max_ = unit * float(solved.sums.zeta_max.max())
-        model.certificate_ = Certificate(model._title, worst_rows(list(solved.solution.checks)), solved.facts)
+        model.certificate_ = Certificate(model._title, worst_rows(solved.checks), solved.facts)
         warn_unless_holds(model.certificate_)
         if basis.points is not None:
             model.candidates_ = basis.points
             model.support_vectors_ = basis.points[used]
         model.support_ = used if basis.rows is None else model.basis_indices_[used]
         model.n_support_ = int(used.size)
-        beta, bias = unit * solved.solution.coefficients[used], unit * solved.solution.bias
+        beta, bias = unit * solved.beta[used], unit * solved.bias
         model.bias_ = float(bias[0]) if one else bias
         model.support_values_ = np.ascontiguousarray(beta[:, 0] if one else beta)
 
@@ -185,49 +179,36 @@ class StoredReducedL1:
             else symmetric_matrix(model.estimator.kernel_, basis)
         )
         summary = rows.target_summary()
-        sums = l1_sums(rows, origin_of(K, summary, target_unit(summary.extremes)))
-        sizes = np.sqrt(np.maximum(K.diagonal(), 0.0))
-        check = L1Check(
-            rows=rows, sums=sums, zeta=self.zeta / sums.unit, sizes=sizes, targets=summary, share=self.tolerance
-        )
+        origin = origin_of(K, summary, target_unit(summary.extremes))
+        sums = l1_sums(rows, origin, K, float(model.estimator.ridge))
         beta, bias = beta / sums.unit, model.columns()[1] / sums.unit
-        _, checks = check(beta, bias, False)
-        if not all(row.passes for output in checks for row in output):
-            _, checks = check(beta, bias, True)
+        checks = certify_sums(rows, sums, self.zeta / sums.unit, beta, bias, summary, self.tolerance)
         facts = (("kernel", repr(model.estimator.kernel_)), ("zeta", f"{model.estimator.zeta:g}"), *weight_facts(rows))
-        return worst_rows(list(checks)), facts
+        return worst_rows(checks), facts
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
         model, training_rows = self.model, self.model.read_in_memory(self.data)
         basis, beta = model.whole_basis(training_rows.weighed)
-        pairwise = model.estimator.kernel_.pairwise
-        rows = basis_rows(
-            model.estimator.kernel_, training_rows.X, None if pairwise else basis, basis if pairwise else None
-        )
-        proofs = [
-            prove_reduced_l1(
-                rows,
-                t,
-                self.zeta,
-                beta[:, k],
-                fitted,
-                training_rows.weights,
-                tolerance_in_balls(t, training_rows.weights, self.tolerance),
-            )
-            for k, (t, fitted) in enumerate(zip(training_rows.Y.T, training_rows.fitted.T, strict=True))
-        ]
+        penalty, v = OneNorm(self.zeta, zero_sum=False), training_rows.weights
+        proofs = []
+        for k, (t, fitted) in enumerate(zip(training_rows.Y.T, training_rows.fitted.T, strict=True)):
+            tolerance = tolerance_in_balls(t, v, self.tolerance)
+            arguments = (t, penalty, beta[:, k], fitted, v, tolerance, float(model.estimator.ridge))
+            proofs.append(prove_l1(model.estimator.kernel_, training_rows.X, basis, *arguments))
         return proof_of_outputs(proofs)
 
 
 @dataclass(frozen=True, slots=True)
-class _SolvedPaths:
+class _Solved:
     """All machines at zeta, and how they were obtained; numbers in units of the targets."""
 
     prepared: PreparedRows
     sums: L1Sums
     paths: tuple[Path, ...]
-    solution: MendedL1
+    beta: Array
+    bias: Array
+    checks: list[tuple[Row, ...]]
     facts: tuple[tuple[str, str], ...]
 
 
@@ -286,8 +267,8 @@ class SparseL1SubstrateRegressor(Regressor):
     _rows_have_targets = True
     zeta: float = 1.0
     _: KW_ONLY
+    ridge: float = 0.0
     basis: Any = None
-    passes: Any = None
 
     fit = _fit
     basis_ = _BASIS
@@ -297,25 +278,22 @@ class SparseL1SubstrateRegressor(Regressor):
         refit.
         """
         check_is_fitted(self)
-        a = self.support_values_path_
-        rows = SparseRows(a.indptr, a.indices, a.data, a.shape[1])
         none, stop = np.zeros((self.zetas_.size, 1)), "the zeta of the fit"
         last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
         slack = VIOLATION * last + max(last - self.zeta_max_, 0.0)
         path = Path(
             parameter="zeta",
             values=self.zetas_,
-            primal=rows,
+            primal=self.support_values_path_,
             dual=none,
             bias=self.bias_path_,
-            finished=True,
+            complete=True,
             constant_below=False,
             constant_above=True,
             stop=stop,
-            steps=0,
             rounding=slack,
         )
-        point = point_at(path, positive(zeta, "zeta"))
+        point = path.at(positive(zeta, "zeta"))
         return point.primal, point.bias
 
 
@@ -325,7 +303,7 @@ class SparseL1SubstrateClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, zeta, tol, basis, passes
+    kernel, zeta, tol, basis
         As for :class:`SparseL1SubstrateRegressor`, with the same zeta in every machine.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         As for :class:`~problems.SparseLSSVMClassifier`.
@@ -351,8 +329,8 @@ class SparseL1SubstrateClassifier(Classifier):
     _rows_have_targets = _regressed = True
     zeta: float = 1.0
     _: KW_ONLY
+    ridge: float = 0.0
     basis: Any = None
-    passes: Any = None
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
 

@@ -16,20 +16,18 @@ zero are absent.
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from problems.estimators.reduced.intervals import ReducedIntervals
 from problems.estimators.reduced.ls_svm_machine import (
-    SOLVERS,
     SparseModel,
     fit_on_a_basis,
     leave_one_out,
     left_out_importance,
 )
 from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration
-from problems.estimators.shared.base import Uses
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import numbers_of_codes, scores_of
@@ -82,10 +80,8 @@ class BasisCalibration(RegressedCalibration):
     leaves_rows_out = True
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """Leave rows out in one pass; by folds after a fit by conjugate gradients, which has no leverages."""
+        """Leave rows out in one pass."""
         model = self.estimator
-        if not hasattr(model, "leverage_factor_"):
-            return super().score_left_out(rows)
         data = model._model.read_again(*rows)
         read = model._model.training_rows(data)
         beta, bias = model._model.columns()
@@ -116,13 +112,6 @@ class SparseLSSVMRegressor(Regressor):
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     basis : Basis, int, str, array of int, or array of points, default=None
         Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
-    passes : Passes, default=None
-        How all rows are gone through: a :class:`~substrate.streaming.Passes`.
-    solver : {"auto", "direct", "cg"}, default="auto"
-        ``"direct"``, which is also ``"auto"``, sums products of features in one pass. ``"cg"`` makes ten to twenty-five
-        passes of conjugate gradients instead, see :mod:`substrate.reduced.gradients`; with a wide kernel it
-        can pay from 1000 to 2000 basis vectors on. It has no leverages: no leave-one-out, no degrees of
-        freedom.
 
     Attributes
     ----------
@@ -139,18 +128,19 @@ class SparseLSSVMRegressor(Regressor):
     reconstruction_error_ : float
         Mean relative error with which the basis spans the scoring rows in feature space.
     rank_ : int
-        Directions of the basis above rounding; below n_basis where vectors tie or nearly do.
+        Vectors of the basis that double precision can tell apart; below n_basis where vectors tie or nearly do, and
+        the coefficients of the others are zero.
     degrees_of_freedom_ : float
-        Trace of the hat matrix (absent for ``solver="cg"``).
+        Trace of the hat matrix.
     leverage_factor_, leverage_offset_ : array
-        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2`` (absent as well); where rows
+        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2``; where rows
         have weights, that of a row of weight v is ``v (1/m + ||...||^2)``, m their sum.
     n_rows_ : int
         Number of rows fitted, without those of weight zero.
     noise_variance_ : float
-        The variance of the noise at which the evidence of y is largest (absent as well).
+        The variance of the noise at which the evidence of y is largest.
     unit_ridge_, mass_, weighted_ : float, float, bool
-        1/gamma, the weight of all rows, and whether they had weights (absent as well).
+        1/gamma, the weight of all rows, and whether they had weights.
     kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -167,15 +157,12 @@ class SparseLSSVMRegressor(Regressor):
 
     _model_type = SparseModel
     _intervals_type = ReducedIntervals
-    _typical: ClassVar[Uses] = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM regression"
-    _solvers, _readers = SOLVERS, READERS
+    _readers = READERS
     _on_devices = _rows_have_targets = True
     gamma: float = 1.0
     _: KW_ONLY
     basis: Any = None
-    passes: Any = None
-    solver: str = "auto"
 
     fit = fit_on_a_basis
     leave_one_out = leave_one_out
@@ -197,7 +184,7 @@ class SparseLSSVMClassifier(Classifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes, solver
+    kernel, gamma, tol, basis
         As for :class:`SparseLSSVMRegressor`.
     coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
@@ -223,15 +210,12 @@ class SparseLSSVMClassifier(Classifier):
 
     _model_type = SparseModel
     _calibration_type = BasisCalibration
-    _typical: ClassVar[Uses] = ({"solver": "cg"},)
     _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM classification (as regression on the labels)"
-    _solvers, _readers = SOLVERS, READERS
+    _readers = READERS
     _on_devices = _rows_have_targets = _regressed = True
     gamma: float = 1.0
     _: KW_ONLY
     basis: Any = None
-    passes: Any = None
-    solver: str = "auto"
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, iterated_fit, one_fit, prepare
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, ReducedFit, fit_at, prepare
 from problems.estimators.reduced.machine import ReducedModel
 from problems.estimators.reduced.weighed import Weighed
 from problems.estimators.shared.base import Fitted
@@ -28,19 +28,16 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
 from substrate.proof import Proof
-from substrate.reduced.features import eigen_features
+from substrate.reduced.features import basis_features
 from substrate.reduced.left_out import LeftOutRows, left_out_rows
 from substrate.reduced.linear_columns import LinearColumns
-from substrate.reduced.moments import origin_of
+from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.reduced.statistic import accumulate
-from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source
 from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
 __all__ = [
-    "SOLVERS",
     "LeftOutSums",
     "SparseModel",
     "fit_on_a_basis",
@@ -135,8 +132,6 @@ class StoredReduced:
         return self.model.prove(training_rows, self.gamma, training_rows.weights)
 
 
-#: The solvers of a machine on a reduced basis.
-SOLVERS: tuple[str, ...] = ("auto", "direct", "cg")
 #: Multiplications up to which leave-one-out refits the machine without one row as a check.
 _CHEAP_REFIT = 1e8
 
@@ -155,12 +150,10 @@ def fit_on_a_basis(self: Fitted, X: Any, y: Any = None, sample_weight: Any = Non
     estimator._begin_fit()
     model, gamma = estimator._model, positive(estimator.gamma, "gamma")
     model.choice()  # refused before any row is read
-    model.check_solver()
     data = model.read(X, y, sample_weight)
     kernel = model.data_kernel(data)
     prepared = prepare(kernel, data, model.choice(), Regularization(gamma).lam, linear=model.linear_part(kernel, data))
-    solve = iterated_fit if estimator.solver == "cg" else one_fit
-    fit = solve(prepared, gamma, estimator._tolerance())
+    fit = fit_at(prepared, gamma, estimator._tolerance())
     model.keep_of_rows(fit)
     estimator._keep_classes(data.classes)
     model.keep(fit, data.outputs == 1)
@@ -241,7 +234,6 @@ class SparseModel(ReducedModel):
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "
                 "left_out_importance(X, y), and their sample_weight if there was one"
             )
-        self.check_leverages("left_out_importance needs")
         data = self.read_again(X, y, sample_weight)
         rows = self.training_rows(data)
         block = data.source.whole("the values of an input are permuted in memory")
@@ -263,31 +255,15 @@ class SparseModel(ReducedModel):
     def keep_of_rows(self, fit: ReducedFit) -> None:
         """Keep what else a machine has to know of its rows, while they can be read."""
 
-    def check_solver(self) -> None:
-        """Refuse an unknown solver."""
-        model = self.estimator
-        solvers = SOLVERS  # "auto" for those without a choice
-        if not isinstance(model.solver, str) or model.solver not in solvers:
-            raise DeclarationError(f"solver must be one of {', '.join(solvers)}, received {model.solver!r}")
-
-    def check_device_means(self) -> None:
-        """Refuse conjugate gradients on a device."""
-        if self.estimator.solver == "cg":
-            raise DeclarationError(
-                "solver='cg' works on numpy arrays (X.cpu().numpy(), X.get()); on a device use 'direct', which is "
-                "'auto' too"
-            )
-
     def keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
         model = self.estimator
         if not model._labels:
             model._intervals.keep_noise(fit, one)
-        if fit.factor is not None and fit.freedom is not None:
-            model.degrees_of_freedom_ = float(fit.freedom)
-            model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
+        model.degrees_of_freedom_ = float(fit.freedom)
+        model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
         model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
-        warn_unless_holds(model.certificate_, fit.reason)
+        warn_unless_holds(model.certificate_)
         beta = fit.coefficients[:, 0] if one else fit.coefficients
         self.keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
 
@@ -302,14 +278,13 @@ class SparseModel(ReducedModel):
         return float(model.gamma_) if chosen else positive(model.gamma, "gamma")
 
     def check_given(self, X: Any) -> None:
-        """Refuse leave-one-out, before any row is read, without rows or for a fit without sums."""
+        """Refuse leave-one-out without rows, before any row is read."""
         check_is_fitted(self.estimator)
         if X is None:
             raise DataError(
                 f"{type(self.estimator).__name__} keeps its basis and not its rows; give the training rows, "
                 "leave_one_out(X, y)"
             )
-        self.check_leverages("leave-one-out needs")
 
     def leave_out(self, data: FitData, gamma: float, one: bool) -> LeftOut | LeftOutSums:
         """Leave every row out; of rows that are not in memory only the criteria are kept."""
@@ -379,10 +354,10 @@ class SparseModel(ReducedModel):
         """
         K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
         other_rows = rows.drop_row(row)
-        features = eigen_features(K).beside(rows.values.columns)
+        features = basis_features(K).beside(rows.values.columns)
         origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
-        statistic = accumulate(other_rows, features, origin, lam)
-        spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
+        statistic = accumulate(other_rows, features, origin, lam, K)
+        spectrum = reduced_spectrum(statistic)
         weights = spectrum.weights(lam)
         predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
         explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
@@ -415,8 +390,8 @@ class SparseModel(ReducedModel):
             return None
         return on_device_of(weights, class_factors(class_weight, to_numpy(labels), to_numpy(weights)))
 
-    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
-        """Return rows that are read in passes, and their weights; those of classes need labels in memory."""
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
+        """Return the weights of rows that are read in passes; those of classes need labels in memory."""
         class_weight = getattr(self.estimator, "class_weight", None)
         if class_weight is not None:
             raise DeclarationError(
@@ -425,10 +400,10 @@ class SparseModel(ReducedModel):
             )
         return super().weigh(rows, sample_weight, mean_one)
 
-    def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
         """Return the data of a fit; a classifier refers to rows that are read in passes until it is calibrated."""
         model = self.estimator
-        data = super().data(X, y, sample_weight, coding, passes)
+        data = super().read(X, y, sample_weight)
         if model._labels and data.source.block_in_memory is None and model._calibration.keeps_rows():
             model._calibration.state().rows = (X, y, sample_weight)
         return data
@@ -437,11 +412,10 @@ class SparseModel(ReducedModel):
         """Refuse leverages that no fit leaves."""
         super().check_loaded()
         model = self.estimator
-        has_attributes = [
-            hasattr(model, name) for name in ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
-        ]
-        if any(has_attributes):  # a fit by conjugate gradients has none of them
-            factor, offset = model.leverage_factor_, model.leverage_offset_
-            fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
-            if not (all(has_attributes) and fitting and offset.ndim == 1):
-                raise DataError("the leverage factor and the basis do not belong together")
+        names = ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
+        if not all(hasattr(model, name) for name in names):
+            raise DataError(f"a model on a basis has {', '.join(names)}, and this file leaves some out")
+        factor, offset = model.leverage_factor_, model.leverage_offset_
+        fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
+        if not (fitting and offset.ndim == 1):
+            raise DataError("the leverage factor and the basis do not belong together")

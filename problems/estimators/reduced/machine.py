@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import FitData
-from problems.estimators.reduced.prepared import PreparedRows
+from problems.estimators.reduced.fit import FitData, PreparedRows
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import (
@@ -25,36 +23,26 @@ from problems.estimators.shared.coded import Classes
 from problems.estimators.shared.model import Model
 from problems.estimators.shared.probabilities import Calibration
 from substrate.arrays import Array, is_sparse
-from substrate.certificates import Row
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import HOST, is_device_array, on_device_of, own_copy, to_numpy, where_it_lives
+from substrate.namespaces import is_device_array, on_device_of, own_copy, to_numpy, where_it_lives
 from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
 from substrate.proof.reduced import BasisRows, GivenRows, prove_reduced
 from substrate.reduced import Basis
-from substrate.reduced.answer import AnswerBound, ReducedAnswer
-from substrate.reduced.basis_matrix import BasisMatrix, resolved_features
-from substrate.reduced.certificate import reduced_rows
-from substrate.reduced.features import EigenFeatures, eigen_features
+from substrate.reduced.features import basis_features, independent_vectors
 from substrate.reduced.left_out import LeverageFactor, OutputsOfBlock
 from substrate.reduced.linear_columns import LinearColumns, columns_of
-from substrate.reduced.moments import RowWeights, origin_of
 from substrate.reduced.rows import BasisValues, KernelRows, KernelValues
-from substrate.reduced.solution import residual_pass
-from substrate.reduced.spectrum import reduced_spectrum
-from substrate.reduced.statistic import accumulate
-from substrate.streaming import Passes
-from substrate.streaming.array_source import ArraySource, CodedSource, LabelCodes, numbers
+from substrate.reduced.solution import AnswerBound
+from substrate.streaming.array_source import ArraySource, LabelCodes, numbers, weights_of_source
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import Source, streams
 from substrate.streaming.sources import SlicedSource, is_mapped, source_of
 from substrate.streaming.survey import Survey, SurveyOfLeaf
-from substrate.streaming.weighed_source import WeighedSource, weights_of_source
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 
@@ -62,7 +50,7 @@ __all__ = ["BASIS", "READERS", "ReducedModel", "RegressedCalibration", "Training
 
 
 #: Parameters that are frozen values, of an estimator whose rows are read in passes.
-READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of, "passes": Passes.of}
+READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
@@ -70,7 +58,13 @@ def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows |
     if not kernel.pairwise:
         return BasisRows(kernel, X, points)
     matrix = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return GivenRows(matrix[:, support], matrix[support][:, support], np.diagonal(matrix))
+    return GivenRows(matrix[:, support], matrix[support][:, support])
+
+
+def kept_vectors(K: Array, coefficients: Array) -> Any:
+    """Return the numbers of the vectors of a machine: those that can be told apart, and those that it uses."""
+    used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
+    return np.union1d(independent_vectors(K), used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +102,7 @@ class RegressedCalibration(Calibration):
 class ReducedModel(Model):
     """Few vectors in the expansion, all rows in the objective; targets are columns of numbers.
 
-    Rows are read as the parameters ``basis`` and ``passes`` of the estimator say, and need not be in memory.
+    Rows need not be in memory.
     """
 
     #: The rule of a basis that names none.
@@ -124,34 +118,18 @@ class ReducedModel(Model):
         basis = Basis.of(self.estimator.basis)
         return basis if basis.rule is not None else basis.with_params(rule=self.rule)
 
-    def passes(self) -> OpenPasses:
-        """Return the passes over the rows as the parameter ``passes`` says."""
-        passes = Passes.of(self.estimator.passes)
-        return OpenPasses(passes.memory_budget, bool(passes.verbose))
-
     def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
-        """Return the rows, targets and weights of a fit, checked."""
+        """Return the rows, targets and weights of a fit, checked, of rows in memory or read in passes."""
         self.estimator._check_coding()
-        return self.data(X, y, sample_weight, getattr(self.estimator, "coding", None), self.passes())
-
-    def data(self, X: Any, y: Any, sample_weight: Any, coding: str | None, passes: OpenPasses) -> FitData:
-        """Return the data of a fit, of rows in memory or read in passes."""
-        rows = self.open_source(X, y)
+        coding, rows = getattr(self.estimator, "coding", None), self.open_source(X, y)
         if rows is None:
             X, y, weighed = self.check_rows(X, y, sample_weight, coding is None, self.mean_one)
-            source = (
-                FitData.of_numbers(X, y, passes, weighed)
-                if coding is None
-                else FitData.of_labels(X, y, coding, passes, weighed)
-            )
-            if source.source.home != HOST:
-                self.check_device_means()
-            return source
+            return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
         self.take_names(rows)
-        rows, weighed = self.weigh(rows, sample_weight, self.mean_one)
+        weighed = self.weigh(rows, sample_weight, self.mean_one)
         targets = "numbers" if coding is None else "labels"
-        survey: Survey = passes.sums(rows, SurveyOfLeaf(targets, rows.name), "reading all rows")
-        return FitData.of_stream(rows, survey, coding, passes, weighed)
+        survey: Survey = OpenPasses().sums(weighed.source(rows, None), SurveyOfLeaf(targets, rows.name))
+        return FitData.of_stream(rows, survey, coding, weighed)
 
     def check_rows(
         self, X: Any, y: Any, sample_weight: Any, numeric: bool, mean_one: bool = False
@@ -169,18 +147,13 @@ class ReducedModel(Model):
         """Return the weights of the classes, one per row; there are none but of some classifiers."""
         return None
 
-    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> tuple[Source, Weighed]:
-        """Return rows of positive weight that are read in passes, and their weights."""
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
+        """Return the weights of rows that are read in passes."""
         if sample_weight is None:
-            return rows, ALIKE
+            return ALIKE
         weights = weights_of_source(sample_weight, rows)
         (kept,) = np.nonzero(weights)
-        weighed = Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
-        plain = weighed.weights is None and weighed.kept is None
-        return rows if plain else WeighedSource(rows, weighed.weights, weighed.kept), weighed
-
-    def check_device_means(self) -> None:
-        """Refuse what a machine does not do on a device; there is nothing but of some machines."""
+        return Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
 
     def open_source(self, X: Any, y: Any) -> Source | None:
         """Return a source where X denotes one, and for mapped files, which are read slice by slice."""
@@ -251,7 +224,7 @@ class ReducedModel(Model):
 
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in passes."""
-        blocks = self.passes().each(self.open_new_rows(X), self.outputs_of_rows(), "predicting")
+        blocks = OpenPasses().each(self.open_new_rows(X), self.outputs_of_rows())
         outputs = np.concatenate(list(blocks))
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
@@ -313,12 +286,10 @@ class ReducedModel(Model):
         """Return training rows, targets and weights once more, for a check of what is held now."""
         model = self.estimator
         book = (model.classes_, model.code_book_) if model._labels else None
-        passes = self.passes()
         rows = self.open_source(X, y)
         if rows is not None:
-            rows, weighed = self.weigh(rows, sample_weight)
-            coded = CodedSource(rows, numbers if book is None else LabelCodes(*book))
-            return FitData(coded, passes, weighed=weighed)
+            weighed = self.weigh(rows, sample_weight)
+            return FitData(weighed.source(rows, numbers if book is None else LabelCodes(*book)), weighed=weighed)
         if y is None:
             raise DataError(
                 "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
@@ -326,10 +297,10 @@ class ReducedModel(Model):
             )
         X, y, weighed = self.make_alike()._model.check_rows(X, y, sample_weight, book is None)
         if book is None:
-            return FitData.of_numbers(X, y, passes, weighed)
+            return FitData.of_numbers(X, y, weighed)
         refuse_strange_classes(model, to_numpy(y))
         source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
-        return FitData(source, passes, weighed=weighed)
+        return FitData(source, weighed=weighed)
 
     def make_alike(self) -> Any:
         """Return an estimator without a fit, which checks and weighs rows as this one does."""
@@ -362,7 +333,10 @@ class ReducedModel(Model):
         )
         if model.kernel_.pairwise:
             support = known.weighed.own_numbers(support)
-        rows, tol = basis_rows(model.kernel_, known.X, vectors, support), model._tolerance()
+        K = known.X[support][:, support] if vectors is None else model.kernel_(vectors)
+        kept = kept_vectors(np.asarray(K), self.columns()[0])
+        vectors = None if vectors is None else vectors[kept]
+        rows, tol = basis_rows(model.kernel_, known.X, vectors, support[kept]), model._tolerance()
         linear = self.linear_values()
         if linear is not None and isinstance(rows, BasisRows):
             rows = replace(rows, linear=columns_of(known.X, linear.numbers), center=linear.center)
@@ -402,16 +376,7 @@ class ReducedModel(Model):
         if model.kernel_.pairwise:
             block = source.whole("a precomputed kernel matrix must be in memory")
             source = ArraySource(Gram.of(model.kernel_, block.X).matrix, block.Y, weights=block.weights)
-        return KernelRows(BasisValues.of(model.kernel_, basis, self.linear_values()), source, data.passes)
-
-    def check_leverages(self, asked: str, otherwise: str = "") -> None:
-        """Refuse what needs leverages, for a fit without the sums that they need; ``otherwise`` is further advice."""
-        check_is_fitted(self.estimator)
-        if not hasattr(self.estimator, "leverage_factor_"):
-            raise DeclarationError(
-                f"{asked} leverages, and this model was fitted by conjugate gradients, which never form the sums that "
-                f"they need; fit with solver='direct'{otherwise}"
-            )
+        return KernelRows(BasisValues.of(model.kernel_, basis, self.linear_values()), source)
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
         """Return the factor of the leverages of rows of this weight in all."""
@@ -436,48 +401,17 @@ class ReducedModel(Model):
         return matrix
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
-    def certify(self, rows: KernelRows, gamma: float, weights: RowWeights | None = None, facts: Facts = ()) -> Added:
-        """Check all from the rows, the kernel matrix of the basis and the coefficients, one column per output."""
-        K, rows = self.basis_matrix(rows), self.survey(rows)
-        features = eigen_features(K)
-        answer, checks = self.bound_answer(rows, K, features, gamma, weights)
-        if not answer.passes:
-            resolved = resolved_features(BasisMatrix(rows.values, K, features))
-            if resolved is not None:
-                resolved_answer, resolved_rows = self.bound_answer(rows, K, resolved, gamma, weights)
-                if resolved_answer.row.value < answer.row.value:
-                    answer, checks = resolved_answer, resolved_rows
-        record = (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *facts, *answer.facts)
-        return (answer.row, *worst_rows(checks)), record
-
-    def bound_answer(
-        self, rows: KernelRows, K: Array, features: EigenFeatures, gamma: float, weights: RowWeights | None
-    ) -> tuple[ReducedAnswer, list[tuple[Row, ...]]]:
-        """Return the bound on the answer in some features, and the other rows of every output."""
-        lam, summary = Regularization(gamma).lam, rows.target_summary()
-        unit = target_unit(summary.extremes)
+    def certify(self, rows: KernelRows, gamma: float, facts: Facts = ()) -> Added:
+        """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
+        K, rows, summary = self.basis_matrix(rows), self.survey(rows), rows.target_summary()
+        unit, lam = target_unit(summary.extremes), Regularization(gamma).lam
         beta, shift = (column / unit for column in self.columns())
+        features = basis_features(K, kept_vectors(to_numpy(K), beta))
         beta, features = rows.values.scale(beta), features.beside(rows.values.columns)
-        statistic = accumulate(rows, features, origin_of(K, summary, unit, features.free), lam, weights=weights)
-        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        basis = BasisMatrix(rows.values.of_kernel, K, features.of_kernel)
-        curvature = spectrum.curvature(basis, rows.product_terms, statistic.columns)
-        judge = AnswerBound(
-            rows=rows,
-            curvature=curvature,
-            lam=lam,
-            unit=unit,
-            targets=summary,
-            weights=weights,
-            share=self.estimator._tolerance(),
-        )
-        residuals = residual_pass(rows, unit, beta, shift, weights, judge.centre)
-        answer = judge.of(residuals, beta, shift)
-        of_beta = features.weights(beta)
-        checks = reduced_rows(residuals, features, K, beta, of_beta, to_numpy(shift), lam, answer.pull)
-        if not (answer.passes or answer.lost or rows.on_device):
-            answer = judge.once_more(beta, shift)
-        return answer, checks
+        judge = AnswerBound.of(rows, features, K, lam, unit, summary, self.estimator._tolerance())
+        row = judge.best(beta, shift).row
+        record = (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *facts, *judge.facts(row))
+        return (row,), record
 
     def check_loaded(self) -> None:
         """Refuse a number of rows that no fit leaves."""

@@ -20,7 +20,6 @@ from problems.estimators.reduced.ls_svm_machine import SparseModel
 from problems.estimators.shared.linear_part import LinearColumnsModel
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.reduced.linear_columns import LinearColumns, survey_linear_columns
@@ -38,21 +37,12 @@ class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
 
     plain_page = "reduced_basis_ls_svm"
 
-    def check_solver(self) -> None:
-        """Refuse an unknown solver, and conjugate gradients beside a linear part."""
-        super().check_solver()
-        if self.estimator.solver == "cg" and np.size(self.estimator.linear_columns):
-            raise DeclarationError(
-                "solver='cg' supports a bias, but no other unpenalised columns; use solver='direct', which is "
-                "'auto' too, or linear_columns=()"
-            )
-
     def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
         """Find the linear columns in a pass over the rows."""
         numbers = tuple(self.linear_numbers())
         if not numbers:
             return None
-        return survey_linear_columns(data.source, data.passes, kernel, numbers, self.column_names())
+        return survey_linear_columns(data.source, kernel, numbers, self.column_names())
 
     def linear_values(self) -> LinearColumns | None:
         """Return the linear columns in the units of the rows."""
@@ -67,7 +57,6 @@ class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
             return rows
         arguments = (
             rows.source,
-            rows.passes,
             self.estimator.kernel_,
             linear.numbers,
             self.column_names(),
@@ -113,9 +102,9 @@ class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes, solver
+    kernel, gamma, tol, basis
         As for :class:`~problems.SparseLSSVMRegressor`; the kernel is that of the columns that are not linear, which
-        also choose the basis, and ``solver="cg"`` has no linear part.
+        also choose the basis.
     linear_columns : list of int or str, default=()
         As for :class:`~problems.PartiallyLinearLSSVMRegressor`. Without any this is
         :class:`~problems.SparseLSSVMRegressor`; with some a fit makes one more pass over the rows.
@@ -163,7 +152,7 @@ class SparsePartiallyLinearLSSVMClassifier(SparseLSSVMClassifier):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes, solver, coding, calibration, class_weight
+    kernel, gamma, tol, basis, coding, calibration, class_weight
         As for :class:`~problems.SparseLSSVMClassifier`; the kernel is that of the columns that are not linear.
     linear_columns : list of int or str, default=()
         As for :class:`SparsePartiallyLinearLSSVMRegressor`.

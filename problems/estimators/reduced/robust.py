@@ -6,8 +6,8 @@ r"""Robust regression on a reduced basis: the weights of [Suykens2002]_ with the
         + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2
 
 See :mod:`substrate.reduced.reweighting` for the passes and :mod:`substrate.least_squares.robust_weights` for
-weights and scales. No weight is stored: each is a function of its row and of the previous fit. A ``sample_weight``
-multiplies it, and counts in the robust scale.
+weights and scales. No weight is stored: each is a function of its row and of the previous fit. A
+``sample_weight`` multiplies it, and counts in the robust scale.
 """
 
 import warnings
@@ -19,9 +19,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.reduced.fit import FitData, prepare, resolve, solve_at
+from problems.estimators.reduced.fit import FitData, PreparedRows, prepare
 from problems.estimators.reduced.machine import BASIS, READERS, ReducedModel
-from problems.estimators.reduced.prepared import PreparedRows
 from problems.estimators.reduced.weighed import weight_facts
 from problems.estimators.shared.checked_again import Added, StoredMachine
 from problems.estimators.shared.encoding import ReducedReweighting
@@ -31,12 +30,12 @@ from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS, check_choice, robust_weights
-from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof
-from substrate.reduced.reweighting import ErrorsOfRows, Reweighted, WeightsOfRows, iterate_weights
-from substrate.reduced.rows import BasisValues, KernelRows
-from substrate.reduced.solution import ReducedSolution
-from substrate.streaming.source import Block
+from substrate.reduced.moments import accumulate
+from substrate.reduced.reweighting import Reweighted, errors_of_rows, iterate_weights, reweigh
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.solution import ReducedSolution, solve_reduced
+from substrate.reduced.spectrum import reduced_spectrum
 
 __all__ = ["RobustSparseLSSVMRegressor"]
 
@@ -52,23 +51,23 @@ class RobustReducedModel(ReducedModel):
 
     def fits(self, prepared: PreparedRows, gamma: float, most: int, tolerance: float) -> Iterable[Reweighted]:
         """Return all fits on one basis, the plain one first."""
-        model = self.estimator
-        lam, accurate = Regularization(gamma).lam, model._tolerance()
+        model, lam, features = self.estimator, Regularization(gamma).lam, prepared.features
 
-        def solve(weights: WeightsOfRows | None) -> tuple[ReducedSolution, float]:
-            solution = resolve(solve_at(prepared, lam, accurate, weights), lam, accurate, weights)
-            return solution.solution, float(solution.statistic.total.mass)
+        def solve(rows: KernelRows) -> ReducedSolution:
+            statistic = accumulate(rows, features, prepared.origin, lam, prepared.K)
+            spectrum = reduced_spectrum(statistic)
+            return solve_reduced(rows, spectrum, lam, prepared.K, prepared.targets, model._tolerance())
 
-        unit = prepared.origin.unit
-        return iterate_weights(prepared.rows, prepared.K, unit, solve, model.weighting, model.scale, most, tolerance)
+        return iterate_weights(prepared.rows, prepared.K, solve, model.weighting, model.scale, most, tolerance)
 
-    def weights(self, unit: float) -> WeightsOfRows | None:
-        """Return the weights of the last fit, for targets in a unit."""
+    def weigh_again(self, rows: KernelRows) -> KernelRows:
+        """Return rows with the weights of the last fit."""
         model = self.estimator
         if len(model.history_) < 2:
-            return None
+            return rows
         before = model.history_[-2]
-        return WeightsOfRows(before.support_values / unit, before.bias / unit, model.scale_ / unit, model.weighting)
+        errors = errors_of_rows(rows, before.support_values, before.bias)
+        return reweigh(rows, robust_weights(errors, model.scale_, model.weighting))
 
     def facts(self, fits: tuple[Reweighted, ...], rows: KernelRows) -> tuple[tuple[str, str], ...]:
         last = fits[-1]
@@ -80,7 +79,7 @@ class RobustReducedModel(ReducedModel):
         return (
             ("weights", f"{self.estimator.weighting}, {self.estimator.scale} scale {last.scale:.3g}: {light}"),
             ("reweightings", f"{len(fits) - 1}{settled}"),
-            ("solver", f"eigen-features, refined {last.solution.refinements} times"),
+            ("solver", f"sums over the rows, refined {last.solution.refinements} times"),
         )
 
     def check_loaded(self) -> None:
@@ -101,7 +100,7 @@ class RobustSparseLSSVMRegressor(Regressor):
 
     Parameters
     ----------
-    kernel, gamma, tol, basis, passes
+    kernel, gamma, tol, basis
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
         As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
@@ -140,7 +139,6 @@ class RobustSparseLSSVMRegressor(Regressor):
     gamma: float = 1.0
     _: KW_ONLY
     basis: Any = None
-    passes: Any = None
     weighting: str = "hampel"
     scale: str = "iqr"
     max_reweightings: int = 1
@@ -186,7 +184,7 @@ class RobustSparseLSSVMRegressor(Regressor):
             )
             for fit in fits
         )
-        self.certificate_ = Certificate(self._title, last.solution.rows, facts)
+        self.certificate_ = Certificate(self._title, (last.solution.row,), facts)
         warn_unless_holds(self.certificate_)
         model.keep_machine(prepared, last.solution.coefficients[:, 0], float(last.solution.bias[0]))
         return self
@@ -201,9 +199,9 @@ class RobustSparseLSSVMRegressor(Regressor):
         X, y, _ = self._check_again(X, y, None, numeric=True)
         if len(self.history_) < 2:
             return np.ones(y.size)
-        before = self.history_[-2]
-        values = BasisValues.of(self.kernel_, self.support_ if self.kernel_.pairwise else self.basis_)
-        errors = ErrorsOfRows(values, 1.0, before.support_values, before.bias)(Block(X, y[:, None], 0))
+        before, model = self.history_[-2], self._model
+        rows = model.rows_on(FitData.of_numbers(X, y), self.support_ if self.kernel_.pairwise else self.basis_)
+        errors = errors_of_rows(rows, before.support_values, before.bias)
         return robust_weights(errors, self.scale_, self.weighting)
 
 
@@ -219,9 +217,8 @@ class StoredRobust:
 
     def certify(self) -> Added:
         """Bound the answer and check the equations, in passes over the rows."""
-        rows = self.model.training_rows(self.data)
-        unit = target_unit(rows.target_summary().extremes)
-        return self.model.certify(rows, self.gamma, self.model.weights(unit), (_WEIGHTED,))
+        rows = self.model.weigh_again(self.model.training_rows(self.data))
+        return self.model.certify(rows, self.gamma, (_WEIGHTED,))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic; the weights are numbers here."""

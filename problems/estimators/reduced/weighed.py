@@ -14,6 +14,8 @@ from substrate.errors import DataError
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows
+from substrate.streaming.array_source import PreparedSource
+from substrate.streaming.source import Source
 
 __all__ = ["ALIKE", "Weighed", "weight_facts"]
 
@@ -45,6 +47,10 @@ class Weighed:
         unit = float(host.mean()) if mean_one else 1.0
         is_equal = bool((host == unit).all())
         return cls(None if is_equal else weights / unit, None if len(kept) == n_given else kept, n_given, unit)
+
+    def source(self, rows: Source, code: Any) -> Source:
+        """Return rows that are read in passes, with their targets coded and their weights."""
+        return PreparedSource(rows, code, self.weights, self.kept)
 
     def given_numbers(self, rows: Any) -> Any:
         """Return numbers of rows of the fit as numbers of the rows given."""

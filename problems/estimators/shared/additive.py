@@ -13,15 +13,13 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array, check_memory, non_negative
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import Componentwise, Kernel
+from substrate.kernels import Componentwise, Kernel, Restricted
 from substrate.kernels.base import row_blocks
-from substrate.kernels.nested import Restricted
-from substrate.least_squares.primal_weights import PrimalWeights
 
 if TYPE_CHECKING:
-    from substrate.formulas import Node
+    from substrate.kernels.nodes import Node
 
-__all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "component_weights", "kernel_matrices"]
+__all__ = ["AdditiveEstimator", "AdditiveModel", "DecoupledModel", "kernel_matrices"]
 
 
 def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
@@ -36,13 +34,6 @@ def kernel_matrices(kernel: Componentwise, X: Any) -> list[Array]:
         if not component.trusted:
             Gram.from_matrix(matrix).check_definite()
     return matrices
-
-
-def component_weights(primal: PrimalWeights, components: tuple[Kernel, ...]) -> list[Array]:
-    """Return w_l, the weights of every component's features, one column per output."""
-    sizes = [len(component.columns) for component in components]  # type: ignore[attr-defined]
-    ranks = [int(component.rank(size) or 0) for component, size in zip(components, sizes, strict=True)]
-    return np.split(primal.weights, np.cumsum(ranks)[:-1])
 
 
 def _names_columns(kernel: Any) -> bool:
@@ -106,7 +97,7 @@ class AdditiveModel(Model):
     def component_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return the inputs of each component."""
         components = self.own_kernel().components(self.estimator.n_features_in_)
-        return tuple(component.columns for component in components)  # type: ignore[attr-defined]
+        return tuple(component.columns for component in components)
 
     def own_kernel(self, given: Any = None) -> Componentwise:
         """Return the sum of one kernel per component."""
@@ -129,13 +120,6 @@ class AdditiveModel(Model):
         kernel: Any = model.kernel_
         components = kernel.components(X.shape[1])
         values = np.zeros((X.shape[0], len(components), *alpha.shape[1:]))
-        if (primal := self.primal()) is not None:
-            points = X.toarray() if hasattr(X, "toarray") else X
-            for number, (component, weights) in enumerate(
-                zip(components, component_weights(primal, components), strict=True)
-            ):
-                values[:, number] = np.reshape(component.features(points) @ weights, values[:, number].shape)
-            return values
         for rows in row_blocks(X.shape[0], alpha.shape[0]):
             for number, component in enumerate(components):
                 values[rows, number] = component(X[rows], model.support_vectors_) @ alpha
@@ -178,7 +162,7 @@ class DecoupledModel(AdditiveModel):
         """Return the sum of the expansions of all components."""
         if not self.decoupled:
             return super().express(x)
-        from substrate.formulas.machines import add_outputs, expand_kernel
+        from substrate.kernels.nodes import add_outputs, expand_kernel
 
         model = self.estimator
         alpha = model._coefficients()

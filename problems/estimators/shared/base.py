@@ -16,7 +16,6 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from problems.estimators.shared.checked_again import certify_stored
 from problems.estimators.shared.checks import (
-    Meanwhile,
     check_home,
     checked_on_device,
     explain_missing,
@@ -32,7 +31,6 @@ from substrate.certificates.rows import ACCURATE
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
 from substrate.streaming.source import streams
 
@@ -166,7 +164,7 @@ class KernelEstimator(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this estimator to a file that :func:`problems.load` reads back; no pickle, nothing executed.
 
-        Parameters that act outside the model (``passes``, ``n_jobs``, ``verbose``) are not written and have their
+        Parameters that act outside the model (``n_jobs``, ``verbose``) are not written and have their
         defaults after loading. The file is read back before it replaces an existing one.
         """
         from problems.estimators.shared.files import save  # most fits do not need this import
@@ -289,15 +287,11 @@ class KernelEstimator(BaseEstimator):
         *,
         numeric: bool,
         multi_output: bool = False,
-        meanwhile: Meanwhile | None = None,
     ) -> tuple[Any, Any, Array]:
-        """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and a few
-        more; ``meanwhile`` as in :func:`~problems.estimators.shared.checks.checked_on_device`.
-        """
+        """Return rows, targets (numbers, or labels of any kind) and weights, with scikit-learn's checks and more."""
         if is_device_array(X):
             self._refuse_device()
-            rules: dict[str, Any] = {"numeric": numeric, "multi_output": multi_output, "meanwhile": meanwhile}
-            return checked_on_device(self, X, y, sample_weight, **rules)
+            return checked_on_device(self, X, y, sample_weight, numeric=numeric, multi_output=multi_output)
         refuse_streams(self, X, y)
         refuse_disguised(X, "X")
         refuse_disguised(y, "y", text=not numeric)
@@ -388,29 +382,15 @@ class KernelEstimator(BaseEstimator):
                 "X.get() for CuPy)"
             )
 
-    def _resolved_kernel(self, X: Any, extremes: tuple[Array, Array] | None = None) -> Kernel:
-        """Return the kernel with its widths as numbers; warn of columns whose scales are far apart.
-
-        ``extremes`` are the lowest and the highest values of all columns of X, where they are known.
-        """
+    def _resolved_kernel(self, X: Any) -> Kernel:
+        """Return the kernel with its widths as numbers; warn of columns whose scales are far apart."""
         kernel = self._own_kernel()
         if kernel.pairwise and X.shape[0] != X.shape[1]:
             raise DataError(f"a precomputed kernel matrix must be square, received shape {X.shape}")
         if not is_sparse(X):
             for columns in kernel.compared_columns(X.shape[1]):
-                warn_if_unscaled(self, X, columns, kernel, extremes)
+                warn_if_unscaled(self, X, columns, kernel)
         return kernel.resolved(X)
-
-    def _keep_primal(self, primal: PrimalWeights | None) -> None:
-        """Keep primal weights where support values cannot represent the answer; they are then used for prediction."""
-        if primal is not None:
-            self.primal_weights_, self.primal_center_ = primal.weights, primal.center
-            self.primal_bias_ = primal.bias
-
-    def _primal(self) -> PrimalWeights | None:
-        """Return the primal weights, where support values cannot represent the answer."""
-        primal: PrimalWeights | None = self._model.primal()
-        return primal
 
     def _coefficients(self) -> Array:
         """Return the factors of the kernel values: alpha, with the sign of the model."""

@@ -6,8 +6,7 @@ them in a :class:`StoredFit`: facts, and rows of its own.
 
 The training data are given again, and no result of the fit is trusted: kernel values, fitted values and residuals are
 recomputed. For the dense kernel least-squares machines (:class:`StoredSaddle`) the bound is that of
-:mod:`substrate.least_squares.saddle_certificate`, or of :mod:`substrate.least_squares.primal_weights` where primal
-weights represent the answer, and in a proof the same in ball arithmetic:
+:mod:`substrate.least_squares.answer`, and in a proof the same in ball arithmetic:
 
 .. math:: \|f - f^\star\|_v \le \|y - f - \alpha / (\gamma v)\|_v .
 """
@@ -34,7 +33,6 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.namespaces import own_copy, take_rows, to_numpy
@@ -148,9 +146,8 @@ class StoredSaddle(NamedTuple):
         The kernel, its points on the host, and a function that returns their kernel matrix.
     y, gamma, weights, border
         Targets, gamma, weights of the rows, and the columns that are not penalised.
-    a, b, slopes, primal
-        Support values, bias, coefficients of the border beside the constant, and primal weights where the model has
-        some: the equations of the support values do not apply to those.
+    a, b, slopes
+        Support values, bias, and coefficients of the border beside the constant.
     fitted
         What ``predict`` returns for the points.
     tolerance, equations
@@ -171,7 +168,6 @@ class StoredSaddle(NamedTuple):
     tolerance: float
     border: Border = ONES
     slopes: Array | None = None
-    primal: PrimalWeights | None = None
     observed: Array | None = None
     target_error: float = 0.0
     equations: float | None = None
@@ -192,28 +188,35 @@ class StoredSaddle(NamedTuple):
             negative=gram.negative,
             border=self.border,
         )
-        answer = bound_answer(question, a[:, None], np.array([self.b]), self.fitted[:, None], self.primal, linear)
-        rows = add_target_error(answer.rows, self.target_error)
-        if self.primal is None and self.has_equations:
-            system = (to_numpy(gram.product(self.a)), to_numpy(gram.diagonal), self.y)
+        products = gram.product(self.a)
+        answer, doubts = bound_answer(
+            question,
+            a[:, None],
+            np.array([self.b]),
+            products[:, None],
+            gram.diagonal,
+            gram,
+            slopes=linear,
+            fitted=self.fitted[:, None],
+        )
+        rows = add_target_error(answer, self.target_error)
+        if self.has_equations:
+            system = (to_numpy(products), to_numpy(gram.diagonal), self.y)
             stored, ridge = (a, self.b), Regularization(self.gamma).ridge(self.weights)
             how: dict[str, Any] = {"tolerance": self.equations, "border": self.border, "slopes": self.slopes}
             rows += saddle_rows(*system, ridge, *stored, **how)
-        return rows, answer.facts
+        return rows, doubts
 
     def prove(self) -> "Proof":
         """Bound the answer in ball arithmetic."""
         from substrate.proof import tolerance_in_balls  # for few, who have ball arithmetic
-        from substrate.proof.least_squares import prove_expansion, prove_primal
+        from substrate.proof.least_squares import prove_expansion
 
         data = (self.points, self.y, self.gamma, self.weights)
         observed = self.y if self.observed is None else self.observed
         how: dict[str, Any] = {"tolerance": tolerance_in_balls(observed, self.weights, self.tolerance)}
         how |= {"border": self.border, "slopes": self.slopes}
-        if self.primal is not None:
-            proof = prove_primal(self.primal, *data, self.fitted, **how)
-        else:
-            proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
+        proof = prove_expansion(self.kernel, *data, to_numpy(self.a), self.b, self.fitted, **how)
         if not self.target_error:
             return proof
         return replace(proof, accuracy=math.nextafter(proof.accuracy + self.target_error, math.inf))
@@ -224,7 +227,7 @@ def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -
     X, alpha = fit_data.X, _coefficients(model, fit_data)
     check_home(model, alpha, X)
     targets, v, bias = to_numpy(fit_data.Y), to_numpy(fit_data.weights), np.atleast_1d(to_numpy(model._model.bias()))
-    border, slopes, primal = model._model.border(X, v), model._model.linear_slopes(), model._primal()
+    border, slopes = model._model.border(X, v), model._model.linear_slopes()
     fitted = np.reshape(to_numpy(model._fitted_values(X)), targets.shape)
     for machine, gamma in zip(each_machine(targets, fit_data.labels), fit_data.gammas, strict=True):
         members, column = machine.rows, machine.column
@@ -241,7 +244,6 @@ def _saddle_machines(model: Any, fit_data: GivenFit, gram: Callable[[], Gram]) -
             tolerance=fit_data.tolerance,
             border=border if machine.whole else border.take(members, v[members]),
             slopes=None if slopes is None else slopes[:, column],
-            primal=None if primal is None else primal.output(column),
             observed=None if fit_data.observed is None else fit_data.observed[members, column],
             target_error=fit_data.target_error(column),
             equations=fit_data.equations,

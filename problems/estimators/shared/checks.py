@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from substrate.namespaces import (
 from substrate.streaming.source import streams
 
 __all__ = [
-    "Meanwhile",
     "check_home",
     "check_state",
     "checked_on_device",
@@ -98,13 +96,8 @@ def checked_on_device(
     *,
     numeric: bool,
     multi_output: bool,
-    meanwhile: Meanwhile | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Return rows, targets or labels, and weights, all of one library and device.
-
-    ``meanwhile`` is given rows and targets of which all but their entries is checked. It may queue work with them on
-    the device, and returns what then refuses entries that are not finite; None where it queued nothing.
-    """
+    """Return rows, targets or labels, and weights, all of one library and device."""
     if y is None:
         raise DataError(f"y is missing; give one target or label per row, where X is ({where_it_lives(X)})")
     same_home(X=X, y=y, sample_weight=sample_weight)
@@ -119,9 +112,8 @@ def checked_on_device(
         y = labels_on_device(y, n)
     if sample_weight is not None:
         finite["sample_weight"] = device_vector(sample_weight, "sample_weight", n=n, checked=False)
-    refuse_not_finite = None if meanwhile is None else meanwhile(X, y)
     with explain_missing(estimator):
-        (refuse_not_finite or partial(check_finite, **finite))()
+        check_finite(**finite)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     xp = namespace_of(X)
@@ -155,18 +147,13 @@ _SPREAD_CELLS = 2**18
 _LONG_ROW = 512
 
 
-def warn_if_unscaled(
-    model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel, extremes: tuple[Array, Array] | None = None
-) -> None:
-    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart.
-
-    ``extremes`` are the lowest and the highest values of all columns, where they are known.
-    """
+def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
+    """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
     # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
     if len(columns) < 2:
         return
-    lowest, highest = _extremes(X, columns) if extremes is None else (ends[list(columns)] for ends in extremes)
+    lowest, highest = _extremes(X, columns)
     if not _ranges_apart(lowest, highest):
         return
     if is_device_array(X) and X.shape[0] * X.shape[1] > _SPREAD_CELLS:
@@ -290,11 +277,6 @@ def check_state(model: Any) -> None:
         )
     if np.shape(model.bias_) != model._outputs():
         raise DataError(f"a bias of shape {np.shape(model.bias_)} does not belong to {model._outputs()} outputs")
-    if (primal := model._primal()) is not None:
-        rank, outputs = model.kernel_.rank(model.n_features_in_), model._outputs() or (1,)
-        shapes = (primal.weights.shape, primal.center.shape, primal.bias.shape)
-        if shapes != ((rank, *outputs), (rank,), outputs):
-            raise DataError(f"primal weights of shape {primal.weights.shape} do not belong to {model.kernel_!r}")
     trial = np.zeros((1, model.n_features_in_)) if pairwise or n == 0 else model.support_vectors_[:1]
     with np.errstate(all="ignore"):
         values = model._evaluate(trial)

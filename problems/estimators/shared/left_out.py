@@ -5,14 +5,6 @@ The support values, the bias and the diagonal D of the system give the targets b
 :math:`\alpha_i / B_{ii}`. One row, the one of largest leverage, is refitted as a check. Operations on all pairs of rows
 are done where the kernel matrix is; vectors of the length of y are handled on the host. Everything is written over the
 diagonal of B and the influence of the rows (:mod:`substrate.uncertainty.influence`).
-
-For a machine that is stored in primal weights,
-
-.. math:: y_i - f^{(-i)}(x_i) = \frac{y_i - f(x_i)}{1 - h_i}, \qquad p_i = \gamma v_i, \qquad
-          h_i = \frac{p_i}{\sum_j p_j} + p_i\, \varphi_i^T (I + \Phi_c^T P\, \Phi_c)^{-1} \varphi_i
-
-The support values of such a machine are :math:`p_i (y_i - f(x_i))`, so they give the errors; the inverse of the kernel
-system, which other machines use, is not available in double precision here.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +17,6 @@ from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import ACCURATE
-from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.leave_one_out import (
@@ -39,7 +29,6 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     trimmed_mean_square,
 )
-from substrate.least_squares.primal_weights import PrimalWeights, solve_primal
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 
@@ -49,7 +38,6 @@ __all__ = [
     "LeftOutSystem",
     "MachinesLeftOut",
     "MachinesOnRows",
-    "PrimalSystem",
     "leave_rows_out",
     "machine_groups",
 ]
@@ -225,73 +213,6 @@ class KernelMachines(NamedTuple):
     def _there(self, values: Array) -> Array:
         """Return values of rows where the matrix is."""
         return on_device_of(self.gram.diagonal, values)  # type: ignore[no-any-return]
-
-
-class PrimalSystem(NamedTuple):
-    """Machines that are stored in primal weights, all on the same rows X with their border."""
-
-    primal: PrimalWeights
-    X: Any
-    border: Border = ONES
-
-    def compute_fitted(self, alpha: Array, bias: Array) -> Array:
-        """Compute the fitted values by the weights: support values do not represent such a machine."""
-        return np.asarray(self.primal(_dense(self.X)))
-
-    def on(self, rows: Any, ridge: Array) -> "PrimalMachines":
-        """Return the machines of all rows: there are no others."""
-        if rows.size != self.X.shape[0]:
-            raise TypeError("machines in primal weights are fitted to all rows")
-        return PrimalMachines(self.primal, self.X, ridge, self.border.take(rows, 1.0 / ridge))
-
-
-class PrimalMachines(NamedTuple):
-    """Machines in the features of a kernel of finite rank."""
-
-    primal: PrimalWeights
-    X: Any
-    ridge: Array
-    border: Border = ONES
-
-    def diagonal(self) -> Array:
-        """Return that of the influence."""
-        return self.diagonal_of(self.influence())
-
-    def influence(self, entries: bool = False) -> "uncertainty.Influence":
-        """Return the influence in the features."""
-        return uncertainty.primal_influence(self.primal, self.X, 1.0 / self.ridge, self.border)
-
-    def diagonal_of(self, influence: "uncertainty.Influence") -> Array:
-        """Return the diagonal, above zero: a row whose leverage is one up to rounding has a residual that is large,
-        or infinite.
-        """
-        return np.asarray(np.maximum(influence.diagonal, np.finfo(np.float64).tiny))
-
-    def refit(self, Y: Array, residuals: Array, row: int) -> Row:
-        """Solve for the weights of the machines on the other rows."""
-        points = _dense(self.X)
-        other_rows = np.flatnonzero(np.arange(Y.shape[0]) != row)
-        pulls = 1.0 / self.ridge[other_rows]
-        gammas = (float(pulls.max()),) * Y.shape[1]
-        border = self.border.take(other_rows, pulls)
-        refitted = solve_primal(
-            self.primal.kernel, points[other_rows], Y[other_rows], gammas, pulls / pulls.max(), border
-        )
-        differences = Y[row] - refitted.weights(points[[row]])[0] - residuals[row]
-        if border.slopes:
-            differences = differences - (self.border.columns[row] - border.center) @ refitted.slopes
-        scales = np.empty(Y.shape[1])
-        for column in range(Y.shape[1]):
-            permitted = Tolerance.of(Y[:, column], np.ones(Y.shape[0]))
-            scales[column] = float(np.abs(residuals[:, column]).max()) + permitted.scale
-        worst = int(np.argmax(np.abs(differences) / np.where(scales > 0.0, scales, 1.0)))
-        formula = "e_i/(1 - h_i) - (y_i - f^(-i)(x_i))"
-        difference, scale = float(differences[worst]), float(scales[worst])
-        return Row(name=f"refit without row {row}", value=difference, scale=scale, tolerance=ACCURATE, formula=formula)
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def leave_rows_out(system: LeftOutSystem, alpha: Array, bias: Array, ridge: Array, members: Any) -> MachinesLeftOut:

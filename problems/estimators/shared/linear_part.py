@@ -1,7 +1,6 @@
 """The linear part of a machine: columns that are not penalised, which the kernel does not see."""
 
 from abc import abstractmethod
-from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +10,6 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted
-from substrate.least_squares.primal_weights import LinearTerm, PrimalWeights
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
@@ -71,7 +69,7 @@ class LinearColumnsModel(Model):
     def own_kernel(self, given: Any = None) -> Kernel:
         """Return the kernel on the columns that are not linear."""
         kernel = super().own_kernel(given)
-        if kernel.pairwise:
+        if kernel.pairwise and (np.size(self.estimator.linear_columns) or not self.estimator._takes_matrix):
             raise DeclarationError(
                 f"{type(self.estimator).__name__} takes its linear part from the columns of X, which a precomputed "
                 "kernel matrix does not have; fit with a kernel of substrate.kernels on X itself"
@@ -108,13 +106,6 @@ class LinearColumnsModel(Model):
         columns = self.take_linear(X)
         centred: Array = columns - on_device_of(columns, self.estimator.linear_center_)
         return centred
-
-    def primal(self) -> PrimalWeights | None:
-        """Return the primal weights with the linear term, where the machine has them."""
-        primal, slopes = super().primal(), self.linear_slopes()
-        if primal is None or slopes is None:
-            return primal
-        return replace(primal, linear=LinearTerm(tuple(self.linear_numbers()), self.estimator.linear_center_, slopes))
 
     def linear_slopes(self) -> Array | None:
         """Return their coefficients, one column per output."""

@@ -20,11 +20,10 @@ from substrate.arrays import Array
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.least_squares.primal_weights import PrimalWeights
 from substrate.namespaces import namespace_of, on_device_of
 
 if TYPE_CHECKING:
-    from substrate.formulas import Node
+    from substrate.kernels.nodes import Node
 
 __all__ = ["Model", "has_part", "part_types"]
 
@@ -54,15 +53,6 @@ class Model:
 
     def refuse_search(self, search: str | None) -> None:
         """Refuse a search over the scales of kernels that does not know this machine."""
-
-    def primal(self) -> PrimalWeights | None:
-        """Return the primal weights, where support values cannot represent the answer."""
-        estimator = self.estimator
-        if not hasattr(estimator, "primal_weights_"):
-            return None
-        return PrimalWeights(
-            estimator.kernel_, estimator.primal_center_, estimator.primal_weights_, estimator.primal_bias_
-        )
 
     def border(self, X: Any, weights: Any) -> Border:
         """Return the columns that are not penalised, of some rows with their weights: a bias alone."""
@@ -112,26 +102,17 @@ class Model:
     def evaluate(self, X: Any) -> Array:
         """Return the predictions of rows that were checked."""
         model = self.estimator
-        primal, coefficients = self.primal(), model._coefficients()
-        if primal is not None:
-            outputs = primal(X)
-            return outputs if coefficients.ndim == 2 else outputs[:, 0]
         kernel, support = model.kernel_, model.support_
         points = None if kernel.pairwise else model.support_vectors_
-        return expansion_values(kernel, points, coefficients, self.unpenalised(X), X, support)
+        return expansion_values(kernel, points, model._coefficients(), self.unpenalised(X), X, support)
 
     def express(self, x: "Sequence[Node]") -> "list[Node]":
         """Return the outputs as formulas of the coordinates of a row, in the units of the machine: what
         :meth:`evaluate` computes.
         """
-        from substrate.formulas.machines import add_outputs, expand_kernel, expand_linear, weigh_features
+        from substrate.kernels.nodes import add_outputs, expand_kernel, expand_linear
 
-        model, primal = self.estimator, self.primal()
-        if primal is not None:
-            outputs = weigh_features(primal.kernel, primal.center, primal.weights, x)
-            if (linear := primal.linear) is not None:
-                outputs = add_outputs(outputs, expand_linear(linear.numbers, linear.center, linear.slopes, x))
-            return add_outputs(outputs, primal.bias)
+        model = self.estimator
         coefficients = np.reshape(model._coefficients(), (model.support_.size, int(np.prod(self.outputs()))))
         outputs = expand_kernel(model.kernel_, model.support_vectors_, coefficients, x)
         if (slopes := self.linear_slopes()) is not None:

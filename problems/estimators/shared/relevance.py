@@ -42,12 +42,7 @@ def _slopes(model: Any, number: int) -> Array:
     factor, term = terms[number]
     columns = list(getattr(term, "columns", range(X.shape[1])))
     slopes = np.zeros(X.shape[1])
-    primal = model._primal()
-    if primal is not None:
-        ranks = np.cumsum([0, *(int(term.rank(X.shape[1])) for _, term in terms)])
-        weights = np.sqrt(factor) * primal.weights[ranks[number] : ranks[number + 1]]
-    else:
-        weights = factor * (X[:, columns].T @ _coefficients_in_common(model))
+    weights = factor * (X[:, columns].T @ _coefficients_in_common(model))
     slopes[columns] = np.linalg.norm(np.reshape(weights, (len(columns), -1)), axis=1)
     return slopes
 

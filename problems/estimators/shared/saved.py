@@ -41,6 +41,7 @@ from substrate.codings import CODINGS
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.leave_one_out import ROBUST
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
+from substrate.losses import Loss
 from substrate.reduced import RULES, Basis
 from substrate.solvers import FURTHER, ORDER
 from substrate.uncertainty.spread import Spread
@@ -68,14 +69,11 @@ _EVERY: _Kinds = {
     "support_values_": array(dimensions=(1, 2, 3)),
     "support_vectors_": either(_MATRIX, sparse()),
 }
-#: Where support values cannot represent the answer of a kernel of finite rank.
-_PRIMAL: _Kinds = {"primal_weights_": _MATRIX, "primal_center_": _VECTOR, "primal_bias_": _VECTOR}
 #: The machines of a stack.
 _STACK: _Kinds = {
     "biases_": _EACH,
     "gammas_": _EACH,
     "kernels_": many(kernel(), 1),
-    "primals_": many(either(nothing(), entries({"weights": _MATRIX, "center": _VECTOR, "bias": _VECTOR})), 1),
     "row_weights_": _VECTOR,
     "stack_weights_": _EACH,
 }
@@ -108,7 +106,6 @@ _NESTED: _Kinds = {
     "nested_machines_": many(
         entries(
             {name: _EVERY[name] for name in ("kernel_", "support_values_", "bias_")}
-            | _PRIMAL
             | _LINEAR
             | _STACK
             | {"spreads": _SPREADS}
@@ -128,7 +125,6 @@ _PROOF: _Kinds = {
             "values": array(dimensions=(1, 2), unbounded=True),
             "criterion": array(dimensions=(1, 2), unbounded=True),
             "coverage": either(many(_UNBOUNDED), many(many(_UNBOUNDED, 2), 2)),
-            "holes": many(many(_UNBOUNDED)),
             "stop": sentence(),
             "maximal_variation": array(dimensions=(2, 3)),
         }
@@ -165,6 +161,7 @@ _CHOSEN: _Kinds = {
         }
     ),
 }
+_LOSS = Allowed("a loss of substrate.losses", lambda value: isinstance(value, Loss))
 _FEW: _Kinds = {"n_support_": _WHOLE}
 _STEP: _Kinds = {
     "rows": array("iu"),
@@ -203,7 +200,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
             },
         ),
     },
-    "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE} | _PRIMAL,
+    "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE},
     "LSSVMRegressor": {
         "shape_box_": _MATRIX,
         "shape_coefficients_": _VECTOR,
@@ -249,19 +246,16 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "selection_path_": _SELECTION,
         "training_rows_": array("iu"),
     },
-    "FusedLeastSquaresRegressor": {"criterion_": _UNBOUNDED},
-    "ConfinedFusionRegressor": {"columns_": _MATRIX, "constants_": _VECTOR, "levels_": _VECTOR},
-    "HuberLSSVMRegressor": {"delta_": _NUMBER, "outliers_": array("iu"), "ridge_": _VECTOR},
-    "RobustLSSVMRegressor": _PRIMAL
-    | {
+    "RobustLSSVMRegressor": {
         "ridge_": _EACH,
         "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
         "scale_": _NUMBER,
         "thresholds_": _VECTOR,
         "weights_": _VECTOR,
     },
-    "SubstrateRegressor": {"constants_": _VECTOR} | _PRIMAL,
+    "SubstrateRegressor": {"constants_": _VECTOR},
     "L1Model": _FEW,
+    "L1SubstrateClassifier": {"zeta_max_": _NUMBER},
     "L1SubstrateRegressor": {"zeta_max_": _NUMBER},
     "MaximalVariationModel": {"component_support_": array("b")},
     "PrunedModel": {
@@ -272,7 +266,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "pruning_path_": many(record_of(PruningStep, _STEP), 1),
     },
     "ColumnReducedClassifier": _FEW,
-    "SquaredHingeClassifier": _FEW,
+    "RowLossModel": _FEW | {"loss_": _LOSS},
     "ALSSVMClassifier": _EPOCHS,
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
@@ -301,7 +295,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "correlations_": _VECTOR,
         "criterion_": _NUMBER,
         "nus_": _VECTOR,
-        "pair_criteria_": _VECTOR,
         "singular_values_": _VECTOR,
         "y_bias_": _VECTOR,
         "y_kernel_": kernel(),
@@ -331,7 +324,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
 
 
 #: Parameters that act outside the model, and are in no file.
-OUTSIDE = frozenset(("passes", "n_jobs", "verbose"))
+OUTSIDE = frozenset(("n_jobs", "verbose"))
 
 
 _ROWS = either(array("iu"), many(_WHOLE, 1))
@@ -378,13 +371,14 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "Classifier": {"coding": word(*CODINGS)},
     "LSSVMModel": {
         "gamma": _AMOUNTS,
-        "solver": either(word("auto", "cholesky", "stored_cg", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True)),
+        "solver": either(word("auto", "cholesky", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True)),
     },
     "LSSVMRegressor": _SHAPES,
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
-    "SquaredHingeClassifier": _CLASSES,
+    "KernelClassifier": _CLASSES,
+    "RowLossModel": {"loss": either(nothing(), _LOSS)},
     "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
     "OverGamma": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
@@ -404,11 +398,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
     },
     "LSSVMClassifierCV": _WRONG,
     "PartiallyLinearLSSVMClassifierCV": _WRONG,
-    "FusedLeastSquaresRegressor": {"random_state": _MOST},
     "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": _REFIT | {"ridge_range": either(nothing(), _RANGE)},
     "SubstrateRegressor": {"c": _NUMBER},
-    "HuberLSSVMRegressor": {"delta": either(_AMOUNT, word("auto"))},
     "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS, "weighting": word(*ALL_WEIGHTINGS)},
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
@@ -430,12 +422,10 @@ PARAMETERS: Mapping[str, _Kinds] = {
     },
     "ALSSVMClassifier": {"random_state": _MOST},
     "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
-    "SparseModel": {"solver": word("auto", "direct", "cg")},
     "RobustSparseLSSVMRegressor": _WEIGHTING,
-    "TwoViews": {"kernel_y": kernel(named=True)},
-    "KernelCCA": {"random_state": _MOST},
-    "KernelFisherDiscriminant": {"n_components": _MOST, "random_state": _MOST},
-    "KernelPLS": {"n_components": _MOST, "random_state": _MOST},
+    "TwoViews": {"kernel_y": kernel(named=True), "random_state": _MOST},
+    "KernelFisherDiscriminant": {"n_components": _MOST},
+    "KernelCCA": {"method": word("cca", "pls")},
     "KernelSpectralClustering": {
         "kernels": either(nothing(), many(kernel(named=True), 1)),
         "n_clusters": either(_WHOLE, many(_WHOLE, 1), array("iu")),

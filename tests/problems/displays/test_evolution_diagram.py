@@ -70,17 +70,6 @@ def test_from_zero_on_the_axis_is_linear(plt, fused):
         assert display.axes_[0].get_xscale() == "linear"
 
 
-def test_nothing_is_drawn_in_a_hole(plt, fused):
-    display = EvolutionDiagramDisplay.from_estimator(fused)
-    low, high = 2.0 * fused.rho_, 3.0 * fused.rho_
-    display.holes = ((low, high),)
-    display.plot()
-    inside = (low < display.values_to_draw()) & (display.values_to_draw() < high)
-    assert inside.any()
-    for line in (display.axes_[0].lines[0], display.axes_[1].lines[0]):
-        assert_array_equal(np.isnan(line.get_ydata()), inside)
-
-
 def test_axes_given_are_used(plt, fused):
     figure, axes = plt.subplots(2)
     display = EvolutionDiagramDisplay.from_estimator(fused, ax=axes)

@@ -1,7 +1,5 @@
 """The L1 path: lines are solutions of the problem at their zeta."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,8 +9,8 @@ from problems import FusedL1SubstrateRegressor, L1SubstrateClassifier, L1Substra
 from problems.displays import L1PathDisplay
 from substrate.datasets import motorcycle, ripley
 from substrate.errors import DataError, DeclarationError
+from substrate.fits.paths import l1_path
 from substrate.kernels import RBF
-from substrate.penalized.homotopy.homotopies import l1_path
 
 X, Y = motorcycle()
 X, Y = X[::5], Y[::5]
@@ -53,17 +51,6 @@ def test_a_path_by_itself_on_the_axes_given(plt):
     assert np.isin(path.values, display.values).all()
     assert_allclose(display.coefficients[-1], 0.0)
     assert not any(line.get_label().startswith("zeta") for line in axes[0].lines)
-
-
-def test_nothing_is_drawn_in_a_hole(plt):
-    path = l1_path(KERNEL(X), Y)
-    low, high = float(path.values[-4]), float(path.values[-3])
-    display = L1PathDisplay.from_path(replace(path, holes=((low, high),)))
-    inside = (low < display.values) & (display.values < high)
-    assert inside.any()
-    assert_array_equal(np.isnan(display.coefficients).any(axis=1), inside)
-    assert np.isnan(display.n_support[inside[1:] | inside[:-1]]).all()
-    assert np.isnan(display.axes_[0].lines[0].get_ydata()).sum() == inside.sum()
 
 
 def test_a_zeta_above_everything_still_shows_the_path(plt):

@@ -10,7 +10,7 @@ from problems import KernelSpectralClustering, load
 from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear
-from substrate.spectral.clusters import CodeBook, balanced_line_fit
+from substrate.spectral import CodeBook, balanced_line_fit
 
 
 def four_blobs(n=80):

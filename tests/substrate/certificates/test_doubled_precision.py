@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from substrate.certificates.doubled_precision import SymmetricProduct, exact_product, exact_sum, multiply
+from substrate.certificates.doubled_precision import exact_product, exact_sum, multiply
 
 
 @pytest.mark.parametrize("unit", [1e-160, 1e-30, 1.0, 1e30, 1e140])
@@ -22,52 +22,6 @@ def test_a_product_is_within_its_error(unit, wild):
         true = sum(Fraction(k) * Fraction(a) for k, a in zip(row, vector, strict=True))
         assert abs(Fraction(found[0]) + Fraction(found[1]) - true) <= Fraction(found[2])
         assert found[2] <= 2.0**-60 * np.abs(row).max() * np.abs(vector).max() + 1e-318
-
-
-def product_by_tiles(matrix, vector, sizes, step=5):
-    product, n = SymmetricProduct(vector, sizes), vector.size
-    strips = [slice(start, min(start + step, n)) for start in range(0, n, step)]
-    for number, rows in enumerate(strips):
-        for columns in strips[number:]:
-            product.add(rows, columns, matrix[rows, columns].copy())
-    return product.result()
-
-
-@pytest.mark.parametrize("unit", [1e-140, 1e-30, 1.0, 1e30, 1e120])
-@pytest.mark.parametrize("decades", [0, 6, 40])
-def test_a_product_by_tiles_of_one_triangle_is_within_its_error(unit, decades):
-    """Rows of all sizes: the error of an entry is relative to its own row; the other triangle is not read."""
-    rng = np.random.default_rng(decades)
-    n = 23
-    sizes = np.sqrt(unit) * 10.0 ** rng.uniform(-decades / 2, decades / 2, n)
-    matrix = rng.uniform(-1.0, 1.0, (n, n)) * 10.0 ** rng.uniform(-20.0, 0.0, (n, n)) * np.outer(sizes, sizes)
-    matrix = np.triu(matrix) + np.triu(matrix, 1).T
-    vector = unit * rng.normal(size=n) * 10.0 ** rng.uniform(-12.0, 0.0, n) / sizes
-    tile = np.arange(n) // 5
-    upper = np.where(tile[:, None] > tile, np.nan, matrix)
-    (high, low), error = product_by_tiles(upper, vector, sizes)
-    level = 2.0**-60 * float(np.abs(sizes * vector).max())
-    for row, size, *found in zip(matrix, sizes, high, low, error, strict=True):
-        true = sum(Fraction(k) * Fraction(a) for k, a in zip(row, vector, strict=True))
-        assert abs(Fraction(found[0]) + Fraction(found[1]) - true) <= Fraction(found[2])
-        assert found[2] <= level * size + 1e-318 * max(size, 1.0)
-
-
-def test_a_tile_beyond_its_promised_size_is_never_finite():
-    matrix = np.eye(7)
-    matrix[1, 6] = matrix[6, 1] = 2.5
-    (high, _), _ = product_by_tiles(matrix, np.ones(7), np.full(7, 0.9))
-    assert np.isnan(high).all()
-    with np.errstate(all="ignore"):
-        (high, low), error = product_by_tiles(np.full((2, 2), 1e200), np.full(2, 1e200), np.full(2, 1e100))
-    assert not np.isfinite(high + low + error).any()
-
-
-def test_nothing_by_tiles_is_exactly_nothing():
-    (high, low), error = product_by_tiles(1e30 * np.ones((7, 7)), np.zeros(7), np.full(7, 1e15))
-    assert not high.any()
-    assert not low.any()
-    assert not error.any()
 
 
 def test_nothing_times_anything_is_exactly_nothing():

@@ -10,8 +10,8 @@ from sklearn.svm import SVC, SVR
 from problems import ls_svm_classification, ls_svm_regression
 from substrate import Machine, Substrate
 from substrate.datasets import additive_function, motorcycle, ripley
+from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF, Componentwise, Linear
-from substrate.penalized.l1.active_set import solve_l1
 
 
 @pytest.fixture

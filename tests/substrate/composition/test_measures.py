@@ -3,9 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate import LinearOperator, Machine, Measure, Substrate
+from substrate import LinearOperator, Machine, Measure, Substrate, load_result
+from substrate.composition import gauss_rules
 from substrate.composition.linear_operators import MeasureIntegral, add_lengths, inner_product_matrix
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
@@ -126,7 +127,7 @@ def test_a_precomputed_matrix_has_no_points_to_read_at(plane):
 
 def test_what_is_no_measure_is_refused(plane):
     X, y = plane
-    s = Substrate(RBF(1.0) * Linear(), X, y)
+    s = Substrate(Laplacian(1.0) * Linear(), X, y)
     with pytest.raises(DeclarationError, match="has no integrals over boxes in closed form"):
         s.integral(LINES)
     assert s.integral(Measure.of_points(X)).shape == (1,)  # values need no closed form
@@ -148,21 +149,19 @@ def test_what_is_no_measure_is_refused(plane):
         Substrate(Polynomial(1000, 1.0), 0.1 * X, y).integral(LINES)
 
 
-def test_a_product_on_the_same_columns_is_integrated_by_a_rule_as_its_refusal_says():
-    """The integral of the solution in 30 digits, against the constraint that a rule of Gauss states."""
-    mpmath = pytest.importorskip("mpmath")
+@pytest.mark.parametrize("box", [[[0.0, 1.0]], [[-3.0, 2.0]]], ids=str)
+def test_a_smooth_product_on_the_same_column_is_integrated_by_a_rule_of_gauss(box, tmp_path):
+    """The integral of the solution in 30 digits is within the radius that is stated, far below the tolerance."""
     X = np.linspace(-1.0, 2.0, 9)[:, None]
     s = Substrate(RBF(1.25) * Polynomial(3, 1.0), X, np.sin(2.0 * X[:, 0]))
-    with pytest.raises(DeclarationError, match=r"s\.integral\(Measure\.of_points\(points, weights\)\)"):
-        s.integral([[0.0, 1.0]])
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    rule = Measure.of_points(0.5 + 0.5 * nodes[:, None], 0.5 * weights)
-    objective = 0.5 * s.squared_norm + 5.0 * cp.sum_squares(s.e)
-    result = Machine(s, minimize=objective, subject_to=[s.integral(rule) == 1.0]).solve()
-    assert result.certificate.holds
-    places = [*X[:, 0], *(0.5 + 0.5 * nodes)]
+    total = s.integral(box)
+    result = Machine(s, minimize=ridge(s), subject_to=[total == 1.0]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    assert any(name == "quadrature" for name, _ in result.certificate.record)
     (further,) = result.further
-    coefficients = [*result.alpha, *(float(further.coefficients[0]) * 0.5 * weights)]
+    (rule,) = further.operator.measures
+    places = [*X[:, 0], *rule.boxes[:, 0, 0]]
+    coefficients = [*result.alpha, *(float(further.coefficients[0]) * rule.weights)]
     with mpmath.workdps(30):
 
         def f(x):
@@ -172,4 +171,48 @@ def test_a_product_on_the_same_columns_is_integrated_by_a_rule_as_its_refusal_sa
             ]
             return mpmath.fsum(terms) + mpmath.mpf(float(result.b))
 
-        assert abs(mpmath.quad(f, [0, 1]) - 1) < 1e-10
+        exact = mpmath.quad(f, [box[0][0], 0.5, box[0][1]])
+    (radius,) = result.integral_radius(box)
+    assert 0.0 < radius < 1e-8
+    assert abs(result.integral(box)[0] - exact) <= radius
+    assert abs(total.value[0] - 1.0) < 1e-9
+    result.save(tmp_path / "result.npz")
+    assert_array_equal(load_result(tmp_path / "result.npz").integral(box), result.integral(box))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_rule_of_gauss_on_several_columns_is_that_of_predictions(d):
+    X = np.random.default_rng(2).uniform(-1.0, 2.0, size=(20, d))
+    s = Substrate(2.0 * RBF(1.5) * Polynomial(2, 1.0) + Linear(), X, np.sin(2.0 * X[:, 0]) + X[:, 1])
+    box = np.array([[-1.0, 1.0], [0.0, 0.5], [0.0, 1.0]][:d])
+    result = Machine(s, minimize=ridge(s), subject_to=[s.integral(box) == 1.0]).solve()
+    assert result.certificate.holds, str(result.certificate)
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    axes = [low + 0.5 * (high - low) * (nodes + 1.0) for low, high in box]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    masses = np.prod(np.stack(np.meshgrid(*d * [weights], indexing="ij")), axis=0).ravel()
+    fine = float(np.prod(0.5 * (box[:, 1] - box[:, 0])) * (masses @ result.predict(points)))
+    assert_allclose([fine, result.integral(box)[0]], 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7) * Polynomial(3, 1.0), RBF(0.7) * Linear() + RBF(0.3) * RBF(0.4)], ids=repr)
+@pytest.mark.parametrize("missed", [1.0, 1e-2, 1e-4])
+def test_what_a_coarse_rule_of_gauss_misses_is_within_its_radius(monkeypatch, kernel, missed):
+    monkeypatch.setattr(gauss_rules, "_MISSED", missed)
+    box, x = [[-1.0, 2.0]], np.linspace(-2.0, 3.0, 41)[:, None]
+    functional = MeasureIntegral.of(kernel, [Measure.of_box(box)])
+    found = inner_product_matrix(kernel, functional, np.zeros((1, 1)), LinearOperator.value(), x)[0]
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    exact = 1.5 * kernel(x, 0.5 + 1.5 * nodes[:, None]) @ weights
+    misses = np.abs(found - exact) / np.sqrt(kernel.diag(x))
+    assert 1e-4 * functional.radii[0] < misses.max() <= functional.radii[0]
+
+
+def test_no_rule_of_gauss_is_claimed_for_rough_kernels_and_sharp_widths(plane):
+    X, y = plane
+    box = [[0.0, 1.0], [0.0, 1.0]]
+    for kernel in (Laplacian(1.0) * Linear(), Matern(1.0, 2.5) * Polynomial(2, 1.0)):
+        with pytest.raises(DeclarationError, match=r"s\.integral\(Measure\.of_points\(points, weights\)\)"):
+            Substrate(kernel, X, y).integral(box)
+    with pytest.raises(DeclarationError, match="more than 4096 points"):
+        Substrate(RBF(0.01) * Linear(), X, y).integral(box)

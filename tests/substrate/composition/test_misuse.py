@@ -259,9 +259,9 @@ def test_a_machine_can_be_written_and_read(data, monkeypatch, build, solved):
     again, kept = pickle.loads(written)
     expected, found = machine.solve(**given).predict(X[:4]), again.solve(**given).predict(X[:4])
     for name in expected if isinstance(expected, dict) else (slice(None),):
-        assert_allclose(found[name], expected[name], atol=1e-9)
+        assert_allclose(found[name], expected[name], atol=1e-5)  # of a conic solver, with its columns in another order
         if kept is not None:
-            assert_allclose(kept.predict(X[:4])[name], expected[name], atol=1e-9)
+            assert_allclose(kept.predict(X[:4])[name], expected[name], atol=1e-5)
     leaves = [*again.problem.variables(), *again.problem.parameters()]
     assert len({leaf.id for leaf in (other, *leaves)}) == 1 + len(leaves)
     assert again.certificate().holds

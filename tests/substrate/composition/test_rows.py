@@ -1,17 +1,17 @@
 """Machines whose losses are sums over rows: what is read from cvxpy, the bound, and the solution against a solver's."""
 
 import warnings
-from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sampled_cases import first
 
 from substrate import Machine, Substrate
+from substrate.certificates.enclosed import Double
 from substrate.composition.largest_loss import read_largest_loss
-from substrate.composition.row_losses import read_row_losses
+from substrate.composition.row_reader import read_row_losses
 from substrate.errors import DeclarationError, SolverError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
@@ -67,17 +67,18 @@ def machine_of(name, bias=True, weight=5.0):
 
 @over_losses
 def test_what_is_read_has_the_values_and_slopes_of_the_expression(name):
-    objective, f, norm, (p, losses) = read(LOSSES[name])
+    objective, f, norm, (p, losses, constant) = read(LOSSES[name])
     assert p == 0.5
     norm.value = 2.0
     rng = np.random.default_rng(0)
     for size in (0.1, 1.0, 4.0):
         f.value = size * rng.standard_normal(N)
-        assert_allclose(1.0 + losses.constant + losses.values(f.value).sum(), objective.value, rtol=1e-12)
+        assert_allclose(1.0 + constant + losses.values(f.value).sum(), objective.value, rtol=1e-12)
         step = 1e-6 * rng.standard_normal(N)
         change = losses.values(f.value + step) - losses.values(f.value - step)
         slopes = 0.5 * (losses.slopes(f.value - step) + losses.slopes(f.value + step))
-        near = np.abs(losses.places - f.value[:, None]).min(axis=1, initial=np.inf) < 1e-4
+        places = getattr(losses, "places", np.full((N, 1), np.inf))
+        near = np.abs(places - f.value[:, None]).min(axis=1) < 1e-4
         assert_allclose(change[~near], 2.0 * (slopes * step)[~near], rtol=1e-4, atol=1e-11)
 
 
@@ -88,7 +89,7 @@ def test_another_expression_is_not_read(name):
 
 @over_losses
 def test_the_nearest_point_solves_its_equation(name):
-    losses = read(LOSSES[name])[3][1]
+    losses = read(LOSSES[name])[3].losses
     if not losses.has_kinks:
         return
     at = np.random.default_rng(1).standard_normal(N)
@@ -100,43 +101,41 @@ def test_the_nearest_point_solves_its_equation(name):
 
 
 def exact_loss(losses, i, x):
-    """The loss of a row in 60 digits."""
+    """The loss of a row in 60 digits, less a constant."""
     mp = mpmath.mp
-    total = mp.mpf(losses.slope[i]) * x + mp.mpf(losses.square[i]) * x * x / 2
-    for place, jump in losses.kinks:
-        total += mp.mpf(float(jump[i])) * max(x - mp.mpf(float(place[i])), 0)
-    for ramp in losses.ramps:
-        low, high = (mp.mpf(float(end[i])) for end in (ramp.low, ramp.high))
-        inside, anchor = min(max(x, low), high), mp.mpf(float(ramp.anchor[i]))
-        total += mp.mpf(float(ramp.rate[i])) * (inside - anchor) * ((inside - anchor) / 2 + (x - inside))
-    if losses.smooth is not None:
-        part = losses.smooth
-        inner = mp.mpf(float(part.factor[i])) * x + mp.mpf(float(part.constant[i]))
-        total += mp.mpf(float(part.weight[i])) * (mp.log1p(mp.exp(inner)) if part.is_logistic else mp.exp(inner))
+    if not hasattr(losses, "places"):
+        inner = mp.mpf(float(losses.factor[i])) * x + mp.mpf(float(losses.constant[i]))
+        value = mp.exp(inner) if losses.limits[1] > 1.0 else mp.log1p(mp.exp(inner))
+        return mp.mpf(float(losses.weight[i])) * value + mp.mpf(float(losses.slope[i])) * x
+    places = [mp.mpf(float(place)) for place in losses.places[i]]
+    total, at, slope = mp.mpf(0), places[0], mp.mpf(float(losses.below[i, 0]))
+    if x <= at:
+        return slope * (x - at) + mp.mpf(float(losses.curvature[i, 0])) * (x - at) ** 2 / 2
+    for k, above in enumerate(losses.above[i]):
+        end = min(x, places[k + 1]) if k + 1 < len(places) else x
+        step = end - places[k]
+        total += mp.mpf(float(above)) * step + mp.mpf(float(losses.curvature[i, k + 1])) * step**2 / 2
+        if end == x:
+            break
     return total
 
 
 @over_losses
 def test_the_gap_of_a_row_is_bounded_in_sixty_digits(name):
     """l(f) + l*(g) - f g by a search for the conjugate, at points near and far from those that g belongs to."""
-    losses = read(LOSSES[name])[3][1]
+    losses = read(LOSSES[name])[3].losses
     rng = np.random.default_rng(2)
-    at = rng.standard_normal(N)
-    g = losses.nearest(at, 0.3)[1] if losses.has_kinks or losses.ramps else losses.slopes(at)
-    low, high, _ = losses.values_of_slopes(g)
-    middle = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+    g = losses.limit_slopes(losses.slopes(rng.standard_normal(N)))
+    low, high, has_low, has_high = losses.enclose_values(Double(g))
+    middle = np.where(has_low, low.midpoint, np.where(has_high, high.midpoint, 0.0))
     with mpmath.workdps(60):
         for shift in (0.0, 1e-13, -1e-7, 0.2):
             f = middle + shift * rng.standard_normal(N)
             radius = 1e-15 * np.abs(f)
-            bounds = losses.young_gaps(f, radius, g)
+            bounds = losses.fenchel_young(Double(f, radius), Double(g)).upper_ends().midpoint
             for i in range(0, N, 3):
                 h, slope = mpmath.mpf(middle[i]), mpmath.mpf(g[i])
-                if losses.ramps and low[i] != high[i]:  # on a straight piece behind a ramp g stands for its slope
-                    away = h + mpmath.mpf(0.01) * (1 if np.isfinite(low[i]) else -1)
-                    slope = (exact_loss(losses, i, away) - exact_loss(losses, i, h)) / (away - h)
-                    assert abs(slope - g[i]) <= 1e-15 * abs(g[i])
-                # g is a subgradient at h up to the rounding of h, so that this is the gap up to its square
+                # g is a slope at h up to the rounding of h, so that this is the gap up to its square
                 for moved in (f[i] - radius[i], f[i] + radius[i]):
                     x = mpmath.mpf(moved)
                     gap = exact_loss(losses, i, x) - exact_loss(losses, i, h) - slope * (x - h)
@@ -194,17 +193,6 @@ def test_kinks_that_all_rows_are_beyond_leave_no_solution():
         machine.solve()
 
 
-def test_slopes_are_balanced_to_the_last_bit_at_one_row():
-    losses = read(LOSSES["tube"])[3][1]
-    g = np.random.default_rng(5).uniform(-2.9, 2.9, N)
-    g -= g.mean()
-    balanced, remainder, row = losses.balance(g, True)
-    others = np.arange(N) != row
-    assert_array_equal(balanced[others], g[others])
-    assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
-    assert remainder <= 1e-15
-
-
 LARGEST = {
     "norm": lambda f: cp.norm_inf(Y - f),
     "maximum": lambda f: cp.max(cp.abs(2.0 * f - Y)) + 1.0,
@@ -232,7 +220,7 @@ def test_the_largest_error_is_solved_by_rows_too(name, bias):
 
 def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
     f, norm = cp.Variable(N), cp.Variable()
-    _, loss = read_largest_loss(0.5 * norm + 3.0 * LARGEST["weighted"](f), f, norm)
+    _, loss, _ = read_largest_loss(0.5 * norm + 3.0 * LARGEST["weighted"](f), f, norm)
     rng = np.random.default_rng(4)
     for size in (1.0, 1e-12):
         u = np.zeros(N)
@@ -242,7 +230,7 @@ def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
         u[at] = np.sign(e[at]) * rng.uniform(0.1, 0.2, 4)
         values = (e - loss.offset) / loss.factor
         radius = 1e-15 * np.abs(values)
-        bound = loss.young_gaps(values, radius, loss.factor * u).sum()
+        bound = loss.fenchel_young(Double(values, radius), Double(loss.factor * u)).upper_ends().midpoint.sum()
         with mpmath.workdps(60):
             exact = [
                 mpmath.mpf(a) * mpmath.mpf(x) + mpmath.mpf(c)
@@ -250,9 +238,8 @@ def test_the_gap_of_the_largest_error_is_bounded_in_sixty_digits():
             ]
             product = sum(mpmath.mpf(a * b) / mpmath.mpf(a) * x for a, b, x in zip(loss.factor, u, exact, strict=True))
             assert 0 <= 3 * max(map(abs, exact)) - product <= bound
-    assert np.isinf(loss.young_gaps(values, radius, 100.0 * loss.factor * u).sum())
-    balanced, remainder, _ = loss.balance(loss.factor * u, True)
-    assert abs(sum(map(Fraction, balanced.tolist()))) <= 1.01 * remainder + Fraction(1, 10**30)
+    beyond = loss.fenchel_young(Double(values, radius), Double(100.0 * loss.factor * u))
+    assert np.isinf(beyond.upper_ends().midpoint.sum())
 
 
 @pytest.mark.parametrize("name", ["squared", "tube", "huber", "hinge"])

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.bound_variables import BoundVariables
-from substrate.fusion.error_gram import ErrorGram
 from tests.oracles.joint_machines import MACHINES, lines, ridge_line, rows, store_of
 
 
@@ -111,24 +110,3 @@ def test_sigma_bounds_every_direction_and_is_reached(name):
         inner = free.T @ P @ free
         best = free @ np.linalg.pinv(inner, rcond=1e-12) @ (free.T @ fold.M.T @ u)
         assert_allclose(u @ fold.M @ best, sigma * np.sqrt(best @ P @ best), rtol=2e-2)
-
-
-def test_between_two_ridges_sigma_is_bounded_by_its_chord():
-    fold, _, _, box = program_of("variation and ridge")
-    u = np.random.default_rng(0).normal(size=fold.M.shape[0])
-    program = fold.program
-    for tau in np.geomspace(*box[1], 7):
-        exact = ErrorGram.of(
-            type(program.program)(
-                program.quadratic(tau),
-                program.q0,
-                program.program.A,
-                program.program.b,
-                program.program.equal,
-                program.program.linear,
-                (),
-            ),
-            fold.M,
-        ).along(u)[0]
-        found = fold.reach.along(u, float(tau))[0]
-        assert exact * (1.0 - 1e-6) <= found <= 1.02 * exact

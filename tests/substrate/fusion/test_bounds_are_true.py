@@ -9,11 +9,11 @@ import pytest
 from sampled_cases import first
 
 from substrate import Machine, Substrate, fuse
+from substrate.fits.coordinates import shared_coordinates
+from substrate.fits.l1 import solve_l1
+from substrate.fits.variation import solve_maximal_variation
 from substrate.fusion import validated_machine
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear
-from substrate.penalized.l1.active_set import solve_l1
-from substrate.penalized.variation.active_rows import solve_maximal_variation
-from substrate.penalized.variation.component_coordinates import shared_coordinates
 from tests.oracles.small_machines import exact_fitted_values
 
 #: What double precision may have changed in the independent solves.

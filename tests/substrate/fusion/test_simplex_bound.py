@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from substrate.fusion.error_gram import ErrorGram
+from substrate.fusion.determined_errors import DeterminedErrors
 from substrate.fusion.knot_store import KnotStore
 from substrate.fusion.simplex_bound import nearest_combination, simplex_bound
 from tests.oracles.joint_machines import MACHINES, lines, ridge_line, rows, store_of, two_groups
@@ -75,8 +75,8 @@ def claimed_at(store, at, t):
 def broken(monkeypatch, what):
     """Drop one factor of the bound."""
     if what == "half of sigma_u":
-        whole = ErrorGram.along
-        monkeypatch.setattr(ErrorGram, "along", lambda self, u: (0.5 * whole(self, u)[0], whole(self, u)[1]))
+        whole = DeterminedErrors._length
+        monkeypatch.setattr(DeterminedErrors, "_length", lambda *given: 0.5 * whole(*given))
     radii = KnotStore.radii
     if what == "Q_ij":
         monkeypatch.setattr(KnotStore, "radii", lambda self, f, at: (np.diag(np.diag(radii(self, f, at)[0])),) * 2)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from substrate.fits.l1 import solve_l1, zeta_max
 from substrate.ingredients import sparsity, sparsity_rows
 from substrate.kernels import RBF
-from substrate.penalized.l1.active_set import solve_l1, zeta_max
 
 
 @pytest.fixture

@@ -80,12 +80,12 @@ def test_only_kernels_are_added(other):
 
 @pytest.mark.parametrize("node", [Sum, Product])
 def test_a_node_joins_two_kernels(node):
-    with pytest.raises(DeclarationError, match=f"{node.__name__} needs two kernels, received"):
+    with pytest.raises(DeclarationError, match=f"{node.__name__} is made of other kernels, received"):
         node(K1, 2.0)
 
 
 def test_only_a_kernel_is_restricted():
-    with pytest.raises(DeclarationError, match="Restricted is made of another kernel, received 'rbf'"):
+    with pytest.raises(DeclarationError, match="Restricted is made of other kernels, received 'rbf'"):
         Restricted("rbf", (0,))
     with pytest.raises(DeclarationError, match="a precomputed matrix has no input columns"):
         Precomputed().on(0)

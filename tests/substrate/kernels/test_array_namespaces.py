@@ -6,10 +6,10 @@ from array_homes import HOMES, assert_close, sender
 from kernel_examples import ALL
 
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Foreign, Laplacian, Matern, SinglePrecision
+from substrate.kernels import RBF, Foreign, Laplacian, Matern
 from substrate.kernels.base import BaseKernel
-from substrate.kernels.directions import OnDirections
-from substrate.namespaces import to_numpy
+from substrate.kernels.vector_valued import OnDirections
+from substrate.namespaces import namespace_of, to_numpy
 
 BESSEL = [example for example in ALL if isinstance(example.kernel, Matern) and example.kernel.nu not in (0.5, 1.5, 2.5)]
 FORMULAS = [
@@ -56,21 +56,23 @@ def test_no_scale_of_points_or_width_is_too_large(home, kernel, scale):
 
 
 @everywhere
-@pytest.mark.parametrize("kernel", [RBF(1.0), SinglePrecision(RBF(1.0)), SinglePrecision(Laplacian(1.0))], ids=repr)
+@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0)], ids=repr)
 def test_an_offset_costs_nothing(home, kernel):
     X = np.random.default_rng(2).integers(-4, 5, size=(8, 2)) / 4.0
-    assert_close(kernel(sender(home)(X + 2.0**26)), kernel(X), 1e-6 if isinstance(kernel, SinglePrecision) else 1e-13)
+    far = sender(home)(X + 2.0**26)
+    assert_close(kernel(far), kernel(X), 1e-13)
+    assert_close(kernel.evaluate(far, far, namespace_of(far).float32), kernel(X).astype(np.float32), 1e-6)
 
 
 @pytest.mark.parametrize("home", ["numpy", *HOMES])
 @pytest.mark.parametrize("kernel", [RBF(1.3), Laplacian(0.7), Matern(1.1, 2.5)], ids=repr)
-def test_single_precision_computes_in_float32_and_hands_on_float64(home, kernel):
+def test_single_precision_is_computed_in_float32(home, kernel):
     rng = np.random.default_rng(4)
     X, Z = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
     send = np.asarray if home == "numpy" else sender(home)
-    values, exact = to_numpy(SinglePrecision(kernel)(send(X), send(Z))), kernel(X, Z)
-    assert values.dtype == np.float64
-    np.testing.assert_array_equal(values, values.astype(np.float32))
+    left, right = send(X), send(Z)
+    values, exact = to_numpy(kernel.evaluate(left, right, namespace_of(left).float32)), kernel(X, Z)
+    assert values.dtype == np.float32
     assert not np.array_equal(values, exact.astype(np.float32)), "computed in double, rounded at the end"
     np.testing.assert_allclose(values, exact, rtol=0.0, atol=1e-6)
 
@@ -120,10 +122,3 @@ def test_point_sets_must_agree():
         RBF(1.0)(send(np.eye(3)), send(np.eye(2)))
     with pytest.raises(DataError, match="overflows"):
         (RBF(1.0) * 1e300 * 1e300)(send(np.eye(3)))
-
-
-def test_only_a_kernel_has_a_precision():
-    with pytest.raises(DeclarationError, match="SinglePrecision is made of another kernel"):
-        SinglePrecision(1.0)
-    kernel = SinglePrecision(RBF())
-    assert kernel.resolved(np.eye(3)) == SinglePrecision(RBF().resolved(np.eye(3)))

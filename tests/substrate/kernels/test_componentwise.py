@@ -95,7 +95,7 @@ def test_a_precomputed_matrix_has_no_components():
 
 
 def test_a_list_of_things_that_are_not_kernels_is_refused():
-    with pytest.raises(DeclarationError, match=r"Restricted is made of another kernel, received 1\.0"):
+    with pytest.raises(DeclarationError, match=r"Restricted is made of other kernels, received 1\.0"):
         Componentwise([1.0, 2.0])
 
 

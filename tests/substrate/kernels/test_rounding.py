@@ -8,10 +8,9 @@ from scipy import sparse
 
 from substrate.errors import SubstrateError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, PowerExponential, Symmetric
-from substrate.kernels.base import symmetric_rounding
 
 flint = pytest.importorskip("flint", reason="kernel values are compared in ball arithmetic")
-from substrate.proof import balls, feature_balls, formula_of, precision  # noqa: E402
+from substrate.proof import balls, formula_of, precision  # noqa: E402
 
 KERNELS = {
     "RBF": lambda width: RBF(width),
@@ -69,8 +68,8 @@ def test_values_are_as_near_as_the_kernel_says(name, part):
         except SubstrateError:  # refused: it overflows
             continue
         n = X.shape[0]
-        careful = np.empty((n, n))
-        kernel.fill_carefully(X, X, careful)
+        enclosed = kernel.enclose(X, X)
+        radii = np.broadcast_to(enclosed.radius, (n, n))
         roots = np.sqrt(np.maximum(kernel.diag(X), 1e-290))
         with precision(300):
             rows = [balls(row) for row in (X.toarray() if sparse.issparse(X) else X)]
@@ -78,45 +77,12 @@ def test_values_are_as_near_as_the_kernel_says(name, part):
             for i in range(n):
                 for j in range(n):
                     true, size = formula(rows[i], rows[j]), flint.arb(roots[i]) * flint.arb(roots[j])
-                    for values, p in ((plain, kernel.rounding(X)), (careful, kernel.careful_rounding(X))):
-                        assert math.isinf(p) or abs(flint.arb(values[i, j]) - true) <= flint.arb(p) * size, (seed, i, j)
-                        compared += 1
+                    p, radius = kernel.rounding(X), float(radii[i, j])
+                    assert math.isinf(p) or abs(flint.arb(plain[i, j]) - true) <= flint.arb(p) * size, (seed, i, j)
+                    off = abs(flint.arb(enclosed.middle[i, j]) - true)
+                    assert not math.isfinite(radius) or off <= flint.arb(radius), (seed, i, j)
+                    compared += 2
     assert compared > 50
-
-
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("by_column", [False, True])
-def test_a_value_is_as_near_as_the_shares_of_its_pair_say(by_column, part):
-    """Of itself: also where it is small, far from the centre or next to it."""
-    compared = 0
-    for seed in range(part, 60, 2):
-        X, width = points(seed)
-        kernel = RBF(tuple(width * np.resize([1.0, 3.0, 0.2], X.shape[1])) if by_column else width)
-        Z = X[: max(1, X.shape[0] // 2)]
-        shares, values = kernel.pair_rounding(Z, X), np.empty((Z.shape[0], X.shape[0]))
-        if shares is None:
-            continue
-        kernel.fill(Z, X, values)
-        with precision(300):
-            formula, rows = formula_of(kernel, X.shape[1]), [balls(row) for row in X]
-            for i in range(Z.shape[0]):
-                for j in range(X.shape[0]):
-                    value, share = flint.arb(values[i, j]), flint.arb(shares[0][i]) + flint.arb(shares[1][j])
-                    assert abs(value - formula(rows[i], rows[j])) <= share * value + flint.arb(1e-300), (seed, i, j)
-                    compared += 1
-    assert compared > 100
-
-
-def test_shares_grow_with_the_distance_from_the_centre_and_are_not_known_beyond_it():
-    X = np.linspace(-3.0, 3.0, 301)[:, None]
-    shares = symmetric_rounding(RBF(1.0), X)
-    assert shares[150] < 0.3 * shares[0] < 1e-14
-    assert symmetric_rounding(RBF(1e-9), X) is None
-    assert symmetric_rounding(Linear(), X) is None
-    # the centre of the last strip is near its own rows and far from those of the first
-    assert (shares[:128] >= RBF(1.0).pair_rounding(X[:128], X)[0]).all()
-    assert (shares[256:] >= RBF(1.0).pair_rounding(X[:128], X)[1][256:]).all()
-    assert (shares[256:] >= RBF(1.0).pair_rounding(X[256:], X[256:])[0]).all()
 
 
 def test_a_constant_column_of_another_world_costs_no_digits():
@@ -124,9 +90,9 @@ def test_a_constant_column_of_another_world_costs_no_digits():
     X = rng.normal(size=(6, 2))
     far = np.column_stack([np.full(6, 1e160), X])
     for kernel in (RBF(1.0), Laplacian(1.0), Matern(1.0)):
-        careful = np.empty((6, 6))
-        kernel.fill_carefully(far, far, careful)
-        np.testing.assert_allclose(careful, kernel(X), rtol=0.0, atol=1e-14)
+        enclosed = kernel.enclose(far, far)
+        np.testing.assert_allclose(enclosed.middle, kernel(X), rtol=0.0, atol=1e-14)
+        assert np.max(enclosed.radius) < 1e-14
 
 
 @pytest.mark.parametrize("nu", [0.01, 100.0])
@@ -140,5 +106,5 @@ def test_features_are_as_near_as_the_kernel_says(kernel):
     features, u = kernel.features(X), kernel.feature_rounding()
     with precision(300):
         for i, row in enumerate(X):
-            for value, true in zip(features[i], feature_balls(kernel, balls(row)), strict=True):
+            for value, true in zip(features[i], kernel.exact_features(flint.arb, balls(row)), strict=True):
                 assert abs(flint.arb(value) - true) <= flint.arb(u) * abs(true)

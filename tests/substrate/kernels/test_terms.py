@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 
 from substrate.errors import DeclarationError
-from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, SinglePrecision, Symmetric
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Symmetric
 from substrate.kernels.terms import relevance_of, spreads_of, term_shares
 
 X = np.random.default_rng(4).normal(size=(40, 3))
@@ -27,7 +27,6 @@ def relevance(kernel, points=X):
         (2.0 * RBF(1.0) + Linear(), ((2.0, RBF(1.0)), (1.0, Linear()))),
         (2.0 * (RBF(1.0) + 3.0 * Linear()).on(1, 0), ((2.0, RBF(1.0).on(1, 0)), (6.0, Linear().on(1, 0)))),
         (Symmetric(RBF(1.0) + 0.0 * Linear()), ((1.0, Symmetric(RBF(1.0))), (0.0, Symmetric(Linear())))),
-        (SinglePrecision(RBF(1.0) + Linear()), ((1.0, SinglePrecision(RBF(1.0))), (1.0, SinglePrecision(Linear())))),
         ((RBF(1.0) + Linear()) * RBF(2.0), ((1.0, (RBF(1.0) + Linear()) * RBF(2.0)),)),
         (Componentwise([RBF(1.0), 3.0 * Linear()]), ((1.0, RBF(1.0).on(0)), (3.0, Linear().on(1)))),
     ],

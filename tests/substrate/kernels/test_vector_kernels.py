@@ -147,7 +147,7 @@ def test_what_makes_no_field_is_refused():
     rough = CurlFree(Matern(1.0, 1.5))
     assert np.isfinite(rough(np.ones((2, 4)))).all()
     with pytest.raises(DeclarationError, match="first derivatives only"):
-        rough.gradient(np.ones((2, 4)), np.ones((2, 4)), 0)
+        rough.derivative(np.ones((2, 4)), np.ones((2, 4)), {0: 1})
     with pytest.raises(DeclarationError, match="search over a grid"):
         CurlFree(RBF(1.0)).scale_gradient(np.ones((2, 4)), np.ones((2, 4)), np.ones((2, 2)))
     with pytest.raises(DeclarationError, match="n_components"):

@@ -14,14 +14,6 @@ from substrate.least_squares.leave_one_out import projected_diagonal
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import centred_spectrum
-from substrate.reduced.features import eigen_features
-from substrate.reduced.folds import GivenFolds
-from substrate.reduced.left_out import ReducedLeaveOneOut, leverage_factor
-from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import residual_pass, solve_reduced
-from substrate.reduced.spectrum import reduced_spectrum
-from substrate.reduced.statistic import accumulate
 from substrate.search.gamma_search import lambda_range, search_gamma
 
 everywhere = pytest.mark.parametrize("home", HOMES)
@@ -85,70 +77,6 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
     np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
     np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
     assert found.is_closed
-
-
-@everywhere
-@pytest.mark.parametrize(("sigma", "method"), [(1.0, "accumulated"), (1.0, "row-wise"), (6.0, "accumulated")])
-def test_the_reduced_statistic_and_its_solution(home, sigma, method, monkeypatch):
-    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 700)
-    send, (X, Y, _) = sender(home), data(400)
-    kernel, Z, lam = RBF(sigma), X[::40], 0.5
-    K = kernel(Z)
-    features, rows = eigen_features(K), KernelRows.of(kernel, X, Z, Y)
-    statistic = accumulate(rows, features, origin_of(K, rows.target_summary(), 1.0), lam, method=method)
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-    wanted = solve_reduced(rows, spectrum, lam, K, most=0)
-    there = KernelRows.of(kernel, send(X), send(Z), send(Y))
-    own = eigen_features(kernel(send(Z)))
-    origin = origin_of(kernel(send(Z)), there.target_summary(), 1.0)
-    found = accumulate(there, own, origin, lam, method=method)
-    assert found.method == method
-    assert found.total.count == 400
-    tolerance = 1e-10 if sigma == 1.0 else 1e-6
-    # the sign of an eigenvector is nobody's: what is compared does not depend on it
-    T, S = own.transform, features.transform
-    assert_close(T @ found.total.second @ T.T, S @ statistic.total.second @ S.T, tolerance)
-    assert_close(T @ found.total.cross, S @ statistic.total.cross, tolerance)
-    decomposed = reduced_spectrum(own, found.origin, found.total, found.error)
-    assert_close(decomposed.values, spectrum.values, tolerance)
-    squares, known = found.kernel_squares, residual_pass(there, 1.0, send(np.zeros((10, 2))), send(np.zeros(2)))
-    assert known.kernel_squares == pytest.approx(np.square(kernel(X, Z)).sum(), rel=1e-12)
-    assert squares is None if method == "row-wise" else squares == pytest.approx(known.kernel_squares, rel=1e-12)
-    solved = solve_reduced(there, decomposed, lam, kernel(send(Z)), kernel_squares=squares)
-    assert_close(solved.coefficients, wanted.coefficients, 1e-9 if sigma == 1.0 else 1e-4)
-    assert_close(solved.bias, wanted.bias, 1e-9 if sigma == 1.0 else 1e-4)
-    assert all(row.passes for row in solved.rows)
-    factor, known = leverage_factor(decomposed, lam), leverage_factor(spectrum, lam)
-    assert_close(factor.matrix.T @ factor.matrix, known.matrix.T @ known.matrix, tolerance)
-    assert decomposed.degrees_of_freedom(lam) == pytest.approx(spectrum.degrees_of_freedom(lam), rel=tolerance)
-
-
-@everywhere
-@pytest.mark.parametrize(("method", "kept"), [("accumulated", 0.0), ("row-wise", 2.0**25)])
-def test_sums_over_folds_and_left_out_rows(home, method, kept, monkeypatch):
-    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 700)
-    monkeypatch.setattr("substrate.reduced.left_out.KEPT", kept)
-    send, (X, Y, _) = sender(home), data(300)
-    kernel, Z, lam = RBF(1.0), X[::30], 0.5
-    folds = GivenFolds.of([np.arange(0, 300, 4), np.arange(1, 300, 3)[::2]], 300)  # some rows are in none
-    rows, there = KernelRows.of(kernel, X, Z, Y), KernelRows.of(kernel, send(X), send(Z), send(Y))
-    criteria, parts = [], []
-    for given, K in ((rows, kernel(Z)), (there, kernel(send(Z)))):
-        features = eigen_features(K)
-        statistic = accumulate(given, features, origin_of(K, given.target_summary(), 1.0), lam, folds, method)
-        spectrum = reduced_spectrum(features, statistic.origin, statistic.total, statistic.error)
-        criteria.append(ReducedLeaveOneOut.of_rows(spectrum, given))
-        assert (criteria[-1].kept is None) == (kept == 0.0)
-        T = features.transform
-        parts.append([(part.count, T @ part.second @ T.T, T @ part.cross, part.squares) for part in statistic.folds])
-    for known, found in zip(*parts, strict=True):
-        assert found[0] == known[0]
-        for this, that in zip(found[1:], known[1:], strict=True):
-            assert_close(this, that, 1e-9)
-    g = 1.0 / (criteria[0].spectrum.values[:, None] + np.array([1e-2, 0.5, 20.0]))
-    known, found = (criterion.sums(g) for criterion in criteria)
-    for name in ("squares", "reciprocal", "smallest"):
-        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=1e-9)
 
 
 @everywhere

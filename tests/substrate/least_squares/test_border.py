@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from substrate.certificates.balls import Balls
-from substrate.certificates.enclosed import Doubled
+from substrate.certificates.enclosed import Double
 from substrate.errors import DataError, SolverError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Polynomial
+from substrate.kernels import RBF
+from substrate.least_squares.answer import Expansion, bound_expansion, bound_products, kernel_roots
 from substrate.least_squares.border import NO_BORDER, ONES, Border
 from substrate.least_squares.leave_one_out import (
     effective_degrees_of_freedom,
@@ -16,22 +16,7 @@ from substrate.least_squares.leave_one_out import (
     projected_diagonal,
     projected_inverse,
 )
-from substrate.least_squares.primal_weights import (
-    PrimalFactor,
-    bound_primal,
-    primal_accuracy,
-    solve_primal,
-    support_values_of,
-)
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import (
-    CarefulRows,
-    Expansion,
-    PlainRows,
-    bound_carefully,
-    bound_plainly,
-    kernel_roots,
-)
 from substrate.least_squares.saddle_system import solve_saddle_system
 from tests.oracles.bordered_system import solve_with
 from tests.oracles.exact_saddle import exact_distance
@@ -131,12 +116,12 @@ def test_the_bound_is_true_whatever_the_coefficients(seed, offset, size, constan
         exact, coefficients = solve_with(K, y, ridge, z)
         apart = fitted - K @ exact - z @ coefficients
         true = float(np.sqrt(v @ apart**2 / v.sum())) - 1e-12
-    plain = bound_plainly(machine, PlainRows(K @ a, roots, KERNEL.rounding(X)))
-    careful, _ = bound_carefully(machine, CarefulRows(KERNEL, X, roots), fitted)
+    plain = bound_products(machine, K @ a, roots, KERNEL.rounding(X))
+    sharper = bound_expansion(machine, Double, lambda a: (KERNEL.enclose(X, X) * a).add_up(), fitted).upper()
     assert true <= plain, (true, plain)
-    assert true <= careful, (true, careful)
+    assert true <= sharper, (true, sharper)
     if size == 0.0:
-        assert careful <= min(1e-11, 1e-6 * np.std(y))
+        assert sharper <= 1e-6 * np.std(y)
 
 
 def test_without_the_imbalance_the_bound_would_be_false():
@@ -147,7 +132,7 @@ def test_without_the_imbalance_the_bound_would_be_false():
     a = y - 7.0 * (z - border.center)[:, 0]
     known = (y, 1.0, np.ones(20), a - a.mean(), float(a.mean()))
     machine = Expansion(*known, border=border, slopes=np.array([7.0]))
-    bound = bound_plainly(machine, PlainRows(np.zeros(20), kernel_roots(np.zeros(20)), 0.0))
+    bound = bound_products(machine, np.zeros(20), kernel_roots(np.zeros(20)), 0.0)
     assert bound >= 0.99 * np.sqrt(np.mean((7.0 * (z - border.center)) ** 2)) - np.std(y)
     assert bound > 1e-6 * np.std(y)
 
@@ -191,36 +176,6 @@ def test_a_border_that_the_system_does_not_determine_is_refused():
         Border.of(np.arange(5.0)[:, None], np.ones(5)).eliminate(np.zeros((5, 2)))
 
 
-@pytest.mark.parametrize("numbers", [Doubled, Balls])
-@pytest.mark.parametrize("border", ["ones", "none", "columns"])
-def test_primal_weights_beside_any_border(numbers, border):
-    """The bound of primal weights is the distance in the norm of the Hessian, whatever is not penalised."""
-    rng = np.random.default_rng(3)
-    features, y, v, gamma = rng.normal(size=(14, 3)), rng.normal(size=14), rng.uniform(0.5, 2.0, 14), 3.0
-    own = {"ones": ONES, "none": NO_BORDER, "columns": Border.of(rng.normal(size=(14, 2)) + 1e3, v)}[border]
-    Z = own.matrix(features)
-    tall = np.concatenate([features, Z], axis=1)
-    H = gamma * (tall.T * v) @ tall + np.diag([1.0] * 3 + [0.0] * own.count)
-    best = np.linalg.solve(H, gamma * tall.T @ (v * y))
-    delta = 1e-3 * rng.normal(size=best.size)
-    held = best + delta
-    bound, gradient = bound_primal(numbers.exact(features), y, gamma, v, held[:3], held[3:], tall @ held, border=own)
-    true = np.sqrt((delta @ H @ delta) / (gamma * v.sum()))
-    assert_allclose(bound.upper(), true, rtol=0.02)
-    assert_allclose(gradient.midpoint, H @ delta, atol=1e-9)
-    factor = PrimalFactor.of(features, gamma, v, own)
-    assert_allclose(factor.solve(H @ delta), delta, rtol=1e-8)
-
-
-@pytest.mark.parametrize("which", range(4))
-def test_splitting_and_joining_coefficients_are_inverse(which):
-    z, _, v = columns_and_targets()
-    border = [ONES, NO_BORDER, Border.of(z, v), Border.of(z, v, constant=False)][which]
-    c = np.random.default_rng(which).normal(size=border.count)
-    bias, slopes = border.split(c[:, None])
-    assert_allclose(border.join(float(bias[0]), slopes[:, 0]), c, rtol=1e-12, atol=1e-13)
-
-
 @pytest.mark.parametrize("which", range(4))
 def test_values_are_shortened_by_a_combination_of_the_columns(which):
     z, y, v = columns_and_targets()
@@ -237,23 +192,3 @@ def columns_and_targets():
     rng = np.random.default_rng(7)
     z = rng.normal(size=(30, 2)) * [1e-3, 1e3] + [1.0, -1e4]
     return z, rng.normal(size=(30, 2)) + 5.0, rng.uniform(0.2, 3.0, 30)
-
-
-def test_primal_slopes_and_their_deviations_are_those_of_the_kernel_matrix():
-    z, Y, v = columns_and_targets()
-    rng = np.random.default_rng(8)
-    X, gammas = rng.normal(size=(30, 3)), (2.0, 50.0)
-    border, kernel = Border.of(z, v), Polynomial(2)
-    found = solve_primal(kernel, X, Y, gammas, v, border)
-    alpha, bias = support_values_of(found.weights, X, Y, gammas, v, border, found.slopes)
-    for column, gamma in enumerate(gammas):
-        ridge = Regularization(gamma).ridge(v)
-        exact = solve_saddle_system(Gram.of(kernel, X), Y[:, [column]], ridge, border=border)
-        assert_allclose(found.slopes[:, [column]], exact.slopes, rtol=1e-9)
-        assert_allclose(found.deviations[:, column], border.deviations(exact.schur), rtol=1e-9)
-        assert_allclose(alpha[:, [column]], exact.support_values, rtol=1e-7, atol=1e-9)
-        assert bias[column] == pytest.approx(float(exact.bias[0]), rel=1e-8)
-        bound, _ = primal_accuracy(found.weights, X, Y[:, column], gamma, v, column, border, found.slopes)
-        assert bound < 1e-11
-        spoilt_slopes = found.slopes * (1.0 + 1e-6)
-        assert primal_accuracy(found.weights, X, Y[:, column], gamma, v, column, border, spoilt_slopes)[0] > 1e-7

@@ -7,10 +7,9 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.column_accuracy import (
     ColumnMachine,
-    ColumnValues,
     KeptColumnFactor,
     bound_columns_by_factor,
-    kept_values,
+    enclose_columns,
 )
 from substrate.least_squares.column_reduction import solve_columns
 from substrate.least_squares.regularization import Regularization
@@ -28,14 +27,13 @@ def test_the_bound_is_not_below_the_distance_from_the_solution(seed, size):
     solved = solve_columns(
         bordered_matrix(gram.matrix, Regularization(gamma).ridge(np.ones(n))), columns, bordered_target(y)
     )
-    values, roots = kept_values(kernel, X, columns), np.sqrt(kernel.diag(X))
+    enclosed = enclose_columns(kernel, X, columns)
+    values = enclosed.matrix.middle
 
     def bound(a, b, fitted):
         machine = ColumnMachine(y, columns, gamma, b, a)
-        factor, known = KeptColumnFactor.of_columns(machine.add_border(values)), (values, columns)
-        plain = bound_columns_by_factor(machine, ColumnValues(*known, kernel.rounding(X), roots), factor)
-        careful = ColumnValues(*known, kernel.careful_rounding(X), roots)
-        return plain, bound_columns_by_factor(machine, careful, factor, fitted)
+        factor = KeptColumnFactor.of_columns(machine.add_border(values))
+        return tuple(bound_columns_by_factor(machine, enclosed, factor, values) for values in (None, fitted))
 
     best = values @ solved.coefficients + solved.bias
     left = min(bound(solved.coefficients, solved.bias, best))

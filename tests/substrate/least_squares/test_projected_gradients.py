@@ -1,19 +1,17 @@
-"""Conjugate gradients among vectors that sum to zero: as accurate as asked, on a stored triangle or on blocks."""
+"""Conjugate gradients among vectors that sum to zero: as accurate as asked, on a matrix or on tiles of it."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
 from substrate.certificates.tolerance import tolerances_of
 from substrate.device_gram import DeviceGram, HostVectors
-from substrate.errors import DataError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.kernels.foreign import Foreign
-from substrate.least_squares import solver_choice, stored_kernel
+from substrate.least_squares import solver_choice
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.conjugate_gradient import (
     BorderedSystem,
@@ -21,11 +19,11 @@ from substrate.least_squares.conjugate_gradient import (
     _condition,
     solve_by_conjugate_gradients,
 )
-from substrate.least_squares.preconditioner import KernelSample, LowRankInverse, random_pivots
+from substrate.least_squares.kernel_tiles import KernelTiles
+from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.solver_choice import plan, sample_size
-from substrate.least_squares.stored_kernel import KernelBlocks, KernelTriangle
 
 KERNELS = [RBF(1.0), Laplacian(1.5), Matern(2.0), Polynomial(2, 0.5), Linear(), 0.5 * RBF(0.5) + Linear()]
 LONG = IterationLimits.plain(500)
@@ -39,9 +37,7 @@ def make(n=150, outputs=1, seed=0):
 
 def solved(kernel, X, Y, ridge, tolerance, limits=LONG, size=20):
     inverse = KernelSample.of(kernel, X, size).inverse(ridge)
-    return solve_by_conjugate_gradients(
-        KernelTriangle.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, tolerance), limits
-    )
+    return solve_by_conjugate_gradients(Gram.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, tolerance), limits)
 
 
 def radii_of(Y, ridge, share):
@@ -59,41 +55,6 @@ def assert_accurate(found, kernel, X, Y, ridge, tolerance):
 
 
 # ---- the matrix and its sample -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("columns", [1, 9])
-def test_products_of_a_triangle_and_of_blocks(kernel, columns):
-    X, _ = make(300)
-    V, K = np.random.default_rng(1).normal(size=(300, columns)), kernel(X)
-    bound = 300 * np.finfo(float).eps * np.abs(K) @ np.abs(V)
-    for matrix in (KernelTriangle.of(kernel, X), KernelBlocks(kernel, X)):
-        assert (np.abs(matrix.product(V) - K @ V) <= bound).all()
-        assert_array_equal(matrix.diagonal, kernel.diag(X))
-
-
-@pytest.mark.parametrize("points", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_the_whole_matrix_from_a_triangle_has_the_bits_of_one_computed_whole(points, monkeypatch):
-    X = points(make(300)[0])
-    whole = Gram.of(RBF(1.0), X).matrix
-    assert_array_equal(KernelTriangle.of(RBF(1.0), X).gram().matrix, whole)
-    monkeypatch.setattr(stored_kernel, "_SMALL_PAGES_FROM", 0.0)
-    assert_array_equal(KernelTriangle.of(RBF(1.0), X).gram().matrix, whole)
-
-
-def test_a_triangle_that_does_not_fit_is_refused_and_so_is_the_other_one():
-    X, _ = make(50)
-    with memory_limit(4.0 * 49**2), pytest.raises(DataError, match=r"one triangle of the 50 x 50.*solver='cg'"):
-        KernelTriangle.of(RBF(1.0), X)
-    triangle = KernelTriangle.of(RBF(1.0), X)
-    with memory_limit(4.0 * 49**2), pytest.raises(DataError, match="the other triangle"):
-        triangle.gram()
-
-
-@pytest.mark.parametrize(("sigma", "words"), [(1e-9, "the identity"), (1e9, "constant")])
-def test_a_triangle_in_which_no_points_are_told_apart_is_warned_about(sigma, words):
-    with pytest.warns(DegenerateKernelWarning, match=words):
-        KernelTriangle.of(RBF(sigma), make(40)[0])
 
 
 def test_the_preconditioner_inverts_the_sampled_matrix_with_the_diagonal():
@@ -138,18 +99,14 @@ def test_fitted_values_are_as_accurate_as_asked(kernel, tolerance):
     assert abs(found.support_values.sum()) <= 1e-12 * np.abs(found.support_values).sum()
 
 
-@pytest.mark.parametrize("inverse", ["none", "sample", "pivots"])
-@pytest.mark.parametrize("matrix", [Gram.of, KernelTriangle.of, KernelBlocks], ids=["whole", "triangle", "blocks"])
-def test_every_operator_and_preconditioner_finds_the_same_machine(matrix, inverse):
-    """One method on one protocol: a Gram matrix, its triangle, or its blocks, preconditioned in any way or in none."""
+@pytest.mark.parametrize("matrix", [Gram.of, KernelTiles], ids=["whole", "tiles"])
+@pytest.mark.parametrize("inverse", ["none", "sample"])
+def test_every_operator_finds_the_same_machine(matrix, inverse):
+    """One method on one protocol: a Gram matrix or its tiles, preconditioned or not."""
     X, Y = make(outputs=2)
     ridge, kernel = Regularization(5.0).ridge(np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
-    inverses = {
-        "none": None,
-        "sample": KernelSample.of(kernel, X, 30).inverse(ridge),
-        "pivots": LowRankInverse(random_pivots(kernel, X, 30), None, ridge),
-    }
-    found = solve_by_conjugate_gradients(matrix(kernel, X), inverses[inverse], Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
+    sampled = None if inverse == "none" else KernelSample.of(kernel, X, 30).inverse(ridge)
+    found = solve_by_conjugate_gradients(matrix(kernel, X), sampled, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
     assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
@@ -164,30 +121,11 @@ def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
 
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
-def test_a_residual_in_the_plain_norm_is_required_where_one_is_named(tolerance):
-    X, Y = make()
-    Y = 1e6 + Y
-    ridge, kernel = Regularization(10.0).ridge(10.0 ** np.random.default_rng(1).uniform(-2, 2, len(Y))), RBF(1.0)
-    found = solve_by_conjugate_gradients(
-        KernelBlocks(kernel, X),
-        None,
-        Y,
-        ridge,
-        radii_of(Y, ridge, 1e-3),
-        LONG,
-        residual_radii=tolerance * np.std(Y, axis=0),
-    )
-    assert found.is_converged
-    left = Y - found.products - ridge[:, None] * found.support_values - found.bias
-    assert np.linalg.norm(left) <= tolerance * np.linalg.norm(Y - Y.mean())
-
-
 def test_a_preconditioner_that_leaves_nothing_of_the_border_is_given_up():
     X, Y = make(40)
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
     found = solve_by_conjugate_gradients(
-        KernelBlocks(kernel, X), lambda R: 0.0 * R, Y, ridge, radii_of(Y, ridge, 1e-6), LONG
+        KernelTiles(kernel, X), lambda R: 0.0 * R, Y, ridge, radii_of(Y, ridge, 1e-6), LONG
     )
     assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-6)
@@ -201,21 +139,6 @@ def test_a_part_of_the_outputs_has_a_reason_if_one_of_them_is_not_finished():
     assert ended.part(slice(1)).reason == ended.reason
     assert ended.part(slice(1, None)).is_converged
     assert ended.part(slice(1, None)).bias == [2.0]
-
-
-@pytest.mark.parametrize(("shift", "indefinite"), [(-5.0, True), (-1e-17, False)])
-def test_curvature_that_is_negative_beyond_rounding_is_told_apart(shift, indefinite):
-    X, Y = make(40)
-    ridge = np.full(40, 1e-20)
-
-    class Shifted(KernelBlocks):
-        def product(self, V):
-            return shift * V
-
-    found = solve_by_conjugate_gradients(Shifted(RBF(1.0), X), None, Y, ridge, radii_of(Y, ridge, 1e-6), LONG)
-    assert not found.is_converged
-    assert found.indefinite == indefinite
-    assert found.iterations == 0
 
 
 def test_outputs_of_any_unit_and_offset_and_constant_ones():
@@ -269,7 +192,7 @@ def plan_of(n=2000, kernel=RBF(1.0), outputs=1, gamma=1.0, tolerance=1e-6):  # n
 
 def test_conjugate_gradients_where_they_cost_less():
     plan = plan_of()
-    assert plan.way == "stored_cg"
+    assert (plan.way, plan.stored) == ("cg", True)
     assert "of the cost of a factorisation" in plan.fact
     assert plan.sample.rows.size == sample_size(2000, np.ones(2000), np.ones(2000))
 
@@ -290,12 +213,13 @@ def test_a_factorisation_otherwise(options, words):
     assert words in plan.fact
 
 
-def test_blocks_where_a_stated_memory_does_not_hold_a_triangle():
-    with memory_limit(4.0 * 1999**2):
+def test_tiles_where_a_stated_memory_does_not_hold_the_matrix():
+    with memory_limit(8.0 * 1999**2):
         plan = plan_of(gamma=1e4, kernel=RBF(0.01))
+        assert not plan.stored
         assert (plan.way, plan.fact) == ("cg", "conjugate gradients: a factorisation would not fit")
-    with memory_limit(4.0 * 2000**2 + plan_of().sample.bytes):
-        assert plan_of().way == "stored_cg"
+    with memory_limit(8.0 * 2000**2 + plan_of().sample.bytes):
+        assert plan_of().stored
     with memory_limit(0.9 * plan_of().sample.bytes):  # not even the preconditioner: refused when the matrix is made
         assert plan_of().way == "cholesky"
 
@@ -313,7 +237,7 @@ def test_a_residual_computed_anew_is_that_of_coefficients_that_sum_to_zero(linea
     ridge, kernel = np.full(40, 0.5), RBF(1.0)
     border = Border.of(1e6 + np.random.default_rng(1).normal(size=(40, 2)), 1.0 / ridge) if linear else ONES
     inverse = KernelSample.of(kernel, X, 8).inverse(ridge)
-    system = BorderedSystem(KernelTriangle.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, 1e-6), border)
+    system = BorderedSystem(Gram.of(kernel, X), inverse, Y, ridge, radii_of(Y, ridge, 1e-6), border)
     system.a += np.random.default_rng(0).normal(size=system.a.shape)
     residual = system.renewed_residual()
     Z = border.matrix(system.a)

@@ -3,27 +3,17 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
+from problems import LSSVMRegressor
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import block_length, block_rounding, sum_rounding
-from substrate.certificates.tolerance import tolerances_of
 from substrate.datasets import motorcycle
 from substrate.gram import Gram
-from substrate.kernels import RBF, Laplacian
-from substrate.least_squares.answer import AnswerProblem, bound_and_refine
-from substrate.least_squares.kernel_products import expansion_values
+from substrate.kernels import RBF, Componentwise, Polynomial
+from substrate.least_squares.answer import FORMULA
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import (
-    BLOCK_FORMULA,
-    CAREFUL_FORMULA,
-    BlockRows,
-    kernel_roots,
-    saddle_rows,
-    target_unit,
-    worst_rows,
-)
-from substrate.least_squares.saddle_system import solve_saddle_system
+from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
+from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 
 X, Y = motorcycle()
 NAMES = ["fit equalities", "stationarity in e", "1'alpha = 0", "duality gap", "backward error"]
@@ -150,94 +140,17 @@ def test_of_several_outputs_the_worst_row_is_kept():
     assert not worst_rows([(good,), (unknown,), (bad,)])[0].passes
 
 
-def cancelling(n, d, seed):
-    """Points in groups far from each other, the last of them alone, and coefficients of which little is left."""
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(n, d)) + 4.0 * (np.arange(n) // 100 % 3)[:, None] + 1e6
-    a = 1e9 * rng.normal(size=n)
-    return points, a - a.mean()
-
-
-@pytest.mark.parametrize("kernel", [RBF(2.0), Laplacian(2.0)])
-def test_products_in_blocks_and_predictions_are_within_their_radius(kernel):
-    """Against kernel values and sums in ball arithmetic, at some rows of every strip."""
-    flint = pytest.importorskip("flint", reason="products are compared in ball arithmetic")
-    from substrate.proof import balls, formula_of, precision
-
-    points, a = cancelling(600, 3, 0)
-    gram = Gram.of(kernel, points)
-    gram.factorize(np.full(600, 0.1))  # the other triangle holds a factor
-    rows = BlockRows.of(gram, points, a, kernel_roots(gram.diagonal), kernel.rounding(points))
-    product = rows(Double(a))
-    shown = expansion_values(kernel, points, a, 0.0, points)
-    with precision(200):
-        formula, every = formula_of(kernel, 3), [balls(x) for x in points]
-        for i in range(5, 600, 43):
-            true = sum((flint.arb(a_j) * formula(every[i], z) for a_j, z in zip(a, every, strict=True)), flint.arb(0))
-            for computed in (product.middle, shown):
-                assert abs(flint.arb(computed[i]) - true) <= flint.arb(product.radius[i]), i
-    plain = kernel.rounding(points) + sum_rounding(600)
-    assert product.radius.max() < 0.7 * plain * np.abs(a).sum()
-
-
-@pytest.mark.parametrize("n", [5, 256, 257, 600])
-def test_a_product_in_blocks_is_the_product_before_and_after_a_factor(n):
-    points, a = cancelling(n, 2, 1)
-    gram, V = Gram.of(RBF(3.0), points), np.stack([a, np.abs(a)], axis=1)
-    K = gram.matrix.copy()
-    for factored in (False, True):
-        if factored:
-            gram.factorize(np.full(n, 0.5))
-        largest = 2.0 * block_rounding(n) * (K @ np.abs(V)) + 2.0 * sum_rounding(n) * (K @ np.abs(V))
-        assert (np.abs(gram.product_in_blocks(V) - K @ V) <= largest).all()
-
-
-def test_blocks_lose_less_than_one_sum():
-    for n in (1, 256, 257, 2000, 10**6):
-        assert block_rounding(n) <= sum_rounding(n) * 1.02
-        assert block_rounding(n) >= sum_rounding(min(n, block_length(n)))
-    assert block_rounding(10**6) < 3e-3 * sum_rounding(10**6)
-
-
-def answer_of(gamma, tol, gram=True):
-    """The answer of one machine on 300 rows, as a fit bounds it."""
+@pytest.mark.parametrize("kernel", [RBF(2.0), Componentwise(RBF(1.5)), Polynomial(2)])
+def test_a_bound_that_misses_the_tolerance_is_computed_once_more_from_differences(kernel):
     rng = np.random.default_rng(0)
-    points = rng.normal(size=(300, 5))
-    y = np.sin(points[:, 0]) + points[:, 1] ** 2 + 0.1 * rng.normal(size=300)
-    matrix = Gram.of(RBF(2.0), points)
-    solved = solve_saddle_system(matrix, y, Regularization(gamma).ridge(np.ones(300)))
-    question = AnswerProblem(
-        kernel=RBF(2.0),
-        X=points,
-        Y=y[:, None],
-        gammas=(gamma,),
-        weights=np.ones(300),
-        tolerances=tolerances_of(y[:, None], np.ones(300), tol),
-    )
-    machine = (solved.support_values[:, None], np.atleast_1d(solved.bias), solved.products[:, None], matrix.diagonal)
-    return bound_and_refine(question, *machine, matrix if gram else None)
-
-
-def test_the_cheapest_check_that_settles_the_tolerance_is_the_last():
-    coarse = answer_of(1e4, 1e-6)
-    half = 0.5 * coarse.rows[0].relative
-    middle = answer_of(1e4, half)
-    strict = answer_of(1e4, 0.5 * middle.rows[0].relative)
-    assert coarse.facts == ()
-    assert middle.facts == (("check", "in blocks"),)
-    assert middle.rows[0].formula == BLOCK_FORMULA
-    assert strict.facts == (("check", "in doubled precision"),)
-    assert strict.rows[0].formula == CAREFUL_FORMULA
-    assert strict.rows[0].value < middle.rows[0].value < 0.5 * coarse.rows[0].value
-    assert all(answer.rows[0].passes for answer in (coarse, middle, strict))
-    assert answer_of(1e4, half, gram=False).facts == (("check", "in doubled precision"),)
-
-
-def test_no_care_is_taken_where_it_cannot_settle_the_tolerance():
-    settled = answer_of(1e4, 1e-6).rows[0].relative
-    careful, far = answer_of(1e4, 3e-4 * settled), answer_of(1e4, 1e-6 * settled)
-    assert careful.rows[0].formula == CAREFUL_FORMULA
-    assert far.rows[0].formula == BLOCK_FORMULA
-    for answer in (careful, far):
-        assert not answer.rows[0].passes
-        assert answer.facts[0][0] == "rounding"
+    points = rng.normal(size=(120, 3))
+    y = np.sin(points[:, 0]) + points[:, 1] ** 2 + 0.1 * rng.normal(size=120)
+    plain = LSSVMRegressor(kernel, gamma=1e4).fit(points, y).certificate_.answer
+    strict = LSSVMRegressor(kernel, gamma=1e4, tol=0.5 * plain.relative).fit(points, y).certificate_.answer
+    assert plain.formula == FORMULA
+    assert strict.formula == f"{FORMULA}, from differences"
+    assert strict.passes
+    beyond = LSSVMRegressor(kernel, gamma=1e4, tol=1e-3 * strict.relative)
+    with pytest.warns(ConvergenceWarning, match="double precision cannot give the answer"):
+        beyond.fit(points, y)
+    assert beyond.certificate_.answer.value == strict.value

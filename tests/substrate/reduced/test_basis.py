@@ -9,17 +9,17 @@ from substrate.arrays import memory_limit
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Polynomial, Precomputed
-from substrate.least_squares.stored_kernel import KernelBlocks
-from substrate.reduced.candidates import (
+from substrate.least_squares.kernel_tiles import KernelTiles
+from substrate.reduced.features import basis_features, reconstruction_errors
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.rules import (
     Candidates,
     select_by_entropy,
+    select_by_pruning,
+    select_feature_vectors,
     select_pivots,
     select_spread,
-    select_stochastically,
 )
-from substrate.reduced.feature_vectors import select_by_pruning, select_feature_vectors
-from substrate.reduced.features import eigen_features, reconstruction_errors
-from substrate.reduced.rows import KernelRows
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 2))
@@ -31,7 +31,7 @@ Y = np.sin(2.0 * X[:, :1]) + X[:, 1:]
 
 def everything(kernel=KERNEL, points=X):
     rows = np.arange(len(points))
-    return Candidates(KernelBlocks(kernel, points), rows, rows)
+    return Candidates(KernelTiles(kernel, points), rows, rows)
 
 
 def rows_with(candidates):
@@ -44,7 +44,6 @@ def rows_with(candidates):
 
 RULES = {
     "feature_vectors": lambda c, n, seed: select_feature_vectors(c, n),
-    "stochastic": lambda c, n, seed: select_stochastically(c, n, np.random.default_rng(seed)),
     "pruned": lambda c, n, seed: select_by_pruning(c, rows_with(c), n, 0.1),
     "renyi": lambda c, n, seed: select_by_entropy(c, n, np.random.default_rng(seed)),
     "kmeans++": lambda c, n, seed: select_spread(c, n, np.random.default_rng(seed)),
@@ -66,7 +65,7 @@ def test_as_many_distinct_rows_as_asked_for_and_the_same_for_the_same_seed(rule)
 @over_rules
 def test_only_candidates_are_chosen(rule):
     some = np.arange(5, 60, 3)
-    chosen = RULES[rule](Candidates(KernelBlocks(KERNEL, X), some, EVERY[::2]), 6, 1).rows
+    chosen = RULES[rule](Candidates(KernelTiles(KERNEL, X), some, EVERY[::2]), 6, 1).rows
     assert set(chosen) <= set(some)
 
 
@@ -92,7 +91,7 @@ def test_products_over_the_entries_that_count_change_no_choice(width, copies):
     X = np.repeat(centers, 10, axis=0) + 0.3 * generator.standard_normal((120, 3))
     X = np.tile(X, (copies, 1))
     kernel, rows, scoring = RBF(width), np.arange(X.shape[0]), np.arange(0, X.shape[0], 3)
-    chosen = select_feature_vectors(Candidates(KernelBlocks(kernel, X), rows, scoring), 25).rows
+    chosen = select_feature_vectors(Candidates(KernelTiles(kernel, X), rows, scoring), 25).rows
     K = kernel(X)
     for k, best in enumerate(chosen):
         S = chosen[:k]
@@ -120,15 +119,6 @@ def test_a_complete_basis_ends_the_choice(select):
     assert select(tied, 20).rows.size == 6
     nothing = everything(Linear(), np.zeros((5, 2)))
     assert select(nothing, 3).rows.size == 0
-
-
-def test_few_draws_span_nearly_as_well_as_all_candidates():
-    greedy = naive.reconstruction(K, list(select_feature_vectors(everything(), 15).rows))
-    drawn = naive.reconstruction(K, list(RULES["stochastic"](everything(), 15, 5).rows))
-    lots = [naive.reconstruction(K, list(np.random.default_rng(s).choice(60, 15, replace=False))) for s in range(10)]
-    assert greedy <= 1.3 * drawn
-    assert drawn < np.median(lots)
-    assert RULES["stochastic"](everything(Linear()), 10, 0).rows.size == 2
 
 
 def test_pivots_are_those_of_the_factorisation():
@@ -178,13 +168,13 @@ def test_pruning_drops_the_smallest_coefficients_of_a_fit_to_all_rows():
     # a narrow kernel: beta is known to all digits, so the order is
     far = np.flatnonzero(X[:, 0] > 0.3)  # candidates whose mean is not that of all rows
     for start, count in ((EVERY, 45), (EVERY, 15), *((far, count) for count in range(2, far.size, 2))):
-        found = RULES["pruned"](Candidates(KernelBlocks(KERNEL, X), start, EVERY), count, 0).rows
+        found = RULES["pruned"](Candidates(KernelTiles(KERNEL, X), start, EVERY), count, 0).rows
         assert_array_equal(np.sort(found), naive_pruning(count, 0.1, start))
 
 
 def test_pruning_works_from_fewer_candidates_than_rows():
     some = EVERY[::3]
-    chosen = RULES["pruned"](Candidates(KernelBlocks(KERNEL, X), some, EVERY), 5, 0)
+    chosen = RULES["pruned"](Candidates(KernelTiles(KERNEL, X), some, EVERY), 5, 0)
     assert set(chosen.rows) <= set(some)
     assert "20 candidates down to 5" in chosen.ended
 
@@ -198,7 +188,7 @@ def test_reconstruction_errors_are_squared_distances_from_the_span():
     """:equation [Cawley2004]_ (4): with the linear kernel features are the points, and the span can be projected on."""
     points = np.random.default_rng(3).normal(size=(20, 5))
     kernel, chosen = Linear(), [2, 7, 11]
-    features = eigen_features(kernel(points[chosen]))
+    features = basis_features(kernel(points[chosen]))
     found = reconstruction_errors(kernel(points, points[chosen]), kernel.diag(points), features)
     projected = np.linalg.lstsq(points[chosen].T, points.T, rcond=None)[0].T @ points[chosen]
     expected = np.sum((points - projected) ** 2, axis=1) / np.sum(points**2, axis=1)
@@ -208,5 +198,5 @@ def test_reconstruction_errors_are_squared_distances_from_the_span():
 
 def test_features_of_a_greedy_basis_span_what_they_say():
     rows = select_feature_vectors(everything(), 20).rows
-    Z = K[:, rows] @ eigen_features(K[np.ix_(rows, rows)]).transform
+    Z = K[:, rows] @ basis_features(K[np.ix_(rows, rows)]).transform
     assert_allclose(1.0 - np.square(Z).sum(axis=1).mean(), naive.reconstruction(K, list(rows)), atol=1e-8)

@@ -13,14 +13,21 @@ from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidatio
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.reduced import left_out as reduced_leave_one_out
-from substrate.reduced.criteria import ReducedFold
-from substrate.reduced.features import eigen_features
-from substrate.reduced.folds import GivenFolds
+from substrate.reduced.criteria import (
+    ReducedEvidence,
+    ReducedFold,
+    ReducedGcv,
+    SpectrumRadius,
+    criterion_of_sums,
+    sizes_of_rows,
+)
+from substrate.reduced.features import basis_features
+from substrate.reduced.folds import folds_of
 from substrate.reduced.left_out import ReducedLeaveOneOut
-from substrate.reduced.moments import origin_of
+from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
+from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.reduced.statistic import accumulate
 from substrate.search.gamma_search import lambda_range, search_gamma
 from substrate.search.polynomial_minimum import coefficients, interpolation_error, points
 
@@ -34,17 +41,21 @@ FOLDS = [np.arange(k, 50, 5) for k in range(5)]
 
 def criteria(kernel=KERNEL, Y=Y, basis=BASIS, pooled=False):
     rows, K = KernelRows.of(kernel, X, basis, Y), kernel(basis)
-    features, origin = eigen_features(K), origin_of(K, rows.target_summary(), 1.0)
-    statistic = accumulate(rows, features, origin, 1e-6, GivenFolds.of(FOLDS, 50), "row-wise")
-    spectrum = reduced_spectrum(features, statistic.origin, statistic.total)
+    splits = [(np.setdiff1d(np.arange(50), fold), fold) for fold in FOLDS]
+    origin = origin_of(K, rows.target_summary(), 1.0)
+    statistic = accumulate(rows, basis_features(K), origin, 1e-6, K, folds_of(splits, 50))
+    spectrum = reduced_spectrum(statistic)
+    rounding = rows, Penalty.of(rows.values, K, spectrum.features), sizes_of_rows(rows)
+    radius = SpectrumRadius.of(spectrum, *rounding)
+    others = [reduced_spectrum(statistic, statistic.total - fold) for fold in statistic.folds]
     parts = [
-        ReducedFold.of(reduced_spectrum(features, statistic.origin, statistic.total - fold), fold, pooled=pooled)
-        for fold in statistic.folds
+        ReducedFold.of(other, fold, SpectrumRadius.of(other, *rounding), pooled=pooled)
+        for other, fold in zip(others, statistic.folds, strict=True)
     ]
     return {
-        "loo": ReducedLeaveOneOut.of_rows(spectrum, rows, pooled=pooled),
-        "gcv": GeneralizedCrossValidation.of(spectrum, pooled=pooled),
-        "evidence": Evidence.of(spectrum, pooled=pooled),
+        "loo": ReducedLeaveOneOut.of_rows(spectrum, rows, radius, pooled=pooled),
+        "gcv": criterion_of_sums(ReducedGcv, spectrum, radius, pooled),
+        "evidence": criterion_of_sums(ReducedEvidence, spectrum, radius, pooled),
         "folds": CriterionSum.of(parts, [1.0 / len(parts)] * len(parts)),
     }
 

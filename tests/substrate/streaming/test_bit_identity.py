@@ -4,12 +4,6 @@ import numpy as np
 import pytest
 
 from substrate.kernels import RBF
-from substrate.reduced.features import eigen_features
-from substrate.reduced.moments import origin_of
-from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.reduced.statistic import accumulate
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, MICRO
 from substrate.streaming.summation import SummationTree, height
 
@@ -18,34 +12,6 @@ N = 5 * LEAF + MICRO + 77
 X = RNG.normal(size=(N, 3))
 Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] + 0.1 * RNG.normal(size=N)])
 KERNEL, POINTS = RBF(2.0), X[:30]
-
-
-def moments(passes, source, method="row-wise"):
-    rows, K = KernelRows(KernelValues(KERNEL, POINTS), source, passes), KERNEL(POINTS)
-    origin = origin_of(K, rows.target_summary(), 1.0)
-    return accumulate(rows, eigen_features(K), origin, 0.1, method=method).total
-
-
-def same(one, other):
-    return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for name in ("count", "first", "second", "targets", "cross", "squares")
-    )
-
-
-@pytest.mark.parametrize("method", ["accumulated", "row-wise"])
-def test_spans_and_steps_change_no_bit(method):
-    source = ArraySource(X, Y)
-    expected = moments(OpenPasses(), source, method)
-    for threads, budget in [(1, 1.0), (2, 1e6), (3, 1e9)]:
-        assert same(moments(OpenPasses(budget, threads=threads), source, method), expected)
-
-
-def test_another_order_would_change_bits():
-    expected = moments(OpenPasses(), ArraySource(X, Y))
-    turned = moments(OpenPasses(), ArraySource(X[::-1], Y[::-1]))
-    assert not same(turned, expected), "the law above is not empty"
-    np.testing.assert_allclose(turned.second, expected.second, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3, 7, 8, 21])

@@ -16,12 +16,11 @@ from substrate.kernels import RBF
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.moments import MomentsOfLeaf, Origin
 from substrate.reduced.rows import KernelValues
-from substrate.streaming.array_source import ArraySource, CodedSource, numbers
+from substrate.streaming.array_source import ArraySource, PreparedSource, numbers
 from substrate.streaming.passes import OpenPasses
 from substrate.streaming.source import LEAF, Block
 from substrate.streaming.sources import source_of
 from substrate.streaming.summation import SummationTree, highest
-from substrate.streaming.weighed_source import WeighedSource
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -48,7 +47,9 @@ def cluster():
 
 
 def collection():
-    return CodedSource(source_of(da.from_array(X, chunks=(50_000, 2)), da.from_array(Y[:, 0], chunks=70_000)), numbers)
+    return PreparedSource(
+        source_of(da.from_array(X, chunks=(50_000, 2)), da.from_array(Y[:, 0], chunks=70_000)), numbers
+    )
 
 
 def bits(sums):
@@ -58,7 +59,7 @@ def bits(sums):
 
 @pytest.fixture(scope="module")
 def expected():
-    return bits(OpenPasses().sums(ArraySource(X, Y), FUNCTION, "sums"))
+    return bits(OpenPasses().sums(ArraySource(X, Y), FUNCTION))
 
 
 @pytest.mark.parametrize("home", HOMES)
@@ -66,12 +67,10 @@ def test_a_device_has_all_rows_in_one_block(home):
     send, n = sender(home), 2 * LEAF + 77
     here, there = ArraySource(X[:n], Y[:n]), ArraySource(send(X[:n]), send(Y[:n]))
     for passes in (OpenPasses(), OpenPasses(threads=2)):
-        assert list(passes.each(there, lambda block: block.rows, "rows")) == [slice(0, n)]
+        assert list(passes.each(there, lambda block: block.rows)) == [slice(0, n)]
     origin = Origin(send(np.zeros(8)), send(np.zeros(1)), 1.0)
     function = MomentsOfLeaf(KernelValues(RBF(1.0), send(X[:8])), origin)
-    (wanted, _), (found, _) = (
-        OpenPasses().sums(*job, "sums").moments() for job in ((here, FUNCTION), (there, function))
-    )
+    (wanted, _), (found, _) = (OpenPasses().sums(*job).moments() for job in ((here, FUNCTION), (there, function)))
     assert found.count == wanted.count == n
     for name in ("first", "second", "cross", "squares"):
         assert_close(getattr(found, name), getattr(wanted, name), 1e-12)
@@ -80,17 +79,15 @@ def test_a_device_has_all_rows_in_one_block(home):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_give_the_same_bits(expected, threads):
     passes = OpenPasses(threads=threads)
-    assert bits(passes.sums(ArraySource(X, Y), FUNCTION, "sums")) == expected
-    outputs = [np.concatenate(list(one.each(ArraySource(X, Y), OUTPUTS, "outputs"))) for one in (OpenPasses(), passes)]
+    assert bits(passes.sums(ArraySource(X, Y), FUNCTION)) == expected
+    outputs = [np.concatenate(list(one.each(ArraySource(X, Y), OUTPUTS))) for one in (OpenPasses(), passes)]
     assert np.array_equal(*outputs)
 
 
 def test_dask_gives_the_same_bits(expected):
-    passes = OpenPasses(memory_budget=1e6)
-    assert bits(passes.sums(collection(), FUNCTION, "sums")) == expected
-    outputs = [
-        np.concatenate(list(passes.each(rows, OUTPUTS, "outputs"))) for rows in (ArraySource(X, Y), collection())
-    ]
+    passes = OpenPasses()
+    assert bits(passes.sums(collection(), FUNCTION)) == expected
+    outputs = [np.concatenate(list(passes.each(rows, OUTPUTS))) for rows in (ArraySource(X, Y), collection())]
     assert np.array_equal(*outputs)
     wanted = np.array([0, 77, LEAF - 1, LEAF, 30 * LEAF + 5, N - 1])
     assert np.array_equal(collection().take_rows(wanted), X[wanted])
@@ -99,10 +96,9 @@ def test_dask_gives_the_same_bits(expected):
 def test_weights_travel_with_the_rows_of_dask():
     weights = RNG.integers(0, 3, size=N).astype(float)
     kept = np.flatnonzero(weights)
-    given = WeighedSource(collection().inner, weights[kept], kept)
-    source = CodedSource(given, numbers)
-    expected = OpenPasses().sums(ArraySource(X[kept], Y[kept], weights=weights[kept]), FUNCTION, "sums")
-    assert bits(OpenPasses().sums(source, FUNCTION, "sums")) == bits(expected)
+    source = PreparedSource(collection().inner, numbers, weights[kept], kept)
+    expected = OpenPasses().sums(ArraySource(X[kept], Y[kept], weights=weights[kept]), FUNCTION)
+    assert bits(OpenPasses().sums(source, FUNCTION)) == bits(expected)
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ def test_a_killed_worker_changes_nothing(cluster, expected, tmp_path):
     before = set(cluster.scheduler_info(n_workers=-1)["workers"])
     assert len(before) == 2
     with cluster.as_current():
-        found = OpenPasses().sums(collection(), Deadly(str(tmp_path), 21 * LEAF), "sums")
+        found = OpenPasses().sums(collection(), Deadly(str(tmp_path), 21 * LEAF))
     assert (tmp_path / "killed").exists(), "a worker died in the middle"
     assert bits(found) == expected
     cluster.wait_for_workers(2, timeout=60)
@@ -143,7 +139,7 @@ def test_a_fault_on_a_worker_is_the_fault_of_the_rows(cluster):
     source = source_of(da.from_array(rows, chunks=(5000, 2)), da.from_array(Y[: 3 * LEAF, 0], chunks=5000))
     for present in (nullcontext(), cluster.as_current()):
         with present, pytest.raises(DataError, match=rf"the Dask collection, .*row {LEAF + 3}, column 1"):
-            OpenPasses().sums(CodedSource(source, numbers), FUNCTION, "sums")
+            OpenPasses().sums(PreparedSource(source, numbers), FUNCTION)
 
 
 def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
@@ -153,7 +149,7 @@ def test_a_large_basis_is_shared_out_among_threads(monkeypatch, expected):
     source = ArraySource(X, Y)
     shared = OpenPasses().share(source, 8)
     assert shared.threads == 3
-    assert bits(shared.sums(source, FUNCTION, "sums")) == expected
+    assert bits(shared.sums(source, FUNCTION)) == expected
     assert OpenPasses().share(source, 7).threads == 1
     assert OpenPasses().share(source_of([(X[:9], Y[:9, 0])]), 8).threads == 1
     monkeypatch.setattr(passes, "available_memory", lambda: 0.0)
@@ -167,7 +163,7 @@ def test_the_function_sees_whole_micro_blocks():
         seen.append([(type(block), block.start, block.X.shape[0]) for block in blocks])
         return 0
 
-    OpenPasses(memory_budget=1.0).sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf, "sums")
+    OpenPasses().sums(ArraySource(X[: LEAF + 10], Y[: LEAF + 10]), leaf)
     assert seen == [[(Block, k * 4096, 4096) for k in range(4)], [(Block, LEAF, 10)]]
 
 

@@ -8,7 +8,7 @@ from substrate.errors import IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
-from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, feature_root, kernel_influence
+from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, kernel_influence
 from substrate.uncertainty.jackknife import jackknife_plus
 from substrate.uncertainty.levels import rank
 from substrate.uncertainty.order import kth_smallest
@@ -110,10 +110,11 @@ def test_features_give_what_the_kernel_gives():
     case = Case(kernel=Linear(), gamma=0.7)
     pulls = 1.0 / case.ridge
     center = pulls @ case.X / pulls.sum()
-    sizes, R = feature_root(case.X - center, pulls)
+    centred = case.X - center
+    root = np.linalg.cholesky(np.eye(2) + (centred.T * pulls) @ centred)
 
     def represent(Z):
-        return np.linalg.solve(R.T, ((Z - center) / sizes).T).T
+        return np.linalg.solve(root, (Z - center).T).T
 
     influence = FeatureInfluence(represent, represent(case.X), pulls)
     other = case.machines().influence

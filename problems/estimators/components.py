@@ -1,0 +1,614 @@
+r"""Kernel principal components and kernel spectral clustering: eigenproblems of one kernel matrix.
+
+.. math:: \max_{w, e} \; \tfrac{\gamma}{2} \sum_i v_i e_i^2 - \tfrac12 w^T w \quad \text{s.t.} \quad
+          e_i = w^T (\varphi(x_i) - \bar\varphi)
+
+[Suykens2003]_, and with the inverse degrees as weights v [Alzate2010]_; see :mod:`problems.kernel_pca` and
+:mod:`problems.kernel_spectral_clustering` for the problems and :mod:`substrate.spectral` for what is proved.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+
+from problems.estimators.shared.absent import Absent
+from problems.estimators.shared.base import KernelEstimator, Uses
+from problems.estimators.shared.checked_again import StoredFit
+from problems.estimators.shared.model import Model
+from substrate.arrays import Array, is_sparse, refuse_disguised
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import Kernel, as_kernel
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.robust_weights import check_choice
+from substrate.namespaces import check_finite, device_numbers, is_device_array, on_device_of, to_numpy
+from substrate.reduced import Basis
+from substrate.reduced.choice import MOST, chosen_basis
+from substrate.spectral import (
+    Centred,
+    CodeBook,
+    Components,
+    Facts,
+    Moments,
+    add_moments,
+    balanced_line_fit,
+    centre,
+    centre_by_degrees,
+    features_of,
+    find_components,
+    fit_pre_images,
+    follow_fixed_point,
+    orient,
+    refuse_other_kernels,
+    signs_of,
+    spanning_rows,
+    state_components,
+)
+from substrate.streaming.array_source import ArraySource, width_rows
+from substrate.streaming.source import Source, streams
+from substrate.streaming.sources import source_of
+
+__all__ = [
+    "ComponentsModel",
+    "KernelComponents",
+    "KernelSpectralClustering",
+    "LSSVMKernelPCA",
+    "check_count",
+    "check_points",
+]
+
+#: Weights, and their inverses, from which squares and products with kernel values cannot leave the range of doubles.
+_LEAST_WEIGHT = 1e-100
+
+
+class PointRows(NamedTuple):
+    """Rows of positive weight, their weights (None: all one), and their numbers among the rows given."""
+
+    X: Any
+    weights: Any
+    numbers: Any
+
+
+class ComponentsModel(Model):
+    """Columns of one kernel expansion, each with its bias: the scores of components."""
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Refuse: there are no fitted values; ``certify`` checks eigenpairs."""
+        raise DeclarationError(
+            f"{type(self.estimator).__name__} has no fitted values; certify(X) checks its components"
+        )
+
+    def check_loaded(self) -> None:
+        """Refuse inconsistent attributes of a fitted model read from a file."""
+        super().check_loaded()
+        model = self.estimator
+        for name, shape in model._stored_shapes().items():
+            received = np.shape(getattr(model, name))
+            if received != shape:
+                raise DataError(f"{name} has the shape {received}, where {shape} belongs to the other attributes")
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return a whole number of at least ``least``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise DeclarationError(f"{name} must be an integer >= {least}, received {value!r}")
+    return int(value)
+
+
+def check_points(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool = True) -> PointRows:
+    """Return rows and weights, with scikit-learn's checks and a few more; rows of weight zero are left out."""
+    if is_device_array(X):
+        estimator._refuse_device()
+        X = device_numbers(X, "X", (2,))
+        check_finite(X=X)
+        if int(X.shape[0]) < 2:
+            raise DataError(f"at least two rows are needed, received {X.shape[0]}")
+        if reset:
+            estimator.n_features_in_ = int(X.shape[1])
+        sample_weight = to_numpy(sample_weight)
+    else:
+        refuse_disguised(X, "X")
+        rules: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": 2}
+        X = validate_data(estimator, X, reset=reset, **rules)
+    if sample_weight is None:
+        return PointRows(X, None, np.arange(X.shape[0]))
+    refuse_disguised(sample_weight, "sample_weight")
+    weights = np.asarray(_check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64))
+    if (weights < 0.0).any():
+        raise DataError(f"sample_weight must not be negative, received {weights.min()} at row {weights.argmin()}")
+    kept = estimator._keep_weighted(X, weights, weights)
+    if kept.weights.min() < _LEAST_WEIGHT or kept.weights.max() > 1.0 / _LEAST_WEIGHT:
+        raise DataError(
+            f"sample_weight leaves the range of floating point, received {kept.weights.min():g} to "
+            f"{kept.weights.max():g}; multiply all weights by one number, and give rows that should not count a weight "
+            "of zero"
+        )
+    return PointRows(kept.X, kept.weights, kept.numbers)
+
+
+@dataclass(eq=False, repr=False)
+class KernelComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    """Base of the estimators with scores for new rows: ``transform`` is a kernel expansion with one column for each.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
+    n_components : int, default=2
+        Number of components.
+    tol : float, default=1e-6
+        Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
+    """
+
+    n_components: int = 2
+    _: KW_ONLY
+    #: A proof in ball arithmetic is one of fitted values, of which there are none.
+    prove: ClassVar[Any] = Absent()
+    _model_type: ClassVar[type[Model]] = ComponentsModel
+
+    def transform(self, X: Any) -> Any:
+        """Return the scores of rows, one column per component."""
+        return self._expansion(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.support_values_.shape[1])
+
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes that fitted attributes beside the expansion must have."""
+        count = self._n_features_out
+        return {"eigenvalues_": (count,), "explained_variance_ratio_": (count,)}
+
+    def _keep_values(self, found: Components, facts: Facts, equal_rows: bool, *further: Row) -> None:
+        """Set the eigenvalues and the certificate of the fit, and warn unless it holds."""
+        self.eigenvalues_, self.explained_variance_ratio_ = found.padded(found.values), found.shares
+        certificate = state_components(self._title, found, self._tolerance(), facts, equal_rows)
+        self.certificate_ = certificate.extended(*further)
+        warn_unless_holds(self.certificate_)
+
+    def _check_again_points(self, X: Any, sample_weight: Any = None) -> PointRows:
+        """Return the rows of the fit, given again."""
+        check_is_fitted(self)
+        rows, n = check_points(self, X, sample_weight, reset=False), int(self.support_values_.shape[0])
+        if int(rows.X.shape[0]) != n:
+            raise DataError(f"this model was fitted to {n} rows, X has {rows.X.shape[0]}; pass those")
+        return rows
+
+    def _certify_centred(self, centred: Centred, X: Any, facts: Facts) -> Certificate:
+        """Return the certificate of the stored components of a centred matrix."""
+        alpha, count, tolerance = np.asarray(to_numpy(self.support_values_)), self._n_features_out, self._tolerance()
+        values = self.eigenvalues_[self.eigenvalues_ > 0.0]
+        vectors = alpha[:, : values.size] * np.sqrt(values) / centred.root[:, None]
+        found = find_components(centred.matrix, centred.error, count, stored=(values, vectors))
+        certificate = state_components(self._title, found, tolerance, facts, _all_equal(X))
+        return certificate.extended(centred.bias_row(self.bias_, alpha, tolerance))
+
+
+@dataclass(eq=False, repr=False)
+class LSSVMKernelPCA(KernelComponents):
+    """Kernel principal component analysis, with a certificate of its eigenvalues and of their subspace [Suykens2003]_.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of :mod:`substrate.kernels`, its name, or a function of two point sets.
+    n_components : int, default=2
+        Number of components. Those beyond the rank of the centred kernel matrix have the eigenvalue zero, and scores
+        of zero.
+    tol : float, default=1e-6
+        Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
+    basis : Basis, int, str, array of int, or array of points, default=None
+        None: all rows are in the expansion. Otherwise the few vectors whose span holds the components, as for
+        :class:`~problems.SparseLSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
+        an iterable of blocks that can be iterated again.
+    fit_inverse_transform : bool, default=False
+        Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: training scores are kept, and the function
+        from scores to rows is fitted, which takes a few eigendecompositions of the order of the rows.
+    pre_image : {"ridge", "fixed_point"}, default="ridge"
+        How a point is found for scores: by regression, or by the fixed point of an RBF kernel, which starts there.
+
+    Attributes
+    ----------
+    eigenvalues_ : array of shape (n_components,)
+        Of the centred kernel matrix with its weights, largest first: gamma is 1/eigenvalue in the problem of each.
+    explained_variance_ratio_ : array of shape (n_components,)
+        Their shares of the trace; on a basis, of the variance within its span.
+    support_values_ : array of shape (n_rows, n_components)
+        Coefficients of the expansion; on a basis, of its vectors.
+    bias_ : array of shape (n_components,)
+        What is added, so that the scores of the training rows have the mean zero.
+    certificate_ : Certificate
+        What is proved of the eigenvalues and of the subspace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import LSSVMKernelPCA
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> model = LSSVMKernelPCA("rbf", 2).fit(X)
+    >>> model.transform(X).shape, model.certificate_.holds
+    ((100, 2), True)
+    """
+
+    _: KW_ONLY
+    basis: Any = None
+    fit_inverse_transform: bool = False
+    pre_image: Literal["ridge", "fixed_point"] = "ridge"
+    _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**KernelEstimator._readers, "basis": Basis.of}
+    _page: ClassVar[str] = "kernel_pca"
+    _title: ClassVar[str] = "Kernel PCA"
+    _typical: ClassVar[Uses] = ({"n_components": 3}, {"basis": 8}, {"fit_inverse_transform": True})
+    _on_devices: ClassVar[bool] = True
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components of the rows of X; ``y`` is ignored.
+
+        ``sample_weight`` multiplies the squared scores of the rows: a row of weight two is two rows.
+        """
+        self._begin_fit()
+        count = check_count(self.n_components, "n_components")
+        check_choice(self.pre_image, ("ridge", "fixed_point"), "pre_image")
+        if self.basis is not None:
+            return self._fit_on_basis(X, Basis.of(self.basis), count, sample_weight)
+        if streams(X):
+            raise DeclarationError(
+                "rows that are read in passes need a basis, whose vectors the components are made of; give basis=200, "
+                "or an array"
+            )
+        rows = check_points(self, X, sample_weight)
+        n = int(rows.X.shape[0])
+        if count > n - 1:
+            raise DataError(f"n_components={count} exceeds what the {n} rows have; use at most {n - 1}")
+        kernel = self._resolved_kernel(rows.X)
+        if self.fit_inverse_transform:
+            self._refuse_inverse(kernel, rows.X)
+        centred = centre(kernel, rows.X, rows.weights)
+        found = find_components(centred.matrix, centred.error, count)
+        alpha, bias, scores = centred.expand(found)
+        self._keep_values(found, _facts(kernel, n), _all_equal(rows.X))
+        if self.fit_inverse_transform:
+            pre_images = fit_pre_images(scores, rows.X)
+            self.preimage_kernel_, self.preimage_scores_ = pre_images.kernel, scores
+            self.preimage_values_, self.preimage_bias_ = pre_images.coefficients, pre_images.bias
+            self.preimage_error_ = pre_images.left_out
+            self.mean_coefficients_ = np.square(centred.root) / np.square(centred.root).sum()
+        self._keep_expansion(rows.X, rows.numbers, kernel, on_device_of(rows.X, alpha), on_device_of(rows.X, bias))
+        return self
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Return a point for every row of scores, as ``pre_image`` says; needs ``fit_inverse_transform=True``."""
+        check_is_fitted(self)
+        if not hasattr(self, "preimage_values_"):
+            raise DeclarationError("inverse_transform needs a fit with fit_inverse_transform=True")
+        check_choice(self.pre_image, ("ridge", "fixed_point"), "pre_image")
+        refuse_disguised(Z, "Z")
+        scores = check_array(Z, dtype=np.float64, input_name="Z")
+        if scores.shape[1] != self._n_features_out:
+            raise DataError(f"Z has {scores.shape[1]} columns, this model has {self._n_features_out} components")
+        values, bias = self.preimage_values_, self.preimage_bias_
+        points = expansion_values(self.preimage_kernel_, self.preimage_scores_, values, bias, scores)
+        if self.pre_image == "ridge":
+            return points
+        coefficients = scores @ self.support_values_.T + self.mean_coefficients_
+        return follow_fixed_point(self.kernel_, self.support_vectors_, coefficients, points)
+
+    def denoise(self, X: Any) -> Array:
+        """Return the points nearest to the components of rows: the pre-images of their scores."""
+        return self.inverse_transform(self.transform(X))
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the present coefficients on the rows of the fit, given again.
+
+        Everything is recomputed from ``X``, ``sample_weight`` (those of the fit) and what :meth:`transform` uses, and
+        all eigenvalues are computed, so that the components are proved to be the leading ones. On a basis the rows are
+        read once more.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "basis_rank_"):
+            return self._certify_all_rows(X, sample_weight)
+        source, weights, _ = self._open(X, sample_weight, reset=False)
+        moments = add_moments(features_of(self.kernel_, self.support_vectors_), source, weights)
+        beta, tolerance = np.asarray(to_numpy(self.support_values_)), self._tolerance()
+        values = self.eigenvalues_[self.eigenvalues_ > 0.0]
+        found = moments.components(self._n_features_out, (values, beta[:, : values.size]))
+        facts = _basis_facts(self.kernel_, moments, f"{self.support_vectors_.shape[0]} vectors")
+        again, _ = moments.features.weights(beta, moments.rounding)
+        further = (
+            moments.score_row(beta, float(self.eigenvalues_[0]), tolerance),
+            Row(
+                name="bias",
+                value=float(np.max(np.abs(to_numpy(self.bias_) + moments.mean @ again))),
+                scale=float(np.linalg.norm(moments.mean)),
+                tolerance=max(tolerance, 1e-10),
+                formula="|b + u'z|",
+            ),
+        )
+        return state_components(self._title, found, tolerance, facts, _all_equal(X)).extended(*further)
+
+    def _certify_all_rows(self, X: Any, sample_weight: Any) -> Certificate:
+        if streams(X):
+            raise DeclarationError("this model was fitted to an array; certify it on that")
+        rows = self._check_again_points(X, sample_weight)
+        centred = centre(self.kernel_, rows.X, rows.weights)
+        certificate = self._certify_centred(centred, rows.X, _facts(self.kernel_, rows.numbers.size))
+        if self.kernel_.pairwise:
+            return certificate
+        difference = rows.X - self.support_vectors_
+        value = float(abs(difference if is_sparse(difference) else to_numpy(difference)).max())
+        formula = "max |X - support vectors|"
+        return certificate.extended(Row(name="rows of the fit", value=value, scale=1.0, tolerance=0.0, formula=formula))
+
+    def _fit_on_basis(self, X: Any, choice: Basis, count: int, sample_weight: Any) -> Self:
+        if self.fit_inverse_transform:
+            raise DeclarationError("pre-images need all rows; leave basis or fit_inverse_transform out")
+        choice = choice if choice.rule is not None else choice.with_params(rule="feature_vectors")
+        source, weights, numbers = self._open(X, sample_weight)
+        sampled = width_rows(source.n_rows)
+        sample = source.take_rows(sampled)
+        kernel = self._resolved_kernel(sample)
+        if kernel.pairwise:
+            raise DeclarationError("a basis needs points; with a precomputed kernel leave it out")
+        if isinstance(choice.rule, str) and (spanning := spanning_rows(kernel, sample, choice.n or MOST)) is not None:
+            choice = Basis.of(sampled[spanning])  # all features of a kernel of finite rank
+        basis = chosen_basis(choice, kernel, source, 1.0)
+        points = basis.points
+        moments = add_moments(features_of(kernel, points), source, weights)
+        features, rank = moments.features, moments.features.rank
+        if count > rank:
+            raise DataError(
+                f"n_components={count} exceeds what the basis of {points.shape[0]} vectors, of rank {rank}, has; use "
+                f"at most {rank}"
+            )
+        found = moments.components(count)
+        beta = found.padded(orient(features.coefficients(found.vectors)))
+        bias = -(moments.mean @ features.weights(beta, moments.rounding)[0])
+        scores = moments.score_row(beta, float(found.values.max(initial=0.0)), self._tolerance())
+        self._keep_values(found, _basis_facts(kernel, moments, basis.description), _all_equal(X), scores)
+        self.basis_rank_, self.n_rows_ = rank, moments.rows
+        support = np.arange(points.shape[0]) if basis.rows is None else numbers[basis.rows]
+        every = np.arange(points.shape[0])
+        self._keep_expansion(points, every, kernel, on_device_of(points, beta), on_device_of(points, bias))
+        self.support_ = np.asarray(support)
+        return self
+
+    def _open(self, X: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Source, Any, Any]:
+        """Return the source of the rows, their weights, and the numbers of the rows that count."""
+        if not streams(X):
+            rows = check_points(self, X, sample_weight, reset=reset)
+            if is_sparse(rows.X):
+                raise DataError("components on a basis need dense rows; pass X.toarray(), or leave basis out")
+            return ArraySource(rows.X, None), rows.weights, rows.numbers
+        if sample_weight is not None:
+            raise DataError("rows that are read in passes have no sample_weight here; leave it out, or give an array")
+        source = source_of(X)
+        if source.n_rows < 2:
+            raise DataError(f"at least two rows are needed, {source.name} has {source.n_rows}")
+        self.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        return source, None, np.arange(source.n_rows)
+
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._stored_shapes()
+        if hasattr(self, "preimage_values_"):
+            n, count = self.support_values_.shape
+            shapes |= {
+                "preimage_values_": (n, self.n_features_in_),
+                "preimage_scores_": (n, count),
+                "preimage_bias_": (self.n_features_in_,),
+                "mean_coefficients_": (n,),
+            }
+        return shapes
+
+    def _refuse_inverse(self, kernel: Kernel, X: Any) -> None:
+        """Refuse before any work what pre-images cannot be found for."""
+        if is_sparse(X) or is_device_array(X) or kernel.pairwise:
+            raise DeclarationError(
+                "pre-images are points of numpy: fit_inverse_transform=True needs dense rows, and no precomputed kernel"
+            )
+        if self.pre_image == "fixed_point":
+            refuse_other_kernels(kernel)
+
+
+@dataclass(eq=False, repr=False)
+class KernelSpectralClustering(ClusterMixin, KernelComponents):
+    """Spectral clustering as a weighted LS-SVM, which also assigns rows that were not in the fit [Alzate2010]_.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel without negative values: rows are weighted by the inverses of their sums of kernel values.
+    n_clusters : int or list of int, default=2
+        Number of clusters; of several, the one with the largest balanced line fit of rows left out.
+    tol : float, default=1e-6
+        Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
+    kernels : list of kernels, default=None
+        Kernels to choose from by the same criterion; None: ``kernel`` only.
+    line_weight : float, default=0.75
+        Share of the line fit in the criterion, from 0 to 1; the rest is the balance of the sizes of clusters.
+    validation_fraction : float, default=0.3
+        Share of the rows that are left out to choose; the components are those of all rows afterwards.
+    random_state : int, RandomState or None, default=0
+        Which rows are left out.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n_rows,)
+        The cluster of every row, larger clusters first.
+    code_book_ : array of shape (n_clusters, n_clusters - 1)
+        The signs of the scores that stand for every cluster.
+    n_clusters_ : int
+        The number of clusters: fewer than asked for where fewer patterns of signs occur.
+    eigenvalues_, support_values_, bias_ : arrays
+        The components, as of :class:`~problems.LSSVMKernelPCA`.
+    criterion_ : float
+        The largest balanced line fit, where there was a choice.
+    certificate_ : Certificate
+        What is proved of the eigenvalues and of the subspace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from problems import KernelSpectralClustering
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(30, 2)), rng.normal(size=(20, 2)) + 8.0])
+    >>> model = KernelSpectralClustering("rbf", 2).fit(X)
+    >>> model.predict([[0.0, 0.0], [8.0, 8.0]]), model.certificate_.holds
+    (array([0, 1]), True)
+    """
+
+    n_components: Any = field(default=None, init=False)
+    n_clusters: Any = 2
+    _: KW_ONLY
+    kernels: Any = None
+    line_weight: float = 0.75
+    validation_fraction: float = 0.3
+    random_state: Any = 0
+    _page: ClassVar[str] = "kernel_spectral_clustering"
+    _title: ClassVar[str] = "Kernel spectral clustering"
+    _typical: ClassVar[Uses] = ({"n_clusters": 3}, {"n_clusters": [2, 3, 4]})
+    _takes_weights: ClassVar[bool] = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the clusters of the rows of X; ``y`` is ignored."""
+        self._begin_fit()
+        counts = self._counts()
+        _check_share(self.line_weight, "line_weight")
+        _check_share(self.validation_fraction, "validation_fraction")
+        rows = check_points(self, X)
+        n = int(rows.X.shape[0])
+        if max(counts) > n:
+            raise DataError(f"n_clusters={max(counts)} exceeds the {n} rows; use at most {n}")
+        if self.kernels is None and len(counts) == 1:
+            kernel, clusters = self._resolved_kernel(rows.X), counts[0]
+        else:
+            kernel, clusters = self._choose(rows.X, counts)
+        count = max(clusters - 1, 1)  # one cluster has one code too
+        centred = centre_by_degrees(kernel, rows.X)
+        found = find_components(centred.matrix, centred.error, count)
+        alpha, bias, scores = centred.expand(found)
+        book = CodeBook.of(scores, clusters)
+        self.code_book_, self.n_clusters_ = book.codes, int(book.codes.shape[0])
+        self.labels_ = book.assign(scores)
+        self._keep_values(found, self._facts(kernel, clusters), _all_equal(rows.X))
+        self._keep_expansion(rows.X, rows.numbers, kernel, alpha, bias)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the cluster of every row: that of the code nearest to the signs of its scores."""
+        check_is_fitted(self)
+        return CodeBook(self.code_book_).assign(self._expansion(X))
+
+    def codes(self, X: Any) -> Array:
+        """Return the signs of the scores of rows, 1.0 or -1.0."""
+        return signs_of(self._expansion(X))
+
+    def _counts(self) -> list[int]:
+        given = self.n_clusters
+        if isinstance(given, (list, tuple, range, np.ndarray)) and len(given):
+            return [check_count(count, "n_clusters", 2) for count in given]
+        return [check_count(given, "n_clusters")]
+
+    def _choose(self, X: Any, counts: list[int]) -> tuple[Kernel, int]:
+        """Return the kernel and the number of clusters with the largest balanced line fit of rows left out."""
+        if is_sparse(X):
+            raise DataError("a choice by rows left out needs dense rows; pass X.toarray(), or one n_clusters")
+        given = [self.kernel] if self.kernels is None else list(self.kernels)
+        if not given:
+            raise DeclarationError("kernels is empty; give at least one, or None")
+        kernels = [as_kernel(kernel) for kernel in given]
+        if any(kernel.pairwise for kernel in kernels):
+            raise DeclarationError(
+                "a choice by rows left out needs points; with a precomputed kernel give one n_clusters"
+            )
+        n = int(X.shape[0])
+        left_out = min(max(round(self.validation_fraction * n), 1), n - 2)
+        order = check_random_state(self.random_state).permutation(n)
+        held, train = X[np.sort(order[:left_out])], X[np.sort(order[left_out:])]
+        if max(counts) > train.shape[0]:
+            raise DataError(f"n_clusters={max(counts)} exceeds the {train.shape[0]} rows that are not left out")
+        tried = []
+        for kernel in (kernel.resolved(X) for kernel in kernels):
+            centred = centre_by_degrees(kernel, train)
+            alpha, bias, scores = centred.expand(find_components(centred.matrix, centred.error, max(counts) - 1))
+            outside = expansion_values(kernel, train, alpha, bias, held)
+            degrees = expansion_values(kernel, train, np.ones(train.shape[0]), 0.0, held)
+            for clusters in counts:
+                inside, new = scores[:, : clusters - 1], outside[:, : clusters - 1]
+                labels = CodeBook.of(inside, clusters).assign(new)
+                fit = balanced_line_fit(new, degrees, labels, clusters, self.line_weight)
+                tried.append((kernel, clusters, fit))
+        self.candidate_kernels_ = [kernel for kernel, _, _ in tried]
+        self.candidate_clusters_ = np.array([clusters for _, clusters, _ in tried])
+        self.candidate_criteria_ = np.array([fit for _, _, fit in tried])
+        kernel, clusters, self.criterion_ = tried[int(self.candidate_criteria_.argmax())]
+        return kernel, clusters
+
+    def _facts(self, kernel: Kernel, clusters: int) -> Facts:
+        found, signs = self.code_book_.shape
+        facts = [("kernel", repr(kernel)), ("clusters", f"{found} codes of {signs} signs")]
+        if found < clusters:
+            facts.append(("fewer clusters", f"{clusters} were asked for, and no other pattern of signs occurs"))
+        if hasattr(self, "criterion_"):
+            facts.append(
+                ("balanced line fit", f"{self.criterion_:.4f}, the largest of {self.candidate_criteria_.size}")
+            )
+        return tuple(facts)
+
+    def _stored_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._stored_shapes()
+        return shapes | {"code_book_": (self.n_clusters_, self._n_features_out), "labels_": (int(self.support_.size),)}
+
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Check the present coefficients and labels on the rows of the fit, given again, with all eigenvalues."""
+        rows = self._check_again_points(X, sample_weight)
+        facts = self._facts(self.kernel_, self.n_clusters_)
+        certificate = self._certify_centred(centre_by_degrees(self.kernel_, rows.X), rows.X, facts)
+        scores = self.kernel_(rows.X) @ self.support_values_ + self.bias_
+        others = float(np.sum(CodeBook(self.code_book_).assign(scores) != self.labels_))
+        formula = "labels that differ from the codes"
+        return certificate.extended(Row(name="labels", value=others, scale=1.0, tolerance=0.0, formula=formula))
+
+
+def _check_share(value: Any, name: str) -> None:
+    number = float(value) if isinstance(value, (int, float, np.floating)) and not isinstance(value, bool) else np.nan
+    if not 0.0 < number <= 1.0 or (name == "validation_fraction" and number >= 1.0):
+        raise DeclarationError(f"{name} must be a number above 0 and at most 1, received {value!r}")
+
+
+def _all_equal(X: Any) -> bool:
+    """Return whether all rows are one, number by number; not asked of rows that are read in passes."""
+    if streams(X):
+        return False
+    if is_sparse(X):
+        return bool(abs(X - X[[0] * X.shape[0]]).max() == 0.0)
+    host = np.asarray(to_numpy(X))
+    return bool((host == host[0]).all())
+
+
+def _facts(kernel: Kernel, n: int) -> Facts:
+    return (("kernel", repr(kernel)), ("matrix", f"{n} x {n}, centred"))
+
+
+def _basis_facts(kernel: Kernel, moments: Moments, description: str) -> Facts:
+    spans = "all features of the kernel" if moments.features.transform is None else f"rank {moments.features.rank}"
+    return (
+        ("kernel", repr(kernel)),
+        ("basis", f"{description}; {spans}, sums over {moments.rows} rows"),
+        (
+            "all rows",
+            f"no eigenvalue of the centred kernel matrix of all rows exceeds its own here by more than "
+            f"{moments.unreached:.2e}",
+        ),
+        (
+            "of the basis",
+            f"rounding changes its eigenvalues by at most {moments.error:.2e}, and directions that are left out of it "
+            f"by {moments.lost:.2e}; where that is too much, subtract the means of the columns or take fewer vectors",
+        ),
+    )

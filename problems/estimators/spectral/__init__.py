@@ -1,1 +1,0 @@
-"""Estimators whose conditions of optimality are eigenproblems: components, clusters, and two views."""

@@ -1,0 +1,527 @@
+r"""How far a machine is from its exact optimum: one inequality for every loss, in double precision and in balls.
+
+For :math:`F(w, c) = \tfrac\lambda2 \|w\|^2 + \sum_i \ell_i(f_i)`, :math:`f = \Phi w + Z c`, and any g with
+:math:`Z^T g = 0`, the dual value :math:`D(g) = -\tfrac{1}{2\lambda} g^T K g - \sum_i \ell_i^*(g_i)` is a lower bound of
+F, and
+
+.. math:: F(w, c) - D(g) = \sum_i \big(\ell_i(f_i) + \ell_i^*(g_i) - f_i g_i\big)
+          + \tfrac\lambda2 \big\|w + \tfrac1\lambda \Phi^T g\big\|^2 =: \varepsilon ,
+
+a sum of terms that are not negative and that need no difference of large numbers (:mod:`substrate.losses`). The optimum
+has the same g in its own gap, so that all of these hold at once, with :math:`h_i` the values to which :math:`g_i`
+belongs:
+
+.. math::
+
+    \tfrac\lambda2 \|w - w^\star\|^2 \le \varepsilon, \qquad
+    \tfrac12 \sum_{i \in Q} m_i (f_i - f_i^\star)^2 \le \varepsilon, \qquad
+    \ell_i(f_i^\star) + \ell_i^*(g_i) - f_i^\star g_i \le \varepsilon .
+
+Q are the rows whose losses have a curvature of at least :math:`m_i` wherever the third inequality lets
+:math:`f_i^\star` be. A row at a kink is confined by the third. These rows tie the border to the targets: any other row
+i, with :math:`Z_i = \sum_j r_j Z_j` over tied rows j, is bounded by
+
+.. math:: |f_i - f_i^\star| \le \Big|\sum_j r_j (f_j - f_j^\star)\Big|
+          + \sqrt{2 \varepsilon / \lambda}\; \Big\|\varphi(x_i) - \sum_j r_j \varphi(x_j)\Big\| .
+
+Without tied rows the border may be free, and the bound is about the fitted values less their mean.
+
+A kernel matrix from elsewhere, which is known to be semi-definite up to rounding :math:`\nu` only, is bounded with
+:math:`K + \nu I` in its place, as the first line of a certificate says.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from substrate.arrays import Array
+from substrate.certificates.enclosed import Double
+from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
+from substrate.certificates.rows import Accuracy, Row, root_mean_square
+from substrate.certificates.tolerance import Tolerance
+from substrate.fits.row_newton import balance_bias
+from substrate.gram import Gram
+from substrate.least_squares.border import ONES, Border
+from substrate.losses import RowLoss
+
+__all__ = [
+    "ABOUT_MEAN",
+    "FORMULA",
+    "BallValues",
+    "ExpansionPoint",
+    "FeatureValues",
+    "KernelValues",
+    "RowBound",
+    "RowMachine",
+    "WeightPoint",
+    "bound_declared",
+    "bound_rows",
+    "optimality_rows",
+]
+
+ABOUT_MEAN = "fitted values about their mean"
+FORMULA = "duality gap, a sum over the rows, by curvature and ||K||; with rounding"
+#: Terms of a product with a kernel matrix that are added up at a time.
+_TERMS = 16
+#: Share of the largest curvature below which a row counts as flat.
+_FLAT = 1e-2
+#: The ridge of weights that relate a row to tied ones, in units of their own curvature.
+_RELATED = 16.0
+
+
+@dataclass(frozen=True)
+class RowMachine:
+    """A machine to be bounded: losses, lambda, border and coefficients, weights of rows, and what predict returns."""
+
+    losses: RowLoss
+    lam: float
+    border: Border
+    weights: Array
+    bias: float
+    fitted: Array
+    slopes: Array | None = None
+
+
+class RowBound(NamedTuple):
+    """A bound on the root mean square distance of the fitted values, what it is about, and the gap."""
+
+    radius: float
+    about: str
+    gap: float
+
+
+class EnclosedKernel(Protocol):
+    """A kernel matrix in numbers with a radius."""
+
+    @property
+    def numbers(self) -> Any:
+        """Return the class of the numbers."""
+
+    def products(self, x: Any) -> Any:
+        """Return K x."""
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return a part of K."""
+
+    def diagonal(self) -> Any:
+        """Return the diagonal of K."""
+
+    def bound_norm(self) -> float:
+        """Bound the norm of K."""
+
+    def bound_length(self, d: Any) -> float:
+        """Bound the root of d'K d without a product."""
+
+
+@dataclass(frozen=True)
+class KernelValues:
+    """A kernel matrix in double precision, every entry with a radius."""
+
+    matrix: Double
+    numbers: Any = Double
+
+    @classmethod
+    def stored(cls, gram: Gram, X: Any) -> "KernelValues":
+        """Return the matrix of a fit, whose values have one rounding constant; it costs no kernel values."""
+        if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
+            return cls.of(gram, X)
+        roots = np.sqrt(gram.diagonal)
+        return cls(Double(np.asarray(gram.matrix), float(gram.kernel.rounding(X)) * roots[:, None] * roots))
+
+    @classmethod
+    def of(cls, gram: Gram, X: Any) -> "KernelValues":
+        """Return the values of a kernel from differences of the points; those of a given matrix are exact, and lifted
+        on the diagonal by as much as they may be indefinite.
+        """
+        if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
+            return cls(Double(gram.matrix + gram.negative * np.eye(gram.n)))
+        return cls(gram.kernel.enclose(X, X))
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """The sizes of the entries."""
+        return np.asarray(np.abs(self.matrix.middle))
+
+    @cached_property
+    def _radii(self) -> Array:
+        return np.asarray(np.broadcast_to(self.matrix.radius, self._sizes.shape))
+
+    def products(self, x: Double) -> Double:
+        """Return K x: sums of a few terms at a time, and these by pairs."""
+        middle = np.asarray(x.middle)
+        blocks = [slice(start, start + _TERMS) for start in range(0, middle.size, _TERMS)]
+        parts = np.column_stack([self.matrix.middle[:, block] @ middle[block] for block in blocks])
+        levels = 0
+        while parts.shape[1] > 1:
+            odd = parts[:, -1:] if parts.shape[1] % 2 else parts[:, :0]
+            parts = np.concatenate([parts[:, 0:-1:2] + parts[:, 1::2], odd], axis=1)
+            levels += 1
+        sizes, unsure = np.abs(middle), np.broadcast_to(x.radius, middle.shape)
+        radius = sum_rounding(_TERMS + levels) * (self._sizes @ sizes) + self._radii @ (sizes + unsure)
+        return Double(parts[:, 0], at_most(1.0) * (radius + self._sizes @ unsure))
+
+    def block(self, rows: Any, columns: Any) -> Double:
+        """Return a part of the matrix."""
+        places = np.ix_(rows, columns)
+        return Double(self.matrix.middle[places], self._radii[places])
+
+    def diagonal(self) -> Double:
+        """Return the diagonal."""
+        return Double(np.diagonal(self.matrix.middle), np.diagonal(self._radii))
+
+    def bound_norm(self) -> float:
+        """Bound the norm by the root of the sum of squares of the entries."""
+        return at_most(float(np.linalg.norm(self._sizes + self._radii)))
+
+    def bound_length(self, d: Double) -> float:
+        """Bound it by the lengths of the features."""
+        lengths = np.sqrt(self.diagonal().sizes)
+        return at_most(float(lengths @ np.broadcast_to(d.sizes, lengths.shape)))
+
+
+@dataclass(frozen=True)
+class BallValues:
+    """A kernel matrix in balls."""
+
+    matrix: Any
+
+    @property
+    def numbers(self) -> Any:
+        """Balls."""
+        return type(self.matrix)
+
+    def products(self, x: Any) -> Any:
+        """Return K x."""
+        return self.matrix @ x
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return a part of the matrix."""
+        return self.numbers(self.matrix.values[np.ix_(rows, columns)])
+
+    def diagonal(self) -> Any:
+        """Return the diagonal."""
+        return self.numbers(self.matrix.values.diagonal())
+
+    def bound_norm(self) -> float:
+        """Bound the norm by the root of the sum of squares of the entries."""
+        flat = self.numbers(self.matrix.values.ravel())
+        return float((flat * flat).total().bound_root().upper())
+
+    def bound_length(self, d: Any) -> float:
+        """Return infinity: a product decides."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class FeatureValues:
+    """The kernel matrix R R' of explicit features R, exact doubles."""
+
+    features: Array
+    numbers: Any = Double
+
+    def products(self, x: Any) -> Any:
+        """Return R R'x."""
+        return self.numbers.exact(self.features) @ (self.numbers.exact(self.features.T) @ x)
+
+    def block(self, rows: Any, columns: Any) -> Any:
+        """Return a part of the matrix."""
+        return self.numbers.exact(self.features[rows]) @ self.numbers.exact(self.features[columns].T)
+
+    def diagonal(self) -> Any:
+        """Return the squares of the lengths of the features."""
+        rows = self.numbers.exact(self.features)
+        return (rows * rows) @ self.numbers.exact(np.ones(self.features.shape[1]))
+
+    def bound_norm(self) -> float:
+        """Bound the norm by that of R'R."""
+        lost = relative_rounding(float(sum(self.features.shape))) * float(np.linalg.norm(self.features)) ** 2
+        return at_most(float(np.linalg.norm(self.features.T @ self.features)) + lost)
+
+    def bound_length(self, d: Any) -> float:
+        """Bound it by the lengths of the features."""
+        sizes = np.broadcast_to(abs(d).upper_ends().midpoint, self.features.shape[:1])
+        return at_most(float(np.linalg.norm(self.features, axis=1) @ sizes))
+
+
+class Point(Protocol):
+    """A function Phi w in enclosed numbers."""
+
+    @property
+    def kernel(self) -> EnclosedKernel:
+        """Return the kernel matrix of its rows."""
+
+    def values(self) -> Any:
+        """Return Phi w."""
+
+    def bound_residual(self, g: Any, lam: float, enough: float) -> float:
+        """Bound ||w + Phi'g/lam||; closely unless it is below ``enough``."""
+
+
+@dataclass(frozen=True)
+class ExpansionPoint:
+    """The function K a."""
+
+    kernel: EnclosedKernel
+    a: Array
+
+    def values(self) -> Any:
+        """Return K a."""
+        return self.kernel.products(self.kernel.numbers.exact(self.a))
+
+    def bound_residual(self, g: Any, lam: float, enough: float) -> float:
+        """Bound ||Phi'd|| for d = a + g/lam by the lengths of the features, or by d'K d."""
+        d = self.kernel.numbers.exact(self.a) + g / lam
+        length = self.kernel.bound_length(d)
+        if length <= enough:
+            return length
+        square = (d * self.kernel.products(d)).total()
+        return min(length, float(square.bound_root().upper()))
+
+
+@dataclass(frozen=True)
+class WeightPoint:
+    """The function R w of explicit features."""
+
+    kernel: FeatureValues
+    w: Array
+
+    def values(self) -> Any:
+        """Return R w."""
+        return self.kernel.numbers.exact(self.kernel.features) @ self.kernel.numbers.exact(self.w)
+
+    def bound_residual(self, g: Any, lam: float, enough: float) -> float:
+        """Bound ||w + R'g/lam||."""
+        numbers = self.kernel.numbers
+        residual = numbers.exact(self.w) + numbers.exact(self.kernel.features.T) @ g / lam
+        return math.sqrt(self.w.size) * float(residual.bound_norm(np.ones(self.w.size)).upper())
+
+
+def optimality_rows(machine: RowMachine, a: Array, f: Array, gap: float, y: Array, tolerance: float) -> tuple[Row, ...]:
+    """Return the duality gap and the conditions of optimality of coefficients a with values f on targets y."""
+    losses, lam = machine.losses, machine.lam
+    linear = machine.bias + np.asarray(machine.border.slope_values(machine.slopes))
+    norm, costs = 0.5 * lam * float(a @ (f - linear)), losses.values(f)
+    # a gap is measured by the terms that it is the difference of, by what the constant machine costs, and, where all
+    # that vanishes, by a millionth of what a change of the size of the targets costs
+    largest = float(np.abs(y).max())
+    level, unit = float(np.mean(y)) if machine.border.constant else 0.0, largest or 1.0
+    least, moved = (float(np.abs(losses.values(np.full(f.size, at))).sum()) for at in (level, level + unit))
+    return (
+        Row(
+            name="duality gap",
+            value=gap,
+            scale=abs(norm) + float(np.abs(costs).sum()) + least + 1e-6 * moved,
+            tolerance=tolerance,
+            formula="F - D, a sum over the rows",
+        ),
+        Row(
+            name="stationarity",
+            value=losses.tension(f, -lam * a, largest),
+            scale=1.0,
+            tolerance=tolerance,
+            formula="share by which -lam a misses the slopes at f, or f their values",
+        ),
+    )
+
+
+def bound_declared(R: Array, losses: RowLoss, w: Array, fitted: Array, tolerance: Tolerance) -> Accuracy:
+    """Return the row of a declared problem on K = R R' with lambda = 1 and a bias, from its w and its fitted values.
+
+    The bias is free: it is the one with which the slopes sum to zero.
+    """
+    values = R @ w
+    spread = float(np.ptp(losses.centre - values)) or 1.0
+    bias = balance_bias(losses, values, spread)
+    machine = RowMachine(losses, 1.0, ONES, np.ones(losses.n), bias, fitted)
+    bound = bound_rows(machine, WeightPoint(FeatureValues(R), w), losses.slopes(values + bias))
+    return tolerance.row(bound.radius, FORMULA, bound.about)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
+def bound_rows(machine: RowMachine, point: Point, g: Array, enough: float = 0.0) -> RowBound:
+    """Bound the distance of the fitted values from those of the exact optimum, by any slopes g.
+
+    Parameters
+    ----------
+    machine, point
+        The machine and its function.
+    g
+        Slopes of the losses near those at the optimum; they are made feasible.
+    enough
+        A radius at which no closer bound is looked for.
+    """
+    numbers, losses, lam, v = point.kernel.numbers, machine.losses, machine.lam, machine.weights
+    nothing = RowBound(math.inf, ABOUT_MEAN, math.inf)
+    Z = machine.border.enclose(numbers, losses.n)
+    dual = _make_feasible(losses, Z, g)
+    f = point.values() + machine.bias
+    if machine.slopes is not None and machine.border.slopes:
+        f = f + machine.border.enclose_values(numbers, machine.slopes)
+    if dual is None or not np.isfinite(f.midpoint).all():
+        return nothing
+    apart = losses.distance_to_values(f, dual)
+    gap = at_most(float(np.sum(losses.fenchel_young(f, dual).upper_ends().midpoint)))
+    residual = point.bound_residual(dual, lam, math.sqrt(gap / lam))
+    gap = at_most(gap + 0.5 * lam * residual**2)
+    if not math.isfinite(gap):
+        return nothing
+    distance = float((machine.fitted - f).bound_norm(v).upper())
+    confined = _Confined.of(losses, f, np.asarray(dual.midpoint), apart, gap)
+    enough -= distance
+    radius, about = _bound_values(machine, point.kernel, Z, confined, gap, enough)
+    if radius > enough:  # rows that are hardly curved are better related to others
+        other = _bound_values(machine, point.kernel, Z, confined.drop_flat(v), gap, enough)
+        radius, about = min((radius, about), other)
+    return RowBound(at_most(radius) + distance, about, gap)
+
+
+def _make_feasible(losses: RowLoss, Z: Any, g: Array) -> Any:
+    """Return slopes within their limits with Z'g = 0: rows with room take what is left of the sums.
+
+    None where no rows have room for it. Rows at a limit do not move.
+    """
+    numbers = type(Z)
+    low, high = losses.slope_range()
+    g = losses.limit_slopes(g)
+    n, k = Z.midpoint.shape
+    if not k:
+        return numbers.exact(g)
+    sums = [_sum_products(Z.T.take(j), numbers.exact(g)) for j in range(k)]
+    if all(float(total.upper()) == 0.0 for total in sums):
+        return numbers.exact(g)
+    room = np.minimum(g - low, high - g)
+    largest = max(float(room.max(where=np.isfinite(room), initial=0.0)), float(np.abs(g).max())) or 1.0
+    room = np.minimum(room, largest)
+    rows = _spanning_rows(Z, room)
+    right = sums[-1].place(np.array([k - 1]), k)
+    for j in range(k - 1):
+        right = right + sums[j].place(np.array([j]), k)
+    step = Z.take(rows).T.solve(right)
+    if not (abs(step).upper_ends().midpoint * 2.0 < room[rows]).all():
+        return None
+    moves = np.isin(np.arange(n), rows)
+    return (numbers.exact(g) - step.place(rows, n)).select(moves, numbers.exact(g))
+
+
+def _sum_products(column: Any, g: Any) -> Any:
+    """Return the sum of the products; with ones it is the sum, of which zero is exact."""
+    if (column.midpoint == 1.0).all() and not column.error().upper_ends().midpoint.any():
+        return g.total()
+    return (column * g).total()
+
+
+def _spanning_rows(Z: Any, sizes: Array) -> NDArray[np.intp]:
+    """Return as many rows as there are columns, of large sizes and on which the columns differ."""
+    if Z.midpoint.shape[1] == 1:
+        return np.array([int(np.argmax(sizes * np.abs(Z.midpoint[:, 0])))])
+    return np.asarray(qr((sizes[:, None] * Z.midpoint).T, mode="r", pivoting=True)[1][: Z.midpoint.shape[1]])
+
+
+class _Confined(NamedTuple):
+    """What the gap alone says of the optimum.
+
+    ``moduli`` are the curvatures of rows that are curved wherever the optimum may be, zero elsewhere; ``radii`` bound
+    the distance of every single value, infinite where nothing does.
+    """
+
+    moduli: Array
+    radii: Array
+
+    @classmethod
+    def of(cls, losses: RowLoss, f: Any, g: Array, apart: Array, gap: float) -> "_Confined":
+        """Read it off the losses."""
+        reach = losses.reach(g, gap)
+        moduli = losses.bound_modulus(np.asarray(f.midpoint), g, reach + apart)
+        curved = moduli > 0.0
+        radii = np.where(curved, math.sqrt(2.0 * gap) / np.sqrt(np.where(curved, moduli, 1.0)), reach + apart)
+        return cls(moduli, radii)
+
+    def drop_flat(self, v: Array) -> "_Confined":
+        """Return the same, with rows of small curvature for their weight as single ones."""
+        shares = np.where(self.moduli > 0.0, self.moduli, 0.0) / v
+        return self._replace(moduli=np.where(shares >= _FLAT * float(shares.max()), self.moduli, 0.0))
+
+    def bound_shift(self, rows: NDArray[np.intp], weights: Array, gap: float) -> Array:
+        """Bound what the values of some rows move together, for columns of non-negative weights of these."""
+        moduli, radii = self.moduli[rows], self.radii[rows]
+        curved = moduli > 0.0
+        moved = np.sqrt(np.square(weights[curved]).T @ (1.0 / moduli[curved])) * math.sqrt(2.0 * gap)
+        return np.asarray(moved + weights[~curved].T @ radii[~curved])
+
+
+def _bound_values(
+    machine: RowMachine, kernel: EnclosedKernel, Z: Any, confined: _Confined, gap: float, enough: float
+) -> tuple[float, str]:
+    """Bound the distance of the fitted values, given what the gap says."""
+    v, (n, k) = machine.weights, Z.midpoint.shape
+    curved = confined.moduli > 0.0
+    shares = v[curved] / float(v.sum()) / confined.moduli[curved]
+    on_curved = math.sqrt(2.0 * gap * float(shares.max(initial=0.0)))
+    if curved.all():
+        return on_curved, "fitted values"
+    weight_step = math.sqrt(2.0 * gap / machine.lam)
+    spectral = weight_step * math.sqrt(kernel.bound_norm() * float(v.max() / v.sum()))
+    bounds = np.where(curved, 0.0, confined.radii)
+
+    def total() -> float:
+        return math.hypot(on_curved, root_mean_square(bounds, v))
+
+    if not k:  # nothing is free: w is all there is
+        return min(spectral, total()), "fitted values"
+    (tied,), (rows,) = np.nonzero(np.isfinite(confined.radii)), np.nonzero(bounds)
+    if tied.size < k:
+        return (spectral, ABOUT_MEAN) if not machine.border.slopes else (math.inf, ABOUT_MEAN)
+    if k == 1 and not machine.border.slopes and total() > enough:  # the same weights relate all rows
+        weights = 1.0 / np.maximum(confined.radii[tied], np.finfo(np.float64).tiny) ** 2
+        each = _exact_weights(Z, tied, tied[:1], (weights / weights.sum())[:, None])
+        moved = confined.bound_shift(tied, each.upper_ends().midpoint, gap)
+        distances = _bound_distances(kernel, each.T.take(0).place(tied, n))
+        bounds = np.where(curved, 0.0, np.minimum(bounds, moved + weight_step * distances))
+    if total() > enough:
+        system = np.zeros((tied.size + k, tied.size + k))
+        inside = kernel.block(tied, tied)
+        moduli = np.where(curved, confined.moduli, 2.0 * gap / np.maximum(confined.radii, 1e-300) ** 2)[tied]
+        system[: tied.size, : tied.size] = inside.midpoint + np.diag(_RELATED * machine.lam / moduli)
+        system[: tied.size, tied.size :] = Z.midpoint[tied]
+        system[tied.size :, : tied.size] = Z.midpoint[tied].T
+        across = kernel.block(tied, rows)
+        try:
+            solved = np.linalg.solve(system, np.vstack([across.midpoint, Z.midpoint[rows].T]))[: tied.size]
+        except np.linalg.LinAlgError:
+            return total(), "fitted values"
+        r, ones = _exact_weights(Z, tied, rows, solved), type(Z).exact(np.ones(tied.size))
+        squares = kernel.diagonal().take(rows) - ones @ (r * across) * 2.0 + ones @ (r * (inside @ r))
+        moved = confined.bound_shift(tied, abs(r).upper_ends().midpoint, gap)
+        closer = at_most(1.0) * (moved + weight_step * np.asarray(squares.bound_root().upper_ends().midpoint))
+        bounds[rows] = np.fmin(bounds[rows], closer)
+    radius = total()
+    if machine.border.slopes or radius <= max(spectral, enough):
+        return radius, "fitted values"
+    return spectral, ABOUT_MEAN
+
+
+def _exact_weights(Z: Any, tied: NDArray[np.intp], rows: NDArray[np.intp], weights: Array) -> Any:
+    """Return enclosed weights near the given ones with Z_tied'r = Z_rows, by a change of as many as Z has columns."""
+    numbers, k = type(Z), Z.midpoint.shape[1]
+    r, corner = numbers.exact(weights), _spanning_rows(Z.take(tied), np.ones(tied.size))
+    lacking = Z.take(rows).T - Z.take(tied).T @ r
+    inverse = [Z.take(tied[corner]).T.solve(numbers.exact(unit)) for unit in np.eye(k)]
+    for place, row in enumerate(corner):
+        column = numbers.exact(np.zeros(rows.size))
+        for j in range(k):
+            column = column + lacking.take(j) * inverse[j].take(place)
+        mask = np.arange(tied.size)[:, None] == row
+        r = r + (numbers.exact(np.ones((tied.size, 1))) * column).select(mask, 0.0)
+    return r
+
+
+def _bound_distances(kernel: EnclosedKernel, r: Any) -> Array:
+    """Bound the distance of the features of every row from a sum of features with enclosed weights."""
+    product = kernel.products(r)
+    squares = kernel.diagonal() - product * 2.0 + (r * product).total()
+    return np.asarray(squares.bound_root().upper_ends().midpoint)

@@ -1,0 +1,173 @@
+r"""The L1 substrate at one zeta: the end of its exact path, solved once more on the columns in use.
+
+.. math:: \min_{a, b} \; \tfrac12 \|y - \Phi a - b 1\|^2 + \zeta \|a\|_1 \quad \text{s.t.} \quad 1^T a = 0
+
+([Pelckmans2005]_ eq. (16); :math:`\Phi = K`, or K with rows for further points). With P the centring projection and
+:math:`c = \Phi^T P (y - \Phi a)`, a is optimal when some :math:`\nu` satisfies
+
+.. math:: c_i - \nu = \zeta \operatorname{sign}(a_i) \;\; (a_i \ne 0), \qquad |c_i - \nu| \le \zeta \;\; (a_i = 0).
+
+With a ridge, :math:`\tfrac{\tau}{2} w^T w = \tfrac{\tau}{2} a^T K a` is added, for a square :math:`\Phi = K` only:
+:math:`c = K (P (y - K a) - \tau a)`, and the rest is as it is. At a = 0 nothing changes, so :math:`\zeta_{max}` does
+not depend on the ridge; at :math:`\zeta \to 0` the machine is the LS-SVM of :math:`\gamma = 1/\tau`.
+
+The path (:mod:`substrate.fits.paths`) is followed down to zeta. On the columns in use, with given signs, the conditions
+are linear: they are solved by a QR factorisation, which removes the rounding of the path, until the signs agree and no
+other column violates its condition. Zeros are exact because their columns are not in use, not because a number was
+small.
+:math:`\zeta_{max} = (\max c - \min c)/2` at a = 0 is the smallest zeta with the solution a = 0. A zeta below it by less
+than the rounding of the correlations has that solution too, so that zero is zero on every machine.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.fits.paths import VIOLATION, Path, centered_columns, path_of_columns
+
+__all__ = ["L1Solution", "l1_rows", "solve_columns", "solve_l1", "subgradient_rows", "zeta_max"]
+
+#: Relative size of a pivot at which a column counts as dependent on those before it.
+_DEPENDENT = 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class L1Solution:
+    """Coefficients with exact zeros, bias, and the path down to zeta."""
+
+    coefficients: Array
+    bias: float
+    path: Path
+
+
+def zeta_max(Phi: Array, y: Array) -> float:
+    """Return the smallest zeta at which a = 0 is optimal."""
+    c = Phi.T @ (y - y.mean())
+    return float(c.max() - c.min()) / 2.0
+
+
+def solve_l1(Phi: Array, y: Array, zeta: float, *, ridge: float = 0.0) -> L1Solution:
+    """Solve for one zeta > 0; ``ridge`` weighs half of a'Ka, where Phi is a kernel matrix K.
+
+    :equation [Pelckmans2005]_ (16): the end of its path
+    """
+    B, target, means, noise = centered_columns(Phi, y, ridge)
+    return solve_columns(B, target, means, noise, zeta, zero_sum=True)
+
+
+def solve_columns(
+    B: Array, target: Array, means: tuple[Array, float], noise: float, zeta: float, *, zero_sum: bool
+) -> L1Solution:
+    """Solve for columns, the rows of ``B``, that are centred already; the arguments are those of their path.
+
+    Where rounding ends the path before zeta, its end is where columns enter and leave one at a time; a certificate
+    tells how far the answer is from the optimum.
+    """
+    path = path_of_columns(B, target, means, noise, zeta, zero_sum=zero_sum)
+    a = path.primal[[0]].toarray()[0]
+    if a.any():
+        a = _settle(B, target, zeta, a, zero_sum)
+    return L1Solution(a, float(means[1] - means[0] @ a), path)
+
+
+def _settle(B: Array, target: Array, zeta: float, a: Array, zero_sum: bool) -> Array:
+    """Solve on the columns in use until their signs agree and no other column exceeds zeta.
+
+    A column whose sign would change leaves where its coefficient vanishes, and the one that exceeds zeta most enters,
+    unless it depends on those in use.
+    """
+    signs, refused, entered = np.sign(a), np.zeros(a.size, dtype=bool), -1
+    scale = max(float(np.abs(B @ target).max()), zeta)
+    for _ in range(2 * a.size + 100):
+        (used,) = np.nonzero(signs)
+        solved = _solve_signed(B[used].T, target, zeta, signs[used], a[used], zero_sum)
+        if solved is None:
+            if entered < 0:
+                return a
+            signs[entered], refused[entered] = 0.0, True
+        else:
+            change, nu = solved
+            shrinking = change * signs[used] < -np.abs(a[used])
+            if shrinking.any():
+                share = np.where(shrinking, -a[used] / np.where(shrinking, change, 1.0), np.inf)
+                first = int(share.argmin())
+                a[used] += share[first] * change
+                a[used[first]] = signs[used[first]] = 0.0
+                continue
+            a[used] += change
+            excess = np.where((signs == 0.0) & ~refused, B @ (target - B[used].T @ a[used]) - nu, 0.0)
+            entered = int(np.abs(excess).argmax())
+            if abs(excess[entered]) <= zeta + VIOLATION * scale:
+                return a
+            signs[entered] = np.sign(excess[entered])
+    return a
+
+
+def _solve_signed(
+    columns: Array, target: Array, zeta: float, signs: Array, a: Array, zero_sum: bool
+) -> tuple[Array, float] | None:
+    """Return what columns with given signs have to change, and nu; None where they depend on each other."""
+    rows, ones = columns, np.ones(a.size)
+    if zero_sum:  # a row of equal entries changes nothing where 1'a = 0, and makes the columns independent
+        rows = np.vstack([columns, np.full((1, a.size), float(np.abs(columns).max()) or 1.0)])
+    R = np.linalg.qr(rows, mode="r")
+    pivots = np.abs(np.diagonal(R))
+    if len(R) < a.size or pivots.min() <= _DEPENDENT * pivots.max():
+        return None
+    change, nu = np.zeros(a.size), 0.0
+    for _ in range(2):  # once more from the first solution: refinement
+        left = columns.T @ (target - columns @ (a + change)) - zeta * signs
+        solved = solve_triangular(R, solve_triangular(R, np.column_stack([left, ones]), trans="T"))
+        nu = float((solved[:, 0].sum() + (a + change).sum()) / solved[:, 1].sum()) if zero_sum else 0.0
+        change = change + solved[:, 0] - nu * solved[:, 1]
+    return change, nu
+
+
+def l1_rows(
+    Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8, *, ridge: float = 0.0
+) -> tuple[Row, ...]:
+    """Return the subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
+    e = y - Phi @ a - b
+    centred = y - y.mean() - Phi @ a  # without b, which may be large relative to the rest
+    c = Phi.T @ (centred - centred.mean())
+    if ridge > 0.0:
+        c = c - ridge * (Phi.T @ a)
+    scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
+    size = float(np.abs(a).sum())
+    return (
+        *subgradient_rows(c, zeta, a, scale, tolerance, zero_sum=True),
+        Row(name="1'alpha = 0", value=float(abs(a.sum())), scale=size, tolerance=tolerance, formula="|1'alpha|"),
+        Row(
+            name="1'e = 0",
+            value=float(abs(e.sum())),
+            scale=float(np.abs(y).sum() + np.abs(y - e).sum()),
+            tolerance=tolerance,
+            formula="|1'e|",
+        ),
+    )
+
+
+def subgradient_rows(
+    c: Array, zeta: float, a: Array, scale: float, tolerance: float, *, zero_sum: bool
+) -> tuple[Row, Row]:
+    """Return the conditions of the columns in use and of the others, for correlations c of the centred errors."""
+    used, signs = a != 0.0, np.sign(a)
+    nu = 0.0
+    if zero_sum:
+        nu = float(np.mean((c - zeta * signs)[used])) if used.any() else float(c.max() + c.min()) / 2.0
+    on = float(np.abs(c - nu - zeta * signs)[used].max(initial=0.0))
+    excess = float(np.max((np.abs(c - nu) - zeta)[~used], initial=0.0))
+    formula = "max |c_i - nu - zeta sign(a_i)|"
+    return (
+        Row(name="subgradient on the support", value=on, scale=scale, tolerance=tolerance, formula=formula),
+        Row(
+            name="subgradient off the support",
+            value=excess,
+            scale=scale,
+            tolerance=tolerance,
+            formula="max (|c_i - nu| - zeta)",
+        ),
+    )

@@ -1,0 +1,381 @@
+r"""Maximal variation solved in conditioned coordinates, by generation of rows.
+
+.. math::
+
+    \min_v \; \tfrac12 \|R v - \tilde y\|^2 + \sum_{l=1}^d \rho_l \|C^l v\|_\infty
+
+(:mod:`substrate.fits.coordinates` defines v, R and C; all :math:`\rho_l` are :math:`\rho` in
+the paper). As a quadratic program it has two rows :math:`\pm C^l_i v \le t_l` for every point and component, of which
+few are active. The program is solved by PIQP's dense interior-point method with a subset of the rows; rows that the
+solution violates are added, until there are none. The last point is polished: active rows and vanishing components are
+identified, and the optimum among them is linear algebra (:mod:`substrate.fits.polish`), so that zeros
+are exact.
+
+From :math:`\rho_{max}` on, v = 0. It is the value of two dual linear programs
+
+.. math:: \rho_{max} = \min_\xi \Big\{ \max_l \|\xi^l\|_1 : \sum_l C^{lT} \xi^l = R^T \tilde y \Big\}
+          = \max_v \Big\{ \tilde y^T R v : \sum_l \|C^l v\|_\infty \le 1 \Big\},
+
+and :math:`\xi^l = y - \bar y 1` (y without bias) is feasible for the first, so that :math:`\|y - \bar y 1\|_1` bounds
+it from above. [Pelckmans2005]_ eq. (13)-(14), (24)-(25). With weights :math:`\rho_l = \kappa\, r_l` it is the smallest
+:math:`\kappa`, and the programs have :math:`\|\xi^l\|_1 / r_l` and :math:`\sum_l r_l \|C^l v\|_\infty`.
+
+The interior-point method solves the second program up to its tolerance. Its multipliers are made feasible for the first
+one by least squares, and their value there is the number returned: an upper bound, with its proof. Zero is taken as the
+solution from :math:`(1 - \delta) \rho_{max}` on, :math:`\delta = 10^{-8}`, so that no rounding of :math:`\rho_{max}`,
+of the units or of the matrices turns it into a small number. The multipliers, times :math:`1 - \delta`, bound the
+effect: the duality gap of zero there is at most :math:`\tfrac{\delta^2}{2} \|\tilde y\|^2`, less than the rounding of
+the objective, and the fitted values are within :math:`\delta \|\tilde y\|` of those of the optimum.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from substrate.arrays import Array
+from substrate.certificates import Row
+from substrate.errors import SolverError
+from substrate.fits.coordinates import ComponentCoordinates, center
+from substrate.fits.polish import BALL, VariationPoint, equate_active_rows, gap_of, polish
+from substrate.ingredients.component_bounds import variation_rows
+from substrate.ingredients.component_weights import Weights
+
+__all__ = [
+    "PointOnRows",
+    "VariationSolution",
+    "divide_from_right",
+    "sides_of",
+    "solution_rows",
+    "solve_maximal_variation",
+    "solve_on_rows",
+    "stationarity_row",
+    "trivial_cost",
+    "variation_unit",
+]
+
+#: Number of initial rows of a component at either end, and of rows added to it in one round: the worst one, and every
+#: third after it, since rows of points near each other are violated together and one of them bounds the others.
+_FIRST, _JOIN, _APART = 4, 8, 3
+_ROUNDS = 200
+#: A row counts as violated beyond this share of the largest component value.
+_VIOLATED = 1e-9
+#: Where u is this short in the unit of the target, zero is tried. From (1 - delta) rho_max on u is no longer
+#: than delta, and a point with a duality gap of 1e-10 is within 1.5e-5 of it.
+_NEARLY_ZERO = 1e-4
+#: Tolerance of the interior-point method. At a knot of the path in rho, rounding decides whether a row is active, and
+#: the active set may not settle: then the point itself, with an error of the root of its gap, is refined.
+_TOLERANCE, _REFINED = 1e-10, 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class VariationSolution:
+    """v, the maximal variations t, the multipliers xi^-, xi^+ (d x N each) and a record of the computation."""
+
+    v: Array
+    maximal_variation: Array
+    xi_minus: Array
+    xi_plus: Array
+    rounds: int
+    rows: int
+    polished: bool
+
+
+def solve_maximal_variation(coordinates: ComponentCoordinates, y: Array, rho: Weights) -> VariationSolution:
+    """Solve for one rho, or for one weight per component.
+
+    :equation [Pelckmans2005]_ (25): structure detection with e and c eliminated
+    """
+    target = coordinates.targets(y)
+    R, components = coordinates.metric, coordinates.parts
+    spread = float(np.linalg.norm(center(y, coordinates.bias)))
+    unit = float(np.linalg.norm(target))
+    if unit <= 1e-14 * max(spread, float(np.linalg.norm(y))):  # nothing to fit
+        return _solution(
+            coordinates, y, rho, VariationPoint(np.zeros_like(target), np.zeros(components.shape[:2])), 0, 0, True
+        )
+    if np.min(rho) >= rho_bound(coordinates, y):
+        xi = np.tile(center(y, coordinates.bias), (components.shape[0], 1))
+        return _solution(coordinates, y, rho, VariationPoint(np.zeros_like(target), xi), 0, 0, True)
+    point = solve_on_rows(components, R, target, rho)
+    return _solution(coordinates, y, rho, point.point, point.rounds, point.rows, point.exact)
+
+
+class PointOnRows(NamedTuple):
+    """u and net multipliers, the numbers of rounds and rows generated, and whether the active rows settled."""
+
+    point: VariationPoint
+    rounds: int
+    rows: int
+    exact: bool
+
+
+def solve_on_rows(components: Array, R: Array, target: Array, rho: Weights) -> PointOnRows:
+    """Return the solution where component values at the rows of ``parts`` (d x N x r) are bounded; the target is not
+    zero.
+    """
+    unit = float(np.linalg.norm(target))
+    B, goal, weight = divide_from_right(components, R), target / unit, rho / unit
+    H, c = _fitting(R, goal, weight, components.shape[0])
+    guess = components @ solve_triangular(R, target)
+    minimum = _generate_rows(components, H, c, guess)
+    point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
+    exact = _accept_polished(B, goal, weight, point)
+    if exact is None:
+        with suppress(SolverError):  # where the solver cannot reach this tolerance, its point is kept
+            minimum = _generate_rows(components, H, c, components @ minimum.x[: target.size], tolerance=_REFINED)
+            point = VariationPoint(R @ minimum.x[: target.size], minimum.multipliers)
+            exact = _accept_polished(B, goal, weight, point)
+    if exact is None or exact.u.any():
+        exact = _zero_if_optimal(components, R, goal, weight, point, exact) or exact
+    chosen = point if exact is None else exact
+    scaled = VariationPoint(unit * chosen.u, unit * chosen.xi)
+    return PointOnRows(scaled, minimum.rounds, minimum.n_rows, exact is not None)
+
+
+def _accept_polished(B: Array, goal: Array, rho: Weights, point: VariationPoint) -> VariationPoint | None:
+    """Return the polished point, unless its duality gap exceeds that of the point by more than rounding."""
+    exact = polish(B, goal, rho, point)
+    larger = exact is not None and gap_of(B, goal, rho, exact) > max(gap_of(B, goal, rho, point), 1e-12)
+    return None if larger else exact
+
+
+def _zero_if_optimal(
+    components: Array, R: Array, goal: Array, rho: Weights, point: VariationPoint, exact: VariationPoint | None
+) -> VariationPoint | None:
+    """Return u = 0 and multipliers that prove it optimal, where u is so short that zero may be the solution."""
+    lengths = [float(np.linalg.norm(each.u)) for each in (point, exact) if each is not None]
+    if min(lengths) > _NEARLY_ZERO:
+        return None
+    try:
+        top = float(np.max(rho))
+        ratios = rho / top if isinstance(rho, np.ndarray) else np.ones(components.shape[0])
+        largest, at_zero = _least_rho_of_zero(components, R, goal, ratios)
+    except SolverError:
+        if exact is None:
+            raise
+        return None
+    return VariationPoint(np.zeros_like(goal), at_zero) if top >= largest * (1.0 - BALL) else None
+
+
+def divide_from_right(components: Array, R: Array) -> Array:
+    """Return B^l = C^l R^{-1}."""
+    d, n, r = components.shape
+    return np.asarray(solve_triangular(R, components.reshape(d * n, r).T, trans="T").T.reshape(d, n, r))
+
+
+def _fitting(R: Array, target: Array, rho: Weights, d: int) -> tuple[Array, Array]:
+    """Return the quadratic and linear term of half ||R v - target||^2 + rho't, in (v, t)."""
+    r = target.size
+    H = np.zeros((r + d, r + d))
+    H[:r, :r] = R.T @ R
+    return H, np.append(-(R.T @ target), np.full(d, rho))
+
+
+class _MinimumOnRows(NamedTuple):
+    """x = (v, t), the net multipliers of the bounds, the rounds taken, and the number of rows in the last one."""
+
+    x: Array
+    multipliers: Array
+    rounds: int
+    n_rows: int
+
+
+def _generate_rows(
+    components: Array,
+    H: Array,
+    c: Array,
+    guess: Array,
+    extra: Array | None = None,
+    limit: float = 0.0,
+    tolerance: float = _TOLERANCE,
+) -> _MinimumOnRows:
+    """Minimise x'Hx/2 + c'x over x = (v, t) with |C^l v| <= t_l 1, and extra'x <= limit if given.
+
+    ``guess`` holds component values whose largest and smallest entries give the first rows.
+    """
+    d, n, r = components.shape
+    above, below = _extreme_rows(guess)
+    if extra is not None:  # without a quadratic term the first rows must bound v, or there is no solution
+        order = qr(components.reshape(d * n, r).T, mode="r", pivoting=True)[1][:r]
+        above[order // n, order % n] = below[order // n, order % n] = True
+    more = np.zeros((0, r + d)) if extra is None else extra[None, :]
+    for rounds in range(1, _ROUNDS + 1):
+        at_part, at_row = np.nonzero(np.concatenate([above, below]))
+        sides = np.where(at_part < d, 1.0, -1.0)
+        at_part = at_part % d
+        G = np.zeros((at_part.size, r + d))
+        G[:, :r] = sides[:, None] * components[at_part, at_row]
+        G[np.arange(at_part.size), r + at_part] = -1.0
+        right = np.append(np.zeros(at_part.size), [limit] * len(more))
+        x, multipliers = _piqp(H, c, np.vstack([G, more]), right, tolerance)
+        values = components @ x[:r]
+        excess = np.abs(values) - x[r:, None]
+        # a row that is already included is violated by the solver's rounding only
+        excess[np.where(values > 0.0, above, below)] = 0.0
+        worst = np.argsort(-excess, axis=1)[:, : _JOIN * _APART : _APART]
+        joining = np.take_along_axis(excess, worst, axis=1) > _VIOLATED * float(np.abs(values).max())
+        if not joining.any():
+            xi = np.zeros((d, n))
+            np.add.at(xi, (at_part, at_row), sides * np.maximum(multipliers[: at_part.size], 0.0))
+            return _MinimumOnRows(x=x, multipliers=xi, rounds=rounds, n_rows=int(above.sum() + below.sum()))
+        which, column = np.nonzero(joining)
+        rows = worst[which, column]
+        positive = values[which, rows] > 0.0
+        above[which[positive], rows[positive]] = True
+        below[which[~positive], rows[~positive]] = True
+    raise SolverError(f"rows were still being added after {_ROUNDS} rounds; use a larger cutoff, or a ridge")
+
+
+def _extreme_rows(values: Array) -> tuple[Array, Array]:
+    """Return which rows have the largest values of a component, and which the smallest."""
+    order = np.argsort(values, axis=1)
+    above, below = np.zeros(values.shape, dtype=bool), np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(above, order[:, -_FIRST:], True, axis=1)
+    np.put_along_axis(below, order[:, :_FIRST], True, axis=1)
+    return above, below
+
+
+def _piqp(H: Array, c: Array, G: Array, h: Array, tolerance: float) -> tuple[Array, Array]:
+    import piqp
+
+    solver = piqp.DenseSolver()
+    solver.settings.eps_abs = solver.settings.eps_rel = tolerance
+    solver.settings.max_iter = 250
+    solver.settings.verbose = False
+    size = c.size
+    solver.setup(H, c, np.zeros((0, size)), np.zeros(0), G, None, h, None, None)
+    status = solver.solve()
+    if status not in (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED):
+        raise SolverError(f"PIQP ended with {status}; use a larger cutoff, or a ridge")
+    return np.array(solver.result.x), np.array(solver.result.z_u)
+
+
+def _solution(
+    coordinates: ComponentCoordinates,
+    y: Array,
+    rho: Weights,
+    point: VariationPoint,
+    rounds: int,
+    rows: int,
+    exact: bool,
+) -> VariationSolution:
+    v = solve_triangular(coordinates.metric, point.u)
+    if exact and v.any():
+        v = equate_active_rows(coordinates.parts, coordinates.metric, rho, v, point.xi)
+    values = coordinates.parts @ v
+    t = np.abs(values).max(axis=1)
+    if exact:
+        t[t <= max(1e-9 * float(t.max()), 1e-12 * float(np.abs(y).max()))] = 0.0
+    xi_minus, xi_plus = sides_of(point.xi, rho)
+    return VariationSolution(
+        v=v,
+        maximal_variation=t,
+        xi_minus=xi_minus,
+        xi_plus=xi_plus,
+        rounds=rounds,
+        rows=rows,
+        polished=exact,
+    )
+
+
+def sides_of(net: Array, rho: Weights) -> tuple[Array, Array]:
+    """Return xi^- and xi^+ from net multipliers (d x N): those of a component sum to its weight.
+
+    The remainder is divided between both sides, which costs nothing where t = 0; elsewhere it is the solver's
+    rounding, and the products show its cost.
+    """
+    spare = (np.maximum(rho - np.abs(net).sum(axis=1), 0.0) / (2.0 * net.shape[1]))[:, None]
+    return np.maximum(-net, 0.0) + spare, np.maximum(net, 0.0) + spare
+
+
+def rho_bound(coordinates: ComponentCoordinates, y: Array) -> float:
+    """Return a cheap upper bound of :func:`rho_max`."""
+    return float(np.abs(center(y, coordinates.bias)).sum())
+
+
+def rho_max(coordinates: ComponentCoordinates, y: Array, ratios: Array | None = None) -> float:
+    """Return the smallest rho at which every component vanishes, from above: a linear program in v and t, by the same
+    rows.
+
+    With ``ratios``, one for each component, the smallest common factor of these weights.
+    """
+    target = coordinates.targets(y)
+    unit = float(np.linalg.norm(target))
+    if unit <= 1e-14 * float(np.linalg.norm(y)):
+        return 0.0
+    d = coordinates.parts.shape[0]
+    top = 1.0 if ratios is None else float(np.max(ratios))
+    relative = np.ones(d) if ratios is None else ratios / top
+    return unit * _least_rho_of_zero(coordinates.parts, coordinates.metric, target / unit, relative)[0] / top
+
+
+def _least_rho_of_zero(components: Array, R: Array, target: Array, ratios: Array) -> tuple[float, Array]:
+    """Return rho_max, from above, and the net multipliers that prove that zero is optimal there; the largest ratio is
+    one.
+    """
+    d, n, r = components.shape
+    xi = _generate_rows(
+        components,
+        np.zeros((r + d, r + d)),
+        np.append(-(R.T @ target), np.zeros(d)),
+        components @ solve_triangular(R, target),
+        np.append(np.zeros(r), ratios),
+        1.0,
+    ).multipliers
+    B = divide_from_right(components, R).reshape(d * n, r)
+    for _ in range(2):  # the residuals of the solver, then of the factorisation
+        missing = target - B.T @ xi.ravel()
+        xi = xi + np.linalg.lstsq(B.T, missing, rcond=1e-12)[0].reshape(d, n)
+    return float((np.abs(xi).sum(axis=1) / ratios).max()), xi
+
+
+def trivial_cost(y: Array, bias: bool) -> float:
+    """Return half the squared errors of the machine without components, or a millionth of those of zero."""
+    return 0.5 * float(np.sum(center(y, bias) ** 2)) + 0.5e-6 * float(y @ y)
+
+
+def variation_unit(y: Array) -> float:
+    """Return the size of the targets about their mean, or, where they are constant, of the targets."""
+    deviation, largest = float(np.abs(y - y.mean()).max()), float(np.abs(y).max())
+    return deviation if deviation > 1e-6 * largest else (largest or 1.0)
+
+
+def stationarity_row(
+    components: Array, ridge_gradient: Array, nu: float, y: Array, e: Array, difference: Array, tolerance: float
+) -> Row:
+    """Return the row of (27a) in the coordinates of ``parts``; ``difference`` is xi^- - xi^+, one row per component.
+
+    :equation [Pelckmans2005]_ (27a): stationarity in alpha, corrected
+    """
+    fitted, bounded = components.sum(axis=0).T @ e, np.tensordot(difference, components, 2)
+    residual = float(np.linalg.norm(ridge_gradient - fitted + nu - bounded))
+    scale = float(
+        np.linalg.norm(components.sum(axis=0).T @ y) + np.linalg.norm(bounded) + np.linalg.norm(ridge_gradient)
+    )
+    # where nothing is fitted, a millionth of the largest possible correlation of features and targets
+    scale += 1e-6 * float(np.linalg.norm(components.sum(axis=0)) * np.linalg.norm(y))
+    return Row(
+        name="(27a) stationarity",
+        value=residual,
+        scale=scale,
+        tolerance=tolerance,
+        formula="||F'(f - y) + nu - sum_l C^l'(xi- - xi+)||",
+    )
+
+
+def solution_rows(
+    coordinates: ComponentCoordinates, y: Array, rho: Weights, solved: VariationSolution, tolerance: float
+) -> tuple[Row, ...]:
+    """Return all conditions for a point of the fast path."""
+    values = coordinates.parts @ solved.v
+    e = y - values.sum(axis=0) - coordinates.bias_of(y, solved.v)
+    difference = solved.xi_minus - solved.xi_plus
+    cost, unit = trivial_cost(y, coordinates.bias), variation_unit(y)
+    t, minus, plus = solved.maximal_variation, solved.xi_minus, solved.xi_plus
+    return (
+        stationarity_row(coordinates.parts, coordinates.ridge_gradient(solved.v), 0.0, y, e, difference, tolerance),
+        *variation_rows(values, t, minus, plus, rho, cost, unit, tolerance),
+    )

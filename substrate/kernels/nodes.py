@@ -1,0 +1,343 @@
+r"""Functions as formulas of nodes: numbers that remember how they were made.
+
+.. math:: f_k(x) = \sum_i \alpha_{ik}\, k(x, z_i), \qquad f_k(x) = \sum_j w_{jk} (\varphi_j(x) - c_j), \qquad
+          f_k(x) = \sum_j \beta_{jk} (x_j - c_j)
+
+are nodes: a sum over points is one of a formula in the inputs :math:`x_c` and the coordinates :math:`z_c`. Nodes have
+the operators of numbers with ``exp`` and ``sqrt``, which is what the formula of a kernel asks of its arithmetic, so
+that the formula of a kernel is found by calling it with nodes. What is exact in every arithmetic is simplified at once:
+a zero that is added, a factor of one, a number less itself. A :class:`Program` evaluates the nodes of named outputs; a
+bound on what floating point loses (:mod:`~substrate.kernels.rounding_bound`) and the writer of ONNX read the same ones.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from substrate.arrays import Array
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import Kernel
+from substrate.kernels.derivatives import differentiate_formula
+from substrate.kernels.distances import to_dense
+
+__all__ = [
+    "Node",
+    "Output",
+    "Points",
+    "Program",
+    "Table",
+    "add_outputs",
+    "chain",
+    "compute",
+    "constant",
+    "expand_kernel",
+    "expand_linear",
+    "greater",
+    "inputs",
+    "interpolate",
+    "kernel_formula",
+    "largest",
+    "order_nodes",
+    "select",
+    "sum_of",
+    "total",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """The points :math:`z_i` of an expansion, one per row."""
+
+    values: Array
+
+    def coordinates(self) -> list["Node"]:
+        """Return the coordinates of a point, for the formula that is summed over all of them."""
+        return [Node("coordinate", (), (self, column), self) for column in range(self.values.shape[1])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A function by its ``values``: at the sorted ``places`` and linear between them, or between and at them."""
+
+    places: Array
+    values: Array
+
+
+class Node:
+    """One operation on other nodes; ``value`` is what else it needs: a number, a column, a table, coefficients.
+
+    ``points`` are those of the sum that the node is inside of.
+    """
+
+    __slots__ = ("operands", "operation", "points", "value")
+
+    def __init__(
+        self, operation: str, operands: tuple["Node", ...] = (), value: Any = None, points: Points | None = None
+    ) -> None:
+        self.operation, self.operands, self.value = operation, operands, value
+        if points is None and operation != "total":
+            points = next((operand.points for operand in operands if operand.points is not None), None)
+        self.points: Points | None = points
+
+    def is_number(self, number: float | None = None) -> bool:
+        """Return whether this is a constant, or this constant."""
+        return self.operation == "constant" and (number is None or self.value == number)
+
+    def __add__(self, other: Any) -> "Node":
+        left, right = self, constant(other)
+        if right.is_number(0.0):
+            return left
+        return right if left.is_number(0.0) else Node("add", (left, right))
+
+    def __radd__(self, other: Any) -> "Node":
+        return constant(other) + self
+
+    def __sub__(self, other: Any) -> "Node":
+        right = constant(other)
+        if right.is_number(0.0):
+            return self
+        return constant(0.0) if right is self else Node("subtract", (self, right))
+
+    def __rsub__(self, other: Any) -> "Node":
+        return constant(other) - self
+
+    def __mul__(self, other: Any) -> "Node":
+        left, right = self, constant(other)
+        if left.is_number(0.0) or right.is_number(1.0):
+            return left
+        return right if left.is_number(1.0) or right.is_number(0.0) else Node("multiply", (left, right))
+
+    def __rmul__(self, other: Any) -> "Node":
+        return constant(other) * self
+
+    def __truediv__(self, other: Any) -> "Node":
+        right = constant(other)
+        return self if right.is_number(1.0) or self.is_number(0.0) else Node("divide", (self, right))
+
+    def __rtruediv__(self, other: Any) -> "Node":
+        return constant(other) / self
+
+    def __neg__(self) -> "Node":
+        return constant(-self.value) if self.is_number() else Node("negative", (self,))
+
+    def __abs__(self) -> "Node":
+        return constant(abs(self.value)) if self.is_number() else Node("absolute", (self,))
+
+    def __pow__(self, exponent: Any) -> "Node":
+        """Return a power: of a whole number by products, so that the base may be negative; otherwise of a base >= 0."""
+        if not isinstance(exponent, int):
+            power = constant(exponent)
+            return self if power.is_number(1.0) else Node("power", (self, power))
+        if exponent < 1:
+            raise DeclarationError(f"formulas have powers from 1 on, received {exponent}")
+        square, product = self, None
+        while exponent:
+            if exponent & 1:
+                product = square if product is None else product * square
+            exponent >>= 1
+            square = square * square if exponent else square
+        assert product is not None
+        return product
+
+    def __ne__(self, other: Any) -> "Node":  # type: ignore[override]
+        return Node("differs", (self, constant(other)))
+
+    def __eq__(self, other: Any) -> "Node":  # type: ignore[override]
+        return constant(1.0) - Node("differs", (self, constant(other)))
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise DeclarationError("a formula has no branches")
+
+    def exp(self) -> "Node":
+        """Return the exponential."""
+        return constant(1.0) if self.is_number(0.0) else Node("exponential", (self,))
+
+    def sqrt(self) -> "Node":
+        """Return the root of a number that is not negative."""
+        return self if self.is_number(0.0) or self.is_number(1.0) else Node("root", (self,))
+
+
+def constant(value: Any) -> Node:
+    """Return a number as a node; a node as it is."""
+    return value if isinstance(value, Node) else Node("constant", (), float(value))
+
+
+def inputs(count: int) -> list[Node]:
+    """Return the inputs of a function, one per column."""
+    return [Node("input", (), column) for column in range(count)]
+
+
+def total(body: Node, coefficients: Array) -> Node:
+    """Return the sum over all points of a coefficient times ``body``, a formula in their coordinates."""
+    if body.points is None:
+        # the same number for every point: the sum of the coefficients times it, in two parts without rounding
+        first = math.fsum(coefficients)
+        return body * first + body * math.fsum([*coefficients, -first])
+    return Node("total", (body,), np.ascontiguousarray(coefficients, dtype=np.float64))
+
+
+def greater(left: Node, right: Any) -> Node:
+    """Return a condition, for :func:`select` only."""
+    return Node("greater", (left, constant(right)))
+
+
+def select(condition: Node, left: Any, right: Any) -> Node:
+    """Return ``left`` where the condition holds, and ``right`` elsewhere."""
+    return Node("select", (condition, constant(left), constant(right)))
+
+
+def largest(left: Node, right: Any) -> Node:
+    """Return the larger of two numbers."""
+    return Node("maximum", (left, constant(right)))
+
+
+def interpolate(argument: Node, places: Array, values: Array) -> Node:
+    """Return a function that is linear between sorted places, and constant beyond them, as ``numpy.interp`` is."""
+    return constant(values[0]) if places.size == 1 else Node("interpolate", (argument,), Table(places, values))
+
+
+def chain(values: Iterable[Node], operation: Any) -> Node:
+    """Return one node for several, joined from the left."""
+    first, *others = values
+    for node in others:
+        first = operation(first, node)
+    return first
+
+
+def sum_of(values: Iterable[Node]) -> Node:
+    """Return the sum; zero of nothing."""
+    return chain([constant(0.0), *values], lambda left, right: left + right)
+
+
+def kernel_formula(
+    kernel: Kernel, x: Sequence[Node], z: Sequence[Node], orders: Mapping[int, int] | None = None
+) -> Node:
+    """Return k(x, z) as a formula in the coordinates of both, or its derivative of these orders, by column, in z.
+
+    A kernel that has no such formula is refused.
+    """
+    columns = [column for column, order in (orders or {}).items() for _ in range(order)]
+    try:
+        return constant(differentiate_formula(kernel.exact_formula(constant, len(x)), x, z, [], columns))
+    except (AttributeError, TypeError, DataError, DeclarationError) as error:
+        raise DeclarationError(
+            f"{kernel!r} has no formula of exponentials, roots and powers, of which a graph of ONNX is made; fit "
+            "with RBF, Laplacian, Matern (nu = 0.5, 1.5 or 2.5), PowerExponential, Polynomial, Linear or Categorical "
+            "of substrate.kernels, or sums, products and Componentwise of them"
+        ) from error
+
+
+def add_outputs(left: Iterable[Node], right: Iterable[Any]) -> list[Node]:
+    """Return the sums of two lists of outputs, nodes or numbers."""
+    return [first + second for first, second in zip(left, right, strict=True)]
+
+
+def expand_kernel(
+    kernel: Kernel, points: Any, coefficients: Array, x: Sequence[Node], orders: Mapping[int, int] | None = None
+) -> list[Node]:
+    """Return the expansions on these points, one per column of the coefficients.
+
+    With ``orders``, by column, those of the derivatives of the kernel at the points. Points that count in no output are
+    left out.
+    """
+    (used,) = np.nonzero(np.any(coefficients != 0.0, axis=1))
+    if not used.size:
+        return [constant(0.0)] * coefficients.shape[1]
+    z = Points(np.ascontiguousarray(to_dense(points[used]), dtype=np.float64))
+    body = kernel_formula(kernel, x, z.coordinates(), orders)
+    return [total(body, coefficients[used, column]) for column in range(coefficients.shape[1])]
+
+
+def expand_linear(numbers: Sequence[int], center: Array, slopes: Array, x: Sequence[Node]) -> list[Node]:
+    """Return the weighted sums of some columns, less their center."""
+    return _weigh([x[number] for number in numbers], center, slopes)
+
+
+def _weigh(values: Sequence[Node], center: Array, weights: Array) -> list[Node]:
+    centred = [value - c for value, c in zip(values, center, strict=True)]
+    return [
+        sum_of(constant(w) * value for w, value in zip(weights[:, output], centred, strict=True))
+        for output in range(weights.shape[1])
+    ]
+
+
+class Output(NamedTuple):
+    """A named result: one node per entry, its shape for one row, and the labels that its numbers stand for."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    shape: tuple[int, ...]
+    labels: NDArray[Any] | None = None
+
+
+class Program(NamedTuple):
+    """The outputs of a function of ``n_inputs`` numbers."""
+
+    n_inputs: int
+    outputs: Sequence[Output]
+
+    def evaluate(self, X: Array) -> dict[str, Any]:
+        """Return the outputs at the rows of X in double precision, as numpy computes them."""
+        values: dict[Node, Any] = {}
+        with np.errstate(all="ignore"):
+            for node in order_nodes(node for output in self.outputs for node in output.nodes):
+                values[node] = compute(node, [values[operand] for operand in node.operands], X)
+        answers = {}
+        for output in self.outputs:
+            columns = [np.broadcast_to(values[node], (X.shape[0], 1)) for node in output.nodes]
+            answer = np.concatenate(columns, axis=1).reshape(X.shape[0], *output.shape)
+            answers[output.name] = answer if output.labels is None else output.labels[answer.astype(np.intp)]
+        return answers
+
+
+def order_nodes(roots: Iterable[Node]) -> list[Node]:
+    """Return all nodes that some need, each once and after its operands; a sum over many columns is a deep tree."""
+    order: dict[Node, None] = {}
+    waiting = list(roots)[::-1]
+    while waiting:
+        missing = [operand for operand in waiting[-1].operands if operand not in order]
+        if missing:
+            waiting.extend(missing)
+        else:
+            order.setdefault(waiting.pop())
+    return list(order)
+
+
+def compute(node: Node, operands: list[Any], X: Array) -> Any:
+    """Return the values of one operation: a column for rows, a matrix inside a sum."""
+    operation, value = node.operation, node.value
+    if operation == "input":
+        return X[:, [value]]
+    if operation == "coordinate":
+        points, column = value
+        return points.values[None, :, column]
+    if operation == "constant":
+        return np.full((1, 1), value)
+    if operation == "total":
+        return operands[0] @ value[:, None]
+    if operation == "interpolate":
+        return np.interp(operands[0], value.places, value.values)
+    return _OPERATIONS[operation](*operands)
+
+
+_OPERATIONS: Mapping[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "absolute": np.abs,
+    "exponential": np.exp,
+    "root": np.sqrt,
+    "power": np.power,
+    "maximum": np.maximum,
+    "greater": np.greater,
+    "differs": lambda left, right: np.not_equal(left, right).astype(np.float64),
+    "select": np.where,
+}

@@ -1,0 +1,340 @@
+r"""Kernels of vector-valued functions: rows are a point and a direction, and the value is that of f along it.
+
+A vector-valued function has a kernel of matrices, :math:`K(x, z)`, and :math:`u^T f(x)` is a bounded functional of it
+with the inner products
+
+.. math:: \langle u^T f(x), v^T f(z) \rangle = u^T K(x, z) \, v ,
+
+which is a kernel like any other of the rows :math:`(x, u)`: every machine takes it, and what it predicts at
+:math:`(x, u)` is :math:`u^T f(x)`. With the unit vectors for u these are the components of f
+(:func:`component_rows`); a measurement along a line of sight is a row with that direction. A machine that reads all of
+f has no bias, or one along u: declare it without (``bias=False``).
+
+All kernels here are sums over entries of matrices of values or derivatives of a kernel k of d inputs. The separable one
+is :math:`K(x, z) = B \, k(x, z)` with a positive semi-definite matrix B that says how the components depend on each
+other ([Alvarez2012]_ section 4.1); the identity has components that share nothing but the kernel, a matrix of ones one
+function for all. With :math:`D_{ab} = \partial_{x_a} \partial_{z_b} k(x, z)`,
+
+.. math::
+
+    \text{curl-free:} \quad K_{ij} = D_{ij}, \qquad\qquad
+    \text{divergence-free:} \quad K_{ij} = \delta_{ij} \sum_{c} D_{cc} - D_{ji}
+
+([Narcowich1994]_; [Fuselier2008]_). The first is the kernel of gradients :math:`f = \nabla g` of functions g of k. The
+second is that of sums over the pairs a < b of fields :math:`f_a = \partial_b g_{ab}, f_b = -\partial_a g_{ab}`, each
+with a stream function of k, so that both are positive semi-definite for every kernel with first derivatives; the
+divergence of every column of the second is zero, since derivatives can be exchanged.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse, real_array, real_points
+from substrate.backends import strips
+from substrate.certificates.enclosed import Double
+from substrate.certificates.rounding import relative_rounding
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels.algebra import Kernel, Nested
+from substrate.kernels.base import BaseKernel, Formula, Number
+from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.namespaces import is_device_array
+
+__all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
+
+#: What a second derivative of a kernel loses, in units of the rounding of its values.
+_SECOND = 16.0
+
+
+def component_rows(X: Any, n_components: int | None = None) -> Array:
+    """Return the rows of all components of a vector-valued function at points: each point with every unit vector.
+
+    There are as many components as columns of X, unless another number is given. Targets of shape (n, n_components)
+    belong to these rows as ``Y.ravel()``, and predictions at them are reshaped back.
+
+    Examples
+    --------
+    >>> from substrate.kernels import component_rows
+    >>> component_rows([[5.0, 7.0]])
+    array([[5., 7., 1., 0.],
+           [5., 7., 0., 1.]])
+    """
+    points = real_points(X, "X")
+    dense = np.asarray(points.toarray() if is_sparse(points) else points)
+    m = dense.shape[1] if n_components is None else int(n_components)
+    if m < 1:
+        raise DeclarationError(f"n_components must be at least 1, received {n_components!r}")
+    return np.hstack([np.repeat(dense, m, axis=0), np.tile(np.eye(m), (dense.shape[0], 1))])
+
+
+class OnDirections(Nested):
+    """A kernel on rows of a point and a direction, made of a kernel on points; linear in both directions."""
+
+    no_matrix = "a precomputed matrix has no points and directions; pass rows and the kernel itself"
+
+    @abstractmethod
+    def split(self, n_features: int) -> int:
+        """Return how many of so many columns are those of the point; the others are those of the direction."""
+
+    @abstractmethod
+    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
+        """Return u'K(x, z) v of all pairs of rows, with derivatives of these orders in the points."""
+
+    def _refuse_split(self, n_features: int, expected: str) -> DataError:
+        """Return the error of rows that are no points with directions."""
+        return DataError(
+            f"{self!r} takes rows of a point and a direction, {expected}; received {n_features} columns. "
+            "component_rows(X) makes them of points"
+        )
+
+    def _parts(self, X: Any) -> tuple[Array, Array]:
+        if is_device_array(X):
+            raise DeclarationError(f"{self!r} is computed by numpy; pass numpy arrays (X.cpu().numpy(), X.get())")
+        rows = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        d = self.split(rows.shape[1])
+        return rows[:, :d], rows[:, d:]
+
+    def _points(self, X: Any) -> Array:
+        """Return the points without directions."""
+        return self._parts(X)[0]
+
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write u'K(x, z) v into ``out``."""
+        out[...] = self.pair(*self._parts(X), *self._parts(Z), {}, {})
+
+    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
+        """Fill ``out`` in the same way."""
+        self.fill(X, Z, out)
+
+    def enclose(self, X: Any, Z: Any) -> Double:
+        """Return all values by their rounding."""
+        return BaseKernel.enclose(self, X, Z)
+
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Refuse arrays of other libraries."""
+        self._parts(X)
+        raise DeclarationError(f"{self!r} is computed by numpy in double precision; pass numpy arrays")
+
+    def diag(self, X: Any) -> Array:
+        """Return u'K(x, x) u, in blocks of few rows."""
+        x, u = self._parts(X)
+        blocks = strips(x.shape[0], 32)
+        return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b], {}, {})) for b in blocks])
+
+    def careful_rounding(self, X: Any) -> float:
+        """Return the same as :meth:`rounding`."""
+        return self.rounding(X)
+
+    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+        """Return that of the matrix in points; in a direction, the unit vector takes its place once."""
+        sides = []
+        for points, orders in ((X, left), (Z, right)):
+            x, u = self._parts(points)
+            d = x.shape[1]
+            along = {c - d: order for c, order in orders.items() if c >= d}
+            if sum(along.values()) > 1:
+                return np.zeros((X.shape[0], Z.shape[0]))
+            if along:
+                u = np.tile(np.eye(u.shape[1])[next(iter(along))], (u.shape[0], 1))
+            sides.append((x, u, {c: order for c, order in orders.items() if c < d}))
+        (x, u, a), (z, v, b) = sides
+        return self.pair(x, u, z, v, a, b)
+
+    def compared_columns(self, n_features: int) -> tuple[tuple[int, ...], ...]:
+        """Return the groups of the kernel inside."""
+        return self.kernel.compared_columns(self.split(n_features))
+
+    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+        """Return the terms of the kernel inside, each inside this one."""
+        return super().terms(self.split(n_features))
+
+    def relevances(self, spreads: Array) -> Array:
+        """Return the relevances of the kernel inside; zero for directions."""
+        d = self.split(spreads.size)
+        return np.append(self.kernel.relevances(spreads[:d]), np.zeros(spreads.size - d))
+
+    @property
+    def decays(self) -> bool:
+        """False: it is linear in directions."""
+        return False
+
+    def rank(self, n_features: int) -> int | None:
+        """Return None: its features are not known."""
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Separable(OnDirections):
+    """(u'B v) kernel(x, z) on rows of a point x and a direction u; ``mixing`` is B, one row per component."""
+
+    kernel: Kernel
+    mixing: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        B = real_array(self.mixing, "mixing", ndim=2)
+        if B.shape[0] != B.shape[1] or not np.array_equal(B, B.T):
+            raise DeclarationError(f"mixing must be a square symmetric matrix, received the shape {B.shape}")
+        values = np.linalg.eigvalsh(B)
+        if values[0] < -relative_rounding(4.0 * values.size) * max(float(values[-1]), 0.0):
+            raise DeclarationError(
+                f"mixing must be positive semi-definite, its smallest eigenvalue is {values[0]:.3g}; B = L L' is for "
+                "any L"
+            )
+        object.__setattr__(self, "mixing", tuple(tuple(float(entry) for entry in row) for row in B))
+
+    def split(self, n_features: int) -> int:
+        """Return how many columns the point has: all but one per component."""
+        m = len(self.mixing)
+        if n_features <= m:
+            raise self._refuse_split(n_features, f"the last {m} columns being the direction")
+        return n_features - m
+
+    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
+        """Return the product of both."""
+        inner = self.kernel._derivative(x, z, left, right) if left or right else self.kernel(x, z)
+        return np.asarray((u @ np.array(self.mixing) @ v.T) * inner)
+
+    def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
+        """Return the derivatives of the kernel inside, weighted by u'B v."""
+        (x, u), (z, v) = self._parts(X), self._parts(Z)
+        return self.kernel._scale_gradient(x, z, weights * (u @ np.array(self.mixing) @ v.T))
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Add the rounding of u'B v relative to both lengths, which cancellation makes small."""
+        B, (_, u) = np.array(self.mixing), self._parts(X)
+        sizes = np.abs(u) @ np.sqrt(np.maximum(np.diagonal(B), 0.0))
+        lengths = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", u, B, u), 0.0))
+        if not (sizes > 0.0).any():
+            return roundings[0]
+        with np.errstate(divide="ignore"):
+            ratio = float(np.max(np.where(sizes > 0.0, sizes / lengths, 1.0)))
+        return roundings[0] + relative_rounding(2.0 * len(self.mixing) + 4.0) * ratio**2
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the product of both."""
+        d = self.split(n_features)
+        inner, B = self.kernel.exact_formula(number, d), [[number(entry) for entry in row] for row in self.mixing]
+
+        def value(x: Any, z: Any) -> Any:
+            pairs = (
+                (a, entry, b) for a, row in zip(x[d:], B, strict=True) for entry, b in zip(row, z[d:], strict=True)
+            )
+            return sum(a * entry * b for a, entry, b in pairs) * inner(x[:d], z[:d])
+
+        return value
+
+
+class _VectorField(OnDirections):
+    """A kernel made of the second derivatives of another, one in each point."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kernel.refuse_derivatives()
+        if self.kernel.largest_order((0,)) < 1:
+            raise DeclarationError(f"{type(self).__name__} is made of first derivatives, which {self.kernel!r} lacks")
+
+    def split(self, n_features: int) -> int:
+        """Return how many columns the point has: half of them."""
+        if n_features % 2 or n_features < 2:
+            raise self._refuse_split(n_features, "with as many columns each")
+        return n_features // 2
+
+    @abstractmethod
+    def weigh(self, u: Any, v: Any, a: int, b: int) -> Any:
+        """Return the factor of D_ab, from the entries of two directions: numbers, or columns and rows of arrays."""
+
+    def pair(self, x: Array, u: Array, z: Array, v: Array, left: Orders, right: Orders) -> Array:
+        """Return the sum over all pairs of inputs."""
+        total, d = np.zeros((x.shape[0], z.shape[0])), x.shape[1]
+        along, across = [u[:, [c]] for c in range(d)], [v[:, c][None, :] for c in range(d)]
+        for a in range(d):
+            for b in range(d):
+                factors = self.weigh(along, across, a, b)
+                if factors.any():
+                    orders = ({**one, c: one.get(c, 0) + 1} for one, c in ((left, a), (right, b)))
+                    total += factors * self.kernel._derivative(x, z, *orders)
+        return total
+
+    @property
+    def not_smooth(self) -> str:
+        """Empty where the kernel inside has second derivatives."""
+        if self.kernel.largest_order((0,)) >= 2:
+            return ""
+        return f"{self.kernel!r} has first derivatives only, which its values are made of; take a smoother one"
+
+    def largest_order(self, columns: Collection[int]) -> float:
+        """Return one less than the order of the kernel inside."""
+        return 0.0 if self.not_smooth else self.kernel.largest_order(columns) - 1.0
+
+    def cost(self, n_features: int) -> int:
+        """Return the cost of the kernel inside for every pair of inputs."""
+        d = self.split(n_features)
+        return d * d * self.kernel.cost(d)
+
+    def refuse_scale_gradient(self) -> None:
+        """Raise: the derivatives of second derivatives in widths are not known."""
+        raise DeclarationError(f"{self!r} has no derivatives in its scales; search over a grid of widths instead")
+
+    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+        """Return the rounding of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
+        if not self.kernel.has_steady_decay:
+            return math.inf
+        d = self._points(X).shape[1]
+        return float(_SECOND * (d + 1.0) * roundings[0] + relative_rounding(4.0 * d * d + 4.0))
+
+    def exact_formula(self, number: Number, n_features: int) -> Formula:
+        """Return the sum over all pairs of inputs of derivatives of the formula of the kernel inside."""
+        d = self.split(n_features)
+        pairs, inner = [(a, b) for a in range(d) for b in range(d)], self.kernel.exact_formula(number, d)
+
+        def value(x: Any, z: Any) -> Any:
+            derivatives = (differentiate_formula(inner, x[:d], z[:d], [a], [b]) for a, b in pairs)
+            weights = (self.weigh(x[d:], z[d:], a, b) for a, b in pairs)
+            return sum(weight * derivative for weight, derivative in zip(weights, derivatives, strict=True))
+
+        try:
+            same = value([number(0.5)] * n_features, [number(0.5)] * n_features)
+        except (AttributeError, TypeError, DeclarationError):
+            same = None
+        if same is None or not getattr(same, "is_finite", bool)():  # a root has no derivative at zero
+            raise DataError(f"{self!r} has no formula in ball arithmetic; take RBF inside")
+        return value
+
+
+@dataclass(frozen=True, repr=False)
+class CurlFree(_VectorField):
+    """The kernel of gradients of functions of ``kernel``, on rows of a point and a direction."""
+
+    kernel: Kernel
+
+    def weigh(self, u: Any, v: Any, a: int, b: int) -> Any:
+        """Return u_a v_b."""
+        return u[a] * v[b]
+
+
+@dataclass(frozen=True, repr=False)
+class DivergenceFree(_VectorField):
+    """The kernel of fields without divergence made of derivatives of functions of ``kernel``.
+
+    Rows are a point and a direction; there are two inputs at least.
+    """
+
+    kernel: Kernel
+
+    def split(self, n_features: int) -> int:
+        """Return how many columns the point has: half of them, two at least."""
+        d = super().split(n_features)
+        if d < 2:
+            raise DataError(f"{self!r} needs points of two columns at least: in one, only constants have no divergence")
+        return d
+
+    def weigh(self, u: Any, v: Any, a: int, b: int) -> Any:
+        """Return -u_b v_a; on the diagonal the sum of all other u_i v_i, in which nothing cancels."""
+        if a != b:
+            return -(u[b] * v[a])
+        return sum(first * second for c, (first, second) in enumerate(zip(u, v, strict=True)) if c != a)

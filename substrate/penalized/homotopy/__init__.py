@@ -1,1 +1,0 @@
-"""Solution paths: the optimum as a piecewise linear function of one weight, knot by knot, with certificates."""

@@ -1,1 +1,0 @@
-"""The LS-SVM with Huber's loss: its active set, and bounds on the answer."""

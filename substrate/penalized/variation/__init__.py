@@ -1,1 +1,0 @@
-"""Least squares with maximal variations: coordinates, active rows, bounds on the answer, and the machine on a basis."""

@@ -1,0 +1,514 @@
+r"""Least squares with a norm as penalty: how far fitted values are from those of the exact optimum.
+
+A machine :math:`f = F x + b 1` with a penalty p, which is the 1-norm or maximal variation, minimises
+
+.. math:: \tfrac12 \|y - F x - b 1\|_v^2 + \tfrac{\tau}{2} x^T E x + p(x) ,
+
+with weights v of the rows and a positive semi-definite E. Its dual points are :math:`\theta` with
+:math:`1^T V \theta = 0` (where there is a bias) and z; with :math:`c = F^T V \theta - \tau E z` and the conjugate
+:math:`p^*(c) = 0`, the duality gap at errors e is a sum of terms that are not negative,
+
+.. math:: P - Q = \tfrac12 \|e - \theta\|_v^2 + \tfrac{\tau}{2} (x - z)^T E (x - z) + p(x) - x^T c ,
+
+and :math:`\|f - f^\star\|_v^2 \le 2 (P - Q)`, since the squared loss is strongly convex. For any method that computed x
+this is the whole proof; all that is left is to find a good dual point.
+
+**A step.** The errors themselves have :math:`g = F^T V e - \tau E x`. The nearest point that has given numbers s in
+some coordinates A in place of :math:`g_A` is at the distance
+
+.. math:: \sigma = \sqrt{q^T H^{-1} q}, \qquad q = (g - s)_A, \qquad
+          H = (F^T V (I - 11^T V / 1^T V 1) F + \tau E)_{AA} ,
+
+and in any other coordinate :math:`c_j - s_k` differs from :math:`g_j - g_k` by at most :math:`\sigma` times the
+distance of column j from any column k of A. The point is not
+computed. Where :math:`p^*(c) = 0` fails, it is scaled by :math:`1 - \lambda`, which adds :math:`\lambda` times its
+length to the distance.
+
+:class:`OneNorm`
+    :math:`p = \zeta \|x\|_1` has :math:`|c| \le \zeta`, or :math:`|c - \nu| \le \zeta` for some :math:`\nu` where
+    :math:`1^T x = 0` is required. The step leads to :math:`\nu + \zeta \operatorname{sign}(x)` in the columns in use,
+    then also in those whose c is at its limit. Differences to the first of these columns have no :math:`\nu`.
+:class:`MaximalVariation`
+    :math:`p = \sum_l \rho_l \|C^l x\|_\infty` has :math:`c = \sum_l C^{lT} \xi^l` with
+    :math:`\|\xi^l\|_1 \le \rho_l`. The step leads to these numbers in all coordinates, for the multipliers of a solver
+    shrunk into their balls.
+
+Everything is a formula over numbers with a radius (:mod:`~substrate.certificates.enclosed`): in double precision it is
+the certificate, in balls the proof. [Pelckmans2005]_ eq. (16), (24)-(27).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from substrate.arrays import Array, is_sparse
+from substrate.certificates.balls import Balls, BallTable, balls, flint, root_of
+from substrate.certificates.enclosed import UNIT, Double, Enclosed, GramFactor, at_most, sum_rounding
+from substrate.certificates.rows import Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
+from substrate.ingredients.component_weights import Weights, each_weight
+from substrate.kernels import Kernel
+from substrate.kernels.base import strips
+
+__all__ = [
+    "BallColumns",
+    "Columns",
+    "DoubleColumns",
+    "MaximalVariation",
+    "OneNorm",
+    "Penalty",
+    "VariationMachine",
+    "accuracy_of",
+    "bound_by_duality",
+    "bound_distance",
+    "into_balls",
+]
+
+#: Relative distance from their limit at which correlations are taken to be at it; any choice gives a bound.
+_NEAR = 1e-6
+#: Fewest terms of a product that are added up before their sum is added to the others.
+_TERMS = 16
+
+FORMULA = "sqrt(|e - theta|^2 + 2 (p(x) - x'c)) + rounding"
+
+
+class Columns(Protocol):
+    """F, E and the weights v of a machine, in numbers of one kind."""
+
+    @property
+    def numbers(self) -> type[Enclosed]:
+        """The kind of the numbers."""
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the rows."""
+
+    @property
+    def bias(self) -> bool:
+        """Whether there is a bias."""
+
+    @property
+    def ridge(self) -> float:
+        """The weight of half of x'E x."""
+
+    def values(self, x: Any) -> Any:
+        """Return F x."""
+
+    def adjoint(self, z: Any) -> Any:
+        """Return F'z."""
+
+    def energy(self, x: Any) -> Any:
+        """Return E x."""
+
+    def distinct(self, some: Any) -> Any:
+        """Return the numbers of columns that differ from each other, of some."""
+
+    def neighbours(self, some: Any) -> tuple[Any, Any]:
+        """Return the place among some of a column near each, and bounds on the distances in the norm of H."""
+
+    def bound_step(self, q: Any, some: Any, differences: bool) -> Any:
+        """Bound sqrt(q'H^-1 q) in some coordinates, or of differences to the first one; infinite where unknown."""
+
+
+class DualPoint(NamedTuple):
+    """A dual point: its step from the errors, the share by which it is scaled down, and p(x) - x'c there."""
+
+    step: Any
+    scaled: Any
+    slack: Any
+
+
+class Penalty(Protocol):
+    """A norm as a penalty."""
+
+    def divide(self, unit: float) -> Self:
+        """Return the same penalty for targets in another unit."""
+
+    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+        """Return the nearest feasible coefficients, in these numbers."""
+
+    def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
+        """Yield dual points beside that of the errors, whose correlations are g."""
+
+
+def bound_distance(columns: Columns, penalty: Penalty, y: Array, x: Array, fitted: Array) -> Any:
+    """Bound the distance of fitted values from those of the exact optimum, root mean square by the weights.
+
+    Parameters
+    ----------
+    columns, penalty
+        The machine.
+    y, x
+        Targets and stored coefficients.
+    fitted
+        The values that ``predict`` returns.
+    """
+    numbers, v = columns.numbers, columns.weights
+    mass = numbers.exact(v).total()
+    root, point = mass.sqrt(), penalty.feasible(x, numbers)
+    errors = numbers.exact(y) - columns.values(point)
+    if columns.bias:
+        errors = errors - float(errors.midpoint @ v) / float(v.sum())  # what is left is small
+        errors = errors - (errors * v).total() / mass
+    theta = errors.without_radius()
+    if columns.bias:
+        theta = theta - (theta * v).total() / mass
+    moved, size = (errors - theta).bound_norm(v) * root, theta.bound_norm(v) * root
+    g = columns.adjoint(theta * v)
+    if columns.ridge > 0.0:
+        pull = columns.energy(point) * columns.ridge
+        g, size = g - pull, (size * size + (point * pull).sum()).bound_root()
+    bound = bound_by_duality(columns, penalty, point, g, size, moved) / root
+    return bound + (numbers.exact(fitted) - y + errors).bound_norm(v)
+
+
+def bound_by_duality(columns: Columns, penalty: Penalty, point: Any, g: Any, size: Any, moved: Any) -> Any:
+    """Bound the norm of the distance of a feasible point from the optimum: the root of twice the smallest gap.
+
+    ``g`` are the correlations of a dual point of length ``size`` that is at a distance ``moved`` from its errors.
+    """
+    bounds = []
+    for dual in penalty.dual_points(columns, point, g):
+        distance = moved + dual.step + dual.scaled * (size + dual.step)
+        bounds.append((distance * distance + dual.slack * 2.0).bound_root())
+    return reduce(lambda first, second: first.minimum(second), bounds)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def accuracy_of(
+    columns: Columns, penalty: Penalty, y: Array, x: Array, fitted: Array, tolerance: Tolerance, more: float = 0.0
+) -> Accuracy:
+    """Return the row of a certificate, by a bound in double precision; ``more`` is added to it."""
+    bound, unit = math.inf, power_of_two(float(np.ptp(y)))
+    if np.isfinite(fitted).all() and np.isfinite(x).all():
+        bound = bound_distance(columns, penalty.divide(unit), y / unit, x / unit, fitted / unit).upper()
+    return tolerance.row(unit * bound + more, FORMULA)
+
+
+@dataclass(frozen=True, slots=True)
+class OneNorm:
+    """zeta times the 1-norm, of coefficients that sum to zero where ``zero_sum``."""
+
+    zeta: float
+    zero_sum: bool = True
+
+    def divide(self, unit: float) -> Self:
+        """Return the same penalty for targets in another unit."""
+        return replace(self, zeta=self.zeta / unit)
+
+    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+        """Return coefficients of which the largest has lost what their sum differs from zero by."""
+        point = numbers.exact(x)
+        if not (self.zero_sum and x.any()):
+            return point
+        return point - point.total().place(np.array([int(np.abs(x).argmax())]), x.size)
+
+    def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
+        """Yield that of the errors, and those after a step in the columns in use, and near their limits."""
+        numbers, used, middle = columns.numbers, x.midpoint != 0.0, g.midpoint
+        nothing, none = numbers.exact(0.0), np.zeros(used.size, dtype=bool)
+        nu: Any = 0.0
+        if self.zero_sum:
+            nu = ((g.upper_ends().largest() - (-g).upper_ends().largest()) * 0.5).without_radius()
+        yield self._scale(x, g - nu, g * 0.0, none, np.zeros(used.size), nothing)
+        if not used.any() or not np.isfinite(middle).all():
+            return
+        signs = np.sign(x.midpoint)
+        center = float((middle - self.zeta * signs)[used].mean()) if self.zero_sum else 0.0
+        near = used | (np.abs(np.abs(middle - center) - self.zeta) <= _NEAR * self.zeta)
+        signs = np.where(used, signs, np.sign(middle - center))
+        for chosen in [used] if np.array_equal(used, near) else [used, near]:
+            some = columns.distinct(np.flatnonzero(chosen))
+            step = columns.bound_step(g.take(some) - self.zeta * signs[some], some, self.zero_sum)
+            if not math.isfinite(step.upper()):
+                continue
+            on, (nearest, distances) = none.copy(), columns.neighbours(some)
+            on[some] = True
+            c = g - g.take(some[nearest]) + self.zeta * signs[some[nearest]]
+            yield self._scale(x, c, distances * step, on, signs, step)
+
+    def _scale(self, x: Any, c: Any, change: Any, on: Any, signs: Array, step: Any) -> DualPoint:
+        """Return the point scaled until no correlation, c up to a change, exceeds zeta; it is zeta where ``on``."""
+        excess = (abs(c) + change - self.zeta).select(~on, c * 0.0).upper_ends().positive_part().largest()
+        scaled, sizes = excess / (excess + self.zeta), abs(x)
+        beside = (sizes * self.zeta - x * c * (1.0 - scaled) + sizes * change).positive_part()
+        along = scaled * sizes * self.zeta + (x * -signs).positive_part() * (2.0 * self.zeta)
+        return DualPoint(step, scaled, along.select(on, beside).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class MaximalVariation:
+    """The sum of rho_l max|C^l x|, with multipliers (one row per component) that any method found.
+
+    ``components`` are the matrices C^l at the rows that have multipliers. ``largest`` are numbers that no size of C^l x
+    exceeds at whatever row, where there are more rows than these.
+    """
+
+    components: Sequence[Any]
+    rho: Weights
+    multipliers: Array
+    largest: Array | None = None
+
+    def divide(self, unit: float) -> Self:
+        """Return the same penalty for targets in another unit."""
+        largest = None if self.largest is None else self.largest / unit
+        return replace(self, rho=self.rho / unit, multipliers=self.multipliers / unit, largest=largest)
+
+    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+        """Return the coefficients."""
+        return numbers.exact(x)
+
+    def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
+        """Yield the one that the multipliers determine."""
+        numbers, xi = columns.numbers, into_balls(self.multipliers, self.rho)
+        values = [component @ x for component in self.components]
+        c = reduce(add, [component.T @ row for component, row in zip(self.components, xi, strict=True)])
+        step = columns.bound_step(g - c, np.arange(x.midpoint.size), False)
+        slack = []
+        for number, (f, row, weight) in enumerate(zip(values, xi, each_weight(self.rho, len(xi)), strict=True)):
+            top = numbers.exact(self.largest[number]) if self.largest is not None else abs(f).upper_ends().largest()
+            spare, (used,) = numbers.exact(np.append(weight, -np.abs(row))).total(), np.nonzero(row)
+            slack.append(spare * top)
+            if used.size:
+                behind = top - f.take(used) * np.sign(row[used])
+                slack.append((behind.positive_part() * np.abs(row[used])).sum())
+        yield DualPoint(step, numbers.exact(0.0), reduce(add, slack))
+
+
+def into_balls(xi: Array, rho: Weights) -> Array:
+    """Return the multipliers of every component, shrunk where their 1-norm exceeds its weight."""
+    out = np.array(xi, dtype=np.float64)
+    for row, given, weight in zip(out, xi, each_weight(rho, len(out)), strict=True):
+        factor = 1.0
+        while math.fsum(np.append(np.abs(row), -weight)) > 0.0:  # rounded once, so that its sign is right
+            factor = min(weight / math.fsum(np.abs(given)), math.nextafter(factor, 0.0))
+            row[:] = factor * given
+    return out
+
+
+def _multiply(matrix: Double, x: Any) -> Double:
+    """Return a product whose terms are added up in blocks, which rounds less than one sum."""
+    x, n = x if isinstance(x, Double) else Double(x), matrix.middle.shape[1]
+    blocks = strips(n, max(_TERMS, math.isqrt(n)))
+    products: list[Double] = [matrix.take((slice(None), some)) @ x.take(some) for some in blocks]
+    return reduce(add, products)
+
+
+def _from_first(rows: Double) -> Double:
+    """Return the differences of all rows but the first to the first one."""
+    return rows.take(slice(1, None)) - rows.take(slice(0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleColumns:
+    """F and E in double precision; E is None without a ridge.
+
+    ``deviation`` is a matrix of sizes that the products of the columns of F may be off by, beside the radius of F.
+    """
+
+    matrix: Double
+    weights: Array
+    bias: bool = True
+    ridge: float = 0.0
+    quadratic: Double | None = None
+    deviation: Array | None = None
+
+    @classmethod
+    def of_kernel(cls, kernel: Kernel, X: Any, matrix: Array, ridge: float = 0.0) -> Self:
+        """Return a kernel matrix between points, by values of little rounding; a given one is exact."""
+        K = Double(matrix)
+        if not kernel.pairwise and kernel.trusted:
+            s = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+            points = X.toarray() if is_sparse(X) else X
+            K = Double(kernel.values(points, points, careful=True), kernel.careful_rounding(points) * np.outer(s, s))
+        return cls(K, np.ones(len(matrix)), True, ridge, K if ridge > 0.0 else None)
+
+    @property
+    def numbers(self) -> type[Double]:
+        """Double precision."""
+        return Double
+
+    def values(self, x: Any) -> Double:
+        """Return F x."""
+        return _multiply(self.matrix, x)
+
+    def adjoint(self, z: Any) -> Double:
+        """Return F'z."""
+        return _multiply(self.matrix.T, z)
+
+    def energy(self, x: Any) -> Any:
+        """Return E x."""
+        return 0.0 if self.quadratic is None else self.quadratic @ x
+
+    def distinct(self, some: Any) -> Any:
+        """Return the columns that differ from each other."""
+        return some[np.sort(np.unique(self.matrix.middle[:, some], axis=1, return_index=True)[1])]
+
+    def neighbours(self, some: Any) -> tuple[Any, Double]:
+        """Return the nearest of some columns to each, by products whose rounding is counted."""
+        F = self._centered(slice(None))
+        H, sizes = F.middle.T @ F.middle[:, some], np.square(F.middle).sum(axis=0)
+        lost = sum_rounding(4 * len(F.middle)) * (sizes[:, None] + sizes[some])
+        if self.deviation is not None:
+            diagonal = np.diagonal(self.deviation)
+            lost = lost + diagonal[:, None] + diagonal[some] + 2.0 * self.deviation[:, some]
+        if self.quadratic is not None and self.ridge > 0.0:
+            E = self.ridge * self.quadratic.middle
+            H, sizes = H + E[:, some], sizes + np.diagonal(E)
+            lost = lost + 4.0 * self.ridge * float(self.quadratic.error().sizes.max()) + 4.0 * UNIT * np.abs(E).max()
+        squares = sizes[:, None] + sizes[some] - 2.0 * H
+        nearest = squares.argmin(axis=1)
+        places = (np.arange(len(squares)), nearest)
+        off = np.linalg.norm(F.error().sizes + np.zeros_like(F.middle), axis=0)
+        roots = np.sqrt(np.maximum(squares[places], 0.0) + lost[places])
+        return nearest, Double(at_most(1.0) * (roots + off + off[some][nearest]))
+
+    def bound_step(self, q: Double, some: Any, differences: bool) -> Double:
+        """Bound the step by a factor of a matrix M with M'M = H up to a deviation whose norm is counted."""
+        tall, places = self._centered(some), np.ix_(some, some)
+        deviation = None if self.deviation is None else Double(0.0 * self.deviation[places], self.deviation[places])
+        if self.quadratic is not None and self.ridge > 0.0:
+            inner = self.quadratic.take(places) * self.ridge
+            values, vectors = np.linalg.eigh(inner.middle)
+            R = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+            tall, missing = tall.T.beside(R.T).T, inner - R.T @ R
+            deviation = missing if deviation is None else missing + deviation
+        if differences:
+            tall, q = _from_first(tall.T).T, _from_first(q)
+            deviation = None if deviation is None else _from_first(_from_first(deviation).T).T
+        if not q.middle.size:
+            return Double(0.0)
+        factor = GramFactor.of(tall)
+        factor = factor if factor is None or deviation is None else factor.plus(deviation)
+        return Double(math.inf) if factor is None else factor.bound_inverse_norm(q)
+
+    def _centered(self, some: Any) -> Double:
+        """Return some columns of V^1/2 F, without their means where there is a bias."""
+        F, v = self.matrix.take((slice(None), some)), self.weights
+        if self.bias:
+            F = F - (Double((v / v.sum())[None]) @ F)
+        return F if (v == 1.0).all() else F * np.sqrt(v)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class BallColumns:
+    """F and E in balls, as matrices of python-flint; E is None without a ridge."""
+
+    matrix: Any
+    weights: Array
+    bias: bool = True
+    ridge: float = 0.0
+    quadratic: Any = None
+
+    @property
+    def numbers(self) -> type[Balls]:
+        """Balls."""
+        return Balls
+
+    def values(self, x: Any) -> Any:
+        """Return F x."""
+        return BallTable(self.matrix) @ x
+
+    def adjoint(self, z: Any) -> Any:
+        """Return F'z."""
+        return BallTable(self.matrix.transpose()) @ z
+
+    def energy(self, x: Any) -> Any:
+        """Return E x."""
+        return 0.0 if self.quadratic is None else BallTable(self.quadratic) @ x
+
+    def distinct(self, some: Any) -> Any:
+        """Return the columns that differ from each other."""
+        middles = [[float(self.matrix[i, j].mid()) for i in range(self.matrix.nrows())] for j in some.tolist()]
+        return some[np.sort(np.unique(np.array(middles), axis=0, return_index=True)[1])]
+
+    def neighbours(self, some: Any) -> tuple[Any, Balls]:
+        """Return the nearest of some columns to each, by entries of H."""
+        H, nearest, distances = self._hessian(np.arange(self.matrix.ncols())), [], []
+        for j in range(H.nrows()):
+            squares = [H[j, j] + H[k, k] - 2 * H[j, k] for k in some.tolist()]
+            nearest.append(int(np.argmin([float(square) for square in squares])))
+            distances.append(squares[nearest[-1]])
+        return np.array(nearest), Balls(distances).bound_root()
+
+    def bound_step(self, q: Balls, some: Any, differences: bool) -> Balls:
+        """Return the step of an exact solution; infinite where the bits do not tell these columns apart."""
+        H, column = self._hessian(some), flint().arb_mat(some.size, 1, q.values.tolist())
+        if differences:
+            D = flint().arb_mat(np.vstack([-np.ones(some.size - 1), np.eye(some.size - 1)]).tolist())
+            H, column = D.transpose() * H * D, D.transpose() * column
+        if not column.nrows():
+            return Balls.exact(0.0)
+        try:
+            return Balls(root_of((column.transpose() * H.solve(column))[0, 0]))
+        except ZeroDivisionError:
+            return Balls.exact(math.inf)
+
+    def _hessian(self, some: Any) -> Any:
+        """Return some rows and columns of H."""
+        (n, k), v = (self.matrix.nrows(), some.size), flint().arb_mat(1, self.weights.size, balls(self.weights))
+        C = flint().arb_mat(n, k, [self.matrix[i, j] for i in range(n) for j in some.tolist()])
+        weighed = flint().arb_mat(n, k, [C[i, j] * v[0, i] for i in range(n) for j in range(k)])
+        H = weighed.transpose() * C
+        if self.bias:
+            sums = v * C
+            H = H - sums.transpose() * sums / sum(v.entries())
+        if self.quadratic is not None and self.ridge > 0.0:
+            inner = [self.quadratic[i, j] * self.ridge for i in some.tolist() for j in some.tolist()]
+            H = H + flint().arb_mat(k, k, inner)
+        return H
+
+
+@dataclass(frozen=True, slots=True)
+class VariationMachine:
+    """A machine of maximal variation at a point: plain numbers, in the directions of its coordinates.
+
+    Parameters
+    ----------
+    components
+        The matrices C^l of all rows.
+    root
+        W with w'w = ||W v||^2.
+    weights, bias, ridge, rho
+        Weights of the rows, whether there is a bias, and the weights of w'w / 2 and of the components.
+    v, xi
+        Coordinates of the point, and the multipliers, one row per component.
+    """
+
+    components: Array
+    root: Array
+    weights: Array
+    bias: bool
+    ridge: float
+    rho: Weights
+    v: Array
+    xi: Array
+
+    def penalty(self, components: Sequence[Any]) -> MaximalVariation:
+        """Return the penalty for the components in some numbers."""
+        return MaximalVariation(components, self.rho, self.xi)
+
+    def accuracy(
+        self,
+        kernels: Sequence[Kernel],
+        X: Any,
+        points: Any,
+        y: Array,
+        coefficients: Sequence[Array],
+        bias: float,
+        fitted: Array,
+        tolerance: Tolerance,
+    ) -> Accuracy:
+        """Return the row of the answer, with the stored coefficients of every component in exact kernel values."""
+        parts = [Double(component) for component in self.components]
+        F, W = reduce(add, parts), Double(self.root)
+        columns = DoubleColumns(F, self.weights, self.bias, self.ridge, W.T @ W if self.ridge > 0.0 else None)
+        expansions = [_multiply(kernel.enclose(X, points), a) for kernel, a in zip(kernels, coefficients, strict=True)]
+        stored = reduce(add, expansions) + bias
+        more = (stored - fitted).bound_norm(self.weights).upper()
+        return accuracy_of(columns, self.penalty(parts), y, self.v, fitted, tolerance, more)

@@ -1,0 +1,914 @@
+r"""Eigenproblems of kernel matrices: leading eigenpairs, clusters, pairs of two views, and what is proved of them.
+
+Kernel PCA, kernel spectral clustering and the machines of two views are stationary points of one LS-SVM each, and their
+conditions of optimality are eigenproblems. With weights :math:`v_i > 0` of the rows and
+:math:`q = v^{1/2} / \|v^{1/2}\|`, the components are eigenvectors of the centred and weighted kernel matrix
+
+.. math:: A = P\, S K S\, P, \qquad S = \operatorname{diag}(v^{1/2}), \quad P = I - q q^T ,
+
+or, in the span of few features :math:`z(x)`, of their second moment :math:`\sum_i v_i (z_i - \bar z)(z_i - \bar z)^T`.
+
+**What is proved.** Of computed pairs U, :math:`\Theta` of a symmetric A let :math:`\delta = \|U^T U - I\|` and, with
+the orthonormal :math:`\tilde U = U (U^T U)^{-1/2}`,
+
+.. math::
+
+    \rho = \|A \tilde U - \tilde U \Theta\| \le
+    \frac{\|A U - U \Theta\| + 2 \delta \|\Theta\| + \|\Delta A\| (1 + \delta)}{\sqrt{1 - \delta}} ,
+
+in which rounding and the error :math:`\Delta A` of the entries of A are counted. In a basis that begins with
+:math:`\tilde U`, A differs from the matrix with the blocks :math:`\Theta` and D by at most :math:`2 \rho`, where D is A
+on the complement, and :math:`\|D\| \le f = \|A - U \Theta U^T\|_F`. So, by Weyl's inequality, the k leading eigenvalues
+are within :math:`2 \rho` of the k leading values of :math:`\Theta` if the k-th of these exceeds f; no other exceeds
+:math:`\max(\theta_{k+1}, f) + 2 \rho`; and the subspace is that of the k leading ones up to an angle whose sine is
+:math:`\rho` over the gap between both ([Davis1970]_). Where all pairs were computed there is no D, and :math:`\rho`
+takes the place of :math:`2 \rho`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.certificates import NO_BOUND, PROVED, Certificate, Row
+from substrate.certificates.rounding import at_most, rank_cutoff, relative_rounding
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Kernel
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.namespaces import to_numpy
+from substrate.streaming.source import MICRO, Source
+from substrate.threads import blas_threads
+
+__all__ = [
+    "Centred",
+    "CodeBook",
+    "Components",
+    "Features",
+    "Moments",
+    "Pairs",
+    "PreImages",
+    "View",
+    "add_moments",
+    "balanced_line_fit",
+    "centre",
+    "centre_by_degrees",
+    "check_degrees",
+    "class_codes",
+    "correlations",
+    "decompose",
+    "features_of",
+    "find_components",
+    "find_pairs",
+    "fit_pre_images",
+    "follow_fixed_point",
+    "optimality_rows",
+    "orient",
+    "pairs_certificate",
+    "refuse_other_kernels",
+    "signs_of",
+    "spanning_rows",
+    "state_components",
+    "view_of",
+]
+
+Facts = tuple[tuple[str, str], ...]
+
+#: Number of rows up to which all eigenpairs are computed.
+ALL_BELOW = 700
+#: Pairs that are computed beside those that are wanted, where not all are: they take their part of the remainder.
+_FURTHER = 20
+#: Defect of orthonormality beyond which nothing is said.
+_MOST_DEFECT = 0.1
+#: Norm of a matrix below which squares of its errors may leave the range of doubles.
+_LEAST_NORM = 1e-130
+#: Share of the largest eigenvalue of a basis below which directions are left out.
+_CUT = 1e-10
+#: Deviation of features from coordinates of an orthonormal basis beyond which nothing is said.
+_MOST_DEVIATION = 0.05
+#: Share of the largest singular value below which one that rounding explains is a zero.
+_NO_DIRECTION = 1e-7
+#: Widths of the regression from scores to rows, in units of the median distance of the scores.
+_WIDTHS = (1.0, 2.0, 4.0)
+#: Values of lambda of that regression, in units of the mean eigenvalue.
+_LAMBDAS = np.geomspace(1e-10, 1e2, 25)
+#: Steps of a fixed point at most, the share of the spread of the rows at which it ends, and the shortest step.
+_STEPS, _ENOUGH, _SHORTEST = 200, 1e-10, 2.0**-6
+
+
+# ---- eigenpairs and their bounds ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Centred:
+    """The matrix A, a bound on the norm of its error, the roots of the weights, and the weighted mean row of K."""
+
+    matrix: Array
+    error: float
+    root: Array
+    mean_row: Array
+
+    def biases(self, support_values: Array) -> Array:
+        """Return b = -v'K alpha / 1'v for every column alpha: the scores of the rows have the weighted mean zero."""
+        return np.asarray(-(self.mean_row @ support_values))
+
+    def expand(self, found: "Components") -> tuple[Array, Array, Array]:
+        r"""Return support values :math:`S u \lambda^{-1/2}`, biases, and the scores :math:`S^{-1} u \lambda^{1/2}`."""
+        roots, vectors = np.sqrt(found.values), orient(found.vectors)
+        alpha = found.padded(self.root[:, None] * vectors / roots)
+        return alpha, self.biases(alpha), found.padded(vectors * roots / self.root[:, None])
+
+    def bias_row(self, bias: Any, support_values: Any, tolerance: float) -> Row:
+        """Return the row that compares stored biases with those of the stored support values."""
+        alpha = np.asarray(to_numpy(support_values))
+        value = np.max(np.abs(self.biases(alpha) - to_numpy(bias)), initial=0.0)
+        scale = float(np.max(np.abs(self.mean_row) @ np.abs(alpha), initial=0.0))
+        tolerance = max(tolerance, relative_rounding(4.0 * self.root.size))
+        return Row(name="bias", value=float(value), scale=scale, tolerance=tolerance, formula="|b + v'K alpha / 1'v|")
+
+
+def centre(kernel: Kernel, X: Any, weights: Array | None = None) -> Centred:
+    """Return the centred and weighted kernel matrix of rows, with the rounding of its entries."""
+    K = np.array(to_numpy(kernel(X)), dtype=np.float64)
+    n = K.shape[0]
+    v = np.ones(n) if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+    root = np.sqrt(v)
+    envelope = kernel.envelope
+    error = 0.0
+    if not kernel.pairwise:
+        shares = 1.0 if envelope is kernel else 2.0
+        sizes = np.abs(np.asarray(to_numpy(envelope.diag(X)), dtype=np.float64))
+        error = shares * envelope.rounding(X) * float(v @ sizes)
+    mean_row = (v / v.sum()) @ K
+    K *= root[:, None]
+    K *= root
+    size, q = float(np.linalg.norm(K)), root / np.linalg.norm(root)
+    means = K @ q
+    middle = 0.5 * float(q @ means) * q - means
+    K += np.outer(q, middle)
+    K += np.outer(middle, q)
+    # scaling, two projections and a product of N terms lose at most 3N + 20 roundings of the norm
+    error = at_most(error + relative_rounding(3.0 * n + 20.0) * size)
+    return Centred(matrix=(K + K.T) / 2.0, error=error, root=root, mean_row=mean_row)
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Eigenpairs of a symmetric matrix, largest first, with the residual rho, the defect of U and the norm of D.
+
+    ``rest`` is minus infinity where all pairs are there.
+    """
+
+    values: Array
+    vectors: Array
+    residual: float
+    defect: float
+    rest: float
+
+    @property
+    def radius(self) -> float:
+        """A bound on the distance of the eigenvalues of A from those of the blocks."""
+        return self.residual if math.isinf(self.rest) else 2.0 * self.residual
+
+
+def decompose(matrix: Array, error: float = 0.0, count: int | None = None) -> Spectrum:
+    """Return all eigenpairs of a matrix whose error is bounded, or the ``count`` leading ones and some more."""
+    n, rest = matrix.shape[0], -math.inf
+    with blas_threads(n):
+        values, vectors = _compute_pairs(matrix, n if count is None else count + _FURTHER)
+        residual, defect = bound_residual(matrix, error, values, vectors)
+        if values.size < n:
+            rest = _bound_rest(matrix, error, values, vectors)
+    return Spectrum(values=values, vectors=vectors, residual=residual, defect=defect, rest=rest)
+
+
+def _compute_pairs(matrix: Array, count: int) -> tuple[Array, Array]:
+    """Return eigenpairs, largest first: the leading ones by iteration, or all where that is not much more work."""
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    n = matrix.shape[0]
+    try:
+        few = n > ALL_BELOW and 4 * count <= n
+        start = np.random.default_rng(n).standard_normal(n)
+        values, vectors = eigsh(matrix, count, which="LA", v0=start) if few else eigh(matrix, check_finite=False)
+    except ArpackError:  # of a matrix of zeros, and where an iteration does not end
+        values, vectors = eigh(matrix, check_finite=False)
+    return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+
+
+def bound_residual(matrix: Array, error: float, values: Array, vectors: Array) -> tuple[float, float]:
+    """Bound the residual of eigenpairs and the defect of orthonormality of their vectors."""
+    n, k = vectors.shape
+    defect = at_most(float(np.linalg.norm(vectors.T @ vectors - np.eye(k))) + relative_rounding(n + 2.0) * k)
+    size, largest = float(np.linalg.norm(matrix)), float(np.abs(values).max(initial=0.0))
+    length = float(np.linalg.norm(matrix @ vectors - vectors * values))
+    if not (defect <= _MOST_DEFECT and math.isfinite(length) and (size > _LEAST_NORM or size == 0.0)):
+        return math.inf, defect
+    rounding = relative_rounding(n + 8.0) * (size + largest) * math.sqrt(k * (1.0 + defect))
+    turned = 2.0 * defect * largest * math.sqrt(1.0 + defect)
+    return at_most((length + rounding + turned + error * (1.0 + defect)) / math.sqrt(1.0 - defect)), defect
+
+
+def _bound_rest(matrix: Array, error: float, values: Array, vectors: Array) -> float:
+    """Bound the norm of A - U Theta U' by that of Frobenius."""
+    sizes = float(np.linalg.norm(matrix)) + 2.0 * values.size * float(np.abs(values).max())
+    left = float(np.linalg.norm(matrix - (vectors * values) @ vectors.T))
+    return at_most(left + relative_rounding(values.size + 6.0) * sizes + error)
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What is proved of the leading eigenpairs, of which ``values`` and ``vectors`` are larger than rounding.
+
+    Parameters
+    ----------
+    values, vectors
+        The eigenvalues, largest first, and their vectors.
+    radius
+        How far an exact eigenvalue is from each of them at most.
+    residual
+        A bound on the residual of the vectors, with their coupling to directions that were left out.
+    following
+        A number that no other eigenvalue exceeds; infinite where it is not proved that these are the leading ones.
+    trace
+        The trace of the matrix.
+    count
+        How many were asked for.
+    """
+
+    values: Array
+    vectors: Array
+    radius: float
+    residual: float
+    following: float
+    trace: float
+    count: int
+
+    @property
+    def angle(self) -> float:
+        """A bound on the sine of the largest angle between the computed subspace and the exact one."""
+        gap = float(self.values[-1]) - self.radius - self.following
+        gap -= relative_rounding(4.0) * float(self.values[0])
+        return at_most(self.residual / gap) if gap > 0.0 else math.inf
+
+    def padded(self, array: Array) -> Array:
+        """Return eigenvalues or vectors with zeros for those that cannot be told from zero."""
+        return np.concatenate([array, np.zeros((*array.shape[:-1], self.count - self.values.size))], axis=-1)
+
+    @property
+    def shares(self) -> Array:
+        """The shares of the trace."""
+        return np.minimum(self.padded(self.values) / self.trace, 1.0) if self.trace > 0.0 else np.zeros(self.count)
+
+
+def find_components(
+    matrix: Array,
+    error: float,
+    count: int,
+    *,
+    stored: tuple[Array, Array] | None = None,
+    coupling: float = 0.0,
+) -> Components:
+    """Return the leading eigenpairs that are larger than rounding, or the ``stored`` ones with what is proved of them.
+
+    ``coupling`` bounds the products of the vectors with directions that the matrix leaves out.
+    """
+    spectrum = decompose(matrix, error, count if stored is None else None)
+    values, vectors = spectrum.values[:count], spectrum.vectors[:, :count]
+    radius, residual = spectrum.radius, spectrum.residual
+    if stored is not None:
+        values, vectors = stored
+        residual, _ = bound_residual(matrix, error, values, vectors)
+        radius += float(np.max(np.abs(values - spectrum.values[: values.size]), initial=0.0))
+    k = int(np.sum(values > radius)) if math.isfinite(radius) else 0
+    following = float(spectrum.values[k]) if spectrum.values.size > k else 0.0
+    following = max(following, spectrum.rest) + spectrum.radius
+    leading = k > 0 and float(spectrum.values[k - 1]) >= spectrum.rest
+    return Components(
+        values=values[:k],
+        vectors=vectors[:, :k],
+        radius=at_most(radius),
+        residual=at_most(residual + coupling),
+        following=following if leading else math.inf,
+        trace=float(np.trace(matrix)),
+        count=count,
+    )
+
+
+def state_components(title: str, found: Components, tolerance: float, facts: Facts, equal_rows: bool) -> Certificate:
+    """Return the certificate of components.
+
+    ``equal_rows`` says whether all rows are one: then, and only then, nothing larger than rounding is no fault.
+    """
+    rank, count = found.values.size, found.count
+    if rank == 0:
+        row = Row(
+            name="variance",
+            value=0.0 if equal_rows else math.inf,
+            scale=1.0,
+            tolerance=0.0,
+            formula="zero where all rows are equal",
+        )
+        if equal_rows:
+            promise = f"all {count} eigenvalues are zero: the rows are equal"
+            return Certificate(title, (row,), (*facts, (PROVED, promise)))
+        text = (
+            f"no eigenvalue is larger than the rounding of the kernel values, {found.radius:.1e}; subtract the means "
+            "of the columns, or take a narrower kernel"
+        )
+        return Certificate(title, (row,), (*facts, (NO_BOUND, text), ("rounding", text)))
+    largest = float(found.values[0])
+    rows = tuple(
+        Row(name=name, value=value, scale=largest, tolerance=tolerance, formula=formula)
+        for name, value, formula in (
+            ("eigenvalues", found.radius, "rho or 2 rho, and the distance from eigenvalues of A"),
+            ("components", found.residual, "rho = ||AU - U Theta||, with rounding"),
+        )
+    )
+    text = f"{rank} eigenvalues within {found.radius:.1e} (the largest is {largest:.3g})"
+    if not math.isfinite(found.following):
+        text += "; that no larger one was missed is not proved"
+        facts = (*facts, ("larger ones", "certify(X) computes all eigenvalues"))
+    elif found.angle <= 1.0:
+        text += f", proved to be the leading ones, their subspace within an angle of {found.angle:.1e}"
+    else:
+        text += ", proved to be the leading ones; the next one is as near, so the subspace of the last is not unique"
+    if rank < count:
+        zeros = f"{rank} of {count} components; the other eigenvalues cannot be told from zero, as their scores are"
+        facts = (*facts, ("rank", zeros))
+    return Certificate(title, rows, (*facts, (PROVED, text)))
+
+
+def orient(vectors: Array) -> Array:
+    """Return columns whose largest entry by size is positive."""
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.asarray(vectors * np.where(largest < 0.0, -1.0, 1.0))
+
+
+# ---- components in the span of few features ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    r"""Coordinates z(x) of the projections of :math:`\varphi(x)` on the span of a basis.
+
+    With :math:`K_{SS} = V \operatorname{diag}(s) V^T` they are :math:`z(x) = T^T k_S(x)`, :math:`T = V s^{-1/2}`, for
+    the eigenvalues that are not small; ``complete`` says whether all are kept. Where the basis spans all that a kernel
+    of finite rank has, they are the kernel's own features, which lose fewer digits, and ``transform`` is None.
+    """
+
+    kernel: Kernel
+    points: Any
+    transform: Array | None
+    complete: bool
+    rank: int
+
+    def rows(self, X: Any) -> Array:
+        """Return the features of rows."""
+        if self.transform is None:
+            return np.asarray(self.kernel.features(to_numpy(X)))
+        return np.asarray(to_numpy(self.kernel(X, self.points)) @ self.transform)
+
+    def lengths(self) -> Array:
+        """Return the roots of k(s, s) of the points."""
+        return np.asarray(np.sqrt(np.abs(to_numpy(self.kernel.diag(self.points)))))
+
+    def coefficients(self, weights: Array) -> Array:
+        """Return the coefficients of the points that stand for weights of the features."""
+        if self.transform is None:
+            return np.asarray(np.linalg.lstsq(self.rows(self.points).T, weights, rcond=None)[0])
+        return np.asarray(self.transform @ weights)
+
+    def weights(self, coefficients: Array, rounding: float) -> tuple[Array, float]:
+        """Return the weights of the features that coefficients of the points stand for, and a bound on their error."""
+        lengths = self.lengths()
+        relative = rounding + relative_rounding(2.0 * lengths.size + 4.0)
+        error = relative * np.linalg.norm(lengths @ np.abs(coefficients))
+        if self.transform is not None:
+            error *= np.linalg.norm(self.transform) * np.linalg.norm(lengths)
+        return np.asarray(self.rows(self.points).T @ coefficients), at_most(float(error))
+
+    def row_error(self, rounding: float) -> float:
+        """Bound the error of the features of a row, in units of the root of k(x, x)."""
+        if self.transform is None:
+            return self.kernel.feature_rounding() + relative_rounding(4.0)
+        relative = rounding + relative_rounding(self.transform.shape[0] + 4.0)
+        return relative * float(np.linalg.norm(self.transform) * np.linalg.norm(self.lengths()))
+
+    def deviation(self, matrix: Array, rounding: float) -> float:
+        """Bound the norm of T'K T - I times a matrix: how far the features are from orthonormal coordinates."""
+        T = self.transform
+        if T is None:
+            return 0.0
+        K = np.asarray(to_numpy(self.kernel(self.points)))
+        measured = float(np.linalg.norm((T.T @ (K @ T) - np.eye(self.rank)) @ matrix))
+        entries = rounding * float(np.square(self.lengths()).sum())
+        entries += relative_rounding(2.0 * T.shape[0] + 4.0) * float(np.linalg.norm(K))
+        return at_most(measured + entries * float(np.linalg.norm(T) * np.linalg.norm(np.abs(T) @ np.abs(matrix))))
+
+
+def features_of(kernel: Kernel, points: Any) -> Features:
+    """Return the features of what a basis spans, but for directions that rounding would make inaccurate."""
+    m, columns = points.shape
+    rank = kernel.rank(columns)
+    if rank is not None and rank <= m:
+        own = np.linalg.svd(kernel.features(to_numpy(points)), compute_uv=False)
+        if own[-1] > rank_cutoff(m) * own[0]:
+            return Features(kernel, points, None, True, rank)
+    values, vectors = np.linalg.eigh(np.asarray(to_numpy(kernel(points))))
+    kept = values > _CUT * max(float(values[-1]), 0.0)
+    return Features(kernel, points, vectors[:, kept] / np.sqrt(values[kept]), bool(kept.all()), int(kept.sum()))
+
+
+def spanning_rows(kernel: Kernel, X: Any, most: int) -> Array | None:
+    """Return the numbers of rows whose features span all that a kernel of finite rank has; None where none do.
+
+    They are at most ``most``, as far from dependent as pivots find them.
+    """
+    from scipy.linalg import qr
+
+    rank = kernel.rank(X.shape[1])
+    if rank is None or rank > min(most, X.shape[0]):
+        return None
+    triangle, order = qr(kernel.features(to_numpy(X)).T, mode="r", pivoting=True)
+    pivots = np.abs(np.diagonal(triangle))
+    return np.sort(order[:rank]) if pivots[-1] > rank_cutoff(X.shape[0]) * pivots[0] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    r"""The centred second moment M of features, their mean, the weight of all rows, and what bounds their errors.
+
+    Parameters
+    ----------
+    features
+        The features.
+    matrix, mean, mass
+        M, the mean of the features, and the sum of the weights.
+    error
+        A bound on the norm of the error of M.
+    unreached
+        A bound on the variance in directions that the features leave out, times the mass: no eigenvalue of the centred
+        kernel matrix of all rows exceeds that of M by more (Weyl); none is below (Poincaré).
+    longest
+        The largest root of k(x, x).
+    rounding
+        The rounding of kernel values.
+    rows
+        The number of rows.
+    """
+
+    features: Features
+    matrix: Array
+    mean: Array
+    mass: float
+    error: float
+    unreached: float
+    longest: float
+    rounding: float
+    rows: int
+
+    @property
+    def lost(self) -> float:
+        r"""A bound on the variance in directions of the basis that were left out, times the mass.
+
+        With features Z that were kept and W that were left out, one column per row, the eigenvalues of all that the
+        basis spans are those of :math:`Z^T Z + W^T W`, and the second term has at most this norm.
+        """
+        return 0.0 if self.features.complete else self.unreached
+
+    def components(self, count: int, stored: tuple[Array, Array] | None = None) -> Components:
+        """Return the leading components with what is left out of the basis counted, or what is proved of stored ones.
+
+        ``stored`` are eigenvalues and coefficients of the points.
+        """
+        largest = float(np.linalg.norm(self.matrix)) + self.error
+        coupling, pairs = math.sqrt(largest * self.lost), None
+        if stored is not None:
+            weights, off = self.features.weights(stored[1], self.rounding)
+            coupling, pairs = coupling + 2.0 * largest * off, (stored[0], weights)
+        error = self.error + self.lost
+        return find_components(self.matrix, error, count, stored=pairs, coupling=at_most(coupling))
+
+    def score_row(self, coefficients: Array, largest: float, tolerance: float) -> Row:
+        """Return the row of what rounding may change in the scores of a row, beside their deviation."""
+        lengths = self.features.lengths()
+        relative = self.rounding + relative_rounding(lengths.size + 2.0)
+        return Row(
+            name="scores",
+            value=at_most(relative * self.longest * float(np.max(lengths @ np.abs(coefficients), initial=0.0))),
+            scale=math.sqrt(largest / self.mass),
+            tolerance=tolerance,
+            formula="rounding of sum_j beta_j k(s_j, x), beside (lambda / 1'v)^(1/2)",
+        )
+
+
+def add_moments(features: Features, source: Source, weights: Array | None) -> Moments:
+    r"""Add up the moments of the features of all rows, read once, about an origin near the mean.
+
+    With :math:`E = T^T K_{SS} T - I`, coordinates in an orthonormal basis are :math:`(I + E)^{-1/2} z`. Where
+    :math:`\|E\| \le 1/20`, their second moment differs from M by at most :math:`1.2 \|E M\|`.
+    """
+    kernel, points, rank = features.kernel, features.points, features.rank
+    origin, second, first = features.rows(points).mean(axis=0), np.zeros((rank, rank)), np.zeros(rank)
+    mass = diagonal = rounding = longest = 0.0
+    for block in source.blocks(0, source.n_rows, MICRO):
+        X = np.asarray(to_numpy(block.X))
+        v = np.ones(X.shape[0]) if weights is None else weights[block.rows]
+        Z = features.rows(block.X) - origin
+        second += (v[:, None] * Z).T @ Z
+        first += v @ Z
+        heights = np.abs(np.asarray(to_numpy(kernel.diag(block.X))))
+        mass += float(v.sum())
+        diagonal += float(v @ heights)
+        longest = max(longest, math.sqrt(float(heights.max(initial=0.0))))
+        rounding = max(rounding, float(kernel.rounding(np.concatenate([X, to_numpy(points)]))))
+    mean = first / mass
+    matrix = second - mass * np.outer(mean, mean)
+    matrix = (matrix + matrix.T) / 2.0
+    sizes, row = float(np.trace(second)), features.row_error(rounding)
+    error = 2.0 * row * math.sqrt(sizes * diagonal) + row**2 * diagonal + 1.2 * features.deviation(matrix, rounding)
+    error += relative_rounding(source.n_rows + 8.0) * (sizes + mass * float(mean @ mean))
+    if not features.deviation(np.eye(rank), rounding) <= _MOST_DEVIATION:
+        error = math.inf
+    mean = mean + origin
+    about_zero = matrix + mass * np.outer(mean, mean)
+    unreached = max(diagonal - float(np.trace(about_zero)), 0.0)
+    unreached += (2.0 * row + row**2 + relative_rounding(source.n_rows + rank + 8.0)) * diagonal
+    unreached += 1.2 * math.sqrt(rank) * features.deviation(about_zero, rounding)
+    return Moments(
+        features=features,
+        matrix=matrix,
+        mean=mean,
+        mass=mass,
+        error=at_most(error),
+        unreached=at_most(unreached),
+        longest=longest,
+        rounding=rounding,
+        rows=source.n_rows,
+    )
+
+
+# ---- pre-images of scores ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreImages:
+    """A function from scores to points: an expansion of a kernel at the scores of the training rows.
+
+    ``left_out`` is the root of the mean squared error of an entry of a row that is left out.
+    """
+
+    kernel: Kernel
+    coefficients: Array
+    bias: Array
+    left_out: float
+
+
+def fit_pre_images(scores: Array, X: Array) -> PreImages:
+    """Fit an LS-SVM from scores to rows, with the width and lambda of the smallest exact leave-one-out error
+    [Bakir2004]_.
+    """
+    n, candidates = scores.shape[0], []
+    width = RBF("median").resolved(scores).sigma
+    for factor in _WIDTHS:
+        kernel = RBF(factor * (width if isinstance(width, float) else 1.0))
+        centred = centre(kernel, scores)
+        # the constant direction becomes the last eigenvector, and is left out
+        values, Q = np.linalg.eigh(centred.matrix + (2.0 * np.trace(centred.matrix) + 1.0) / n)
+        values, Q = np.maximum(values[:-1], 0.0), Q[:, :-1]
+        targets = Q.T @ X
+        for lam in max(float(values.mean()), np.finfo(float).tiny) * _LAMBDAS:
+            inverse = 1.0 / (values + lam)
+            alpha = Q @ (inverse[:, None] * targets)
+            error = float(np.mean(np.square(alpha / (np.square(Q) @ inverse)[:, None])))
+            candidates.append(PreImages(kernel, alpha, X.mean(axis=0) + centred.biases(alpha), math.sqrt(error)))
+    return min(candidates, key=lambda candidate: candidate.left_out)
+
+
+def refuse_other_kernels(kernel: Kernel) -> None:
+    """Raise for a kernel that has no fixed point."""
+    if not isinstance(kernel, RBF):
+        raise DeclarationError(
+            f"the fixed point of a pre-image is that of an RBF kernel, received {kernel!r}; use pre_image='ridge'"
+        )
+
+
+def follow_fixed_point(kernel: Kernel, points: Array, coefficients: Array, start: Array) -> Array:
+    r"""Return points near features :math:`\sum_i c_i \varphi(x_i)`, one for each row of ``coefficients``.
+
+    The nearest point maximises :math:`f(x) = \sum_i c_i k(x, x_i)`, and where its gradient vanishes
+
+    .. math:: x = \frac{\sum_i c_i k(x, x_i)\, x_i}{\sum_i c_i k(x, x_i)}
+
+    for the kernel :math:`\exp(-\|x - z\|^2/\sigma^2)` ([Mika1999]_). A step is taken only where f increases and
+    halved where it does not, so that the answer is never worse than the start.
+
+    :place [Mika1999]_ fixed-point iteration: the fixed point of a pre-image, with steps that are improvements only
+    """
+    refuse_other_kernels(kernel)
+    enough = _ENOUGH * float(np.sqrt(np.mean(points.var(axis=0))))
+    x, share = np.array(start, dtype=np.float64), np.ones(start.shape[0])
+    weighted = coefficients * kernel(x, points)
+    for _ in range(_STEPS):
+        heights = weighted.sum(axis=1)
+        usable = heights > 1e-12 * np.abs(weighted).sum(axis=1)
+        step = np.where(usable[:, None], weighted @ points / np.where(usable, heights, 1.0)[:, None] - x, 0.0)
+        tried = x + share[:, None] * step
+        values = coefficients * kernel(tried, points)
+        better = values.sum(axis=1) > heights
+        x, weighted = np.where(better[:, None], tried, x), np.where(better[:, None], values, weighted)
+        share = np.where(better, 1.0, 0.5 * share)
+        if not (usable & (share >= _SHORTEST) & (np.abs(step).max(axis=1) > enough)).any():
+            break
+    return x
+
+
+# ---- clusters ----------------------------------------------------------------------------------------------------
+
+
+def check_degrees(sums: Array) -> Array:
+    """Return the inverses of the sums of the kernel values of rows, refused where a sum is not positive."""
+    values = np.asarray(sums, dtype=np.float64)
+    if not (values > 0.0).all() or not np.isfinite(values).all():
+        worst = int(np.argmin(values))
+        raise DataError(
+            f"clustering weighs rows by their inverse degrees, and the kernel values of row {worst} sum to "
+            f"{values[worst]:.3g}; use a kernel without negative values, for instance an RBF"
+        )
+    return np.asarray(1.0 / values)
+
+
+def centre_by_degrees(kernel: Kernel, X: Any) -> Centred:
+    """Return the kernel matrix centred and weighted by inverse degrees, with the rounding of these.
+
+    A relative error r of the weights changes scaling by r/2 on either side and the direction that is projected out by
+    r, of a matrix whose norm is at most the largest sum over a row of :math:`D^{-1} |K|`.
+    """
+    K = np.asarray(to_numpy(kernel(X)))
+    weights = check_degrees(K.sum(axis=1))
+    centred, sizes = centre(kernel, X, weights), np.abs(K).sum(axis=1) * weights
+    relative = relative_rounding(K.shape[0] + 4.0) * float(sizes.max())
+    if not kernel.pairwise:
+        heights = np.sqrt(np.abs(np.asarray(kernel.diag(X))))
+        relative += kernel.rounding(X) * float(np.max(heights * heights.sum() * weights))
+    return replace(centred, error=at_most(centred.error + 6.0 * relative * float(sizes.max())))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBook:
+    r"""The codes of clusters, one row of signs each, those of more training rows first.
+
+    With the weights :math:`v_i = 1/d_i`, :math:`d_i = \sum_j k(x_i, x_j)`, the support values of a component are
+    constant over a cluster where clusters do not touch each other, and k clusters have k patterns of signs over k - 1
+    components ([Alzate2010]_ section 4).
+    """
+
+    codes: Array
+
+    @classmethod
+    def of(cls, scores: Array, clusters: int) -> "CodeBook":
+        """Return the codes that most rows have; fewer than ``clusters`` where there are no more.
+
+        :place [Alzate2010]_ code book: the most frequent sign patterns of the training scores
+        """
+        codes, counts = np.unique(signs_of(scores), axis=0, return_counts=True)
+        order = np.lexsort((np.arange(counts.size), -counts))
+        return cls(codes[order[:clusters]])
+
+    def assign(self, scores: Array) -> Array:
+        """Return the number of the nearest code of every row; of equally near ones, that of more training rows.
+
+        :place [Alzate2010]_ out-of-sample extension: the code at the smallest Hamming distance
+        """
+        distances = (signs_of(scores)[:, None, :] != self.codes[None, :, :]).sum(axis=2)
+        return np.asarray(distances.argmin(axis=1))
+
+
+def signs_of(scores: Array) -> Array:
+    """Return 1.0 and -1.0; zero counts as positive."""
+    return np.where(np.asarray(scores) < 0.0, -1.0, 1.0)
+
+
+def balanced_line_fit(scores: Array, degrees: Array, labels: Array, clusters: int, line_weight: float) -> float:
+    r"""Return the criterion of left-out rows, which is one for lines and clusters of one size.
+
+    Where clusters do not touch, the scores of a cluster lie on a line through the origin. With :math:`\zeta^{(p)}` the
+    eigenvalues of the second moment of the m = k - 1 scores of cluster p (of score and degree where k is two) and
+    :math:`n_p` the number of its rows,
+
+    .. math::
+
+        \mathrm{BLF} = \eta \, \frac1k \sum_{p=1}^k \frac{m}{m - 1} \Big( \frac{\zeta_1^{(p)}}{\sum_l
+        \zeta_l^{(p)}} - \frac1m \Big) + (1 - \eta) \, \frac{\min_p n_p}{\max_p n_p} .
+
+    A cluster without a row has a line fit of zero, and makes the balance zero.
+
+    :place [Alzate2010]_ balanced line fit: collinearity of the scores of clusters, and their balance
+    """
+    columns = scores
+    if clusters == 2:
+        columns = np.column_stack([scores[:, 0], degrees])
+        scale = np.abs(columns).max(axis=0)
+        columns = columns / np.where(scale > 0.0, scale, 1.0)
+    sizes, m, fits = np.bincount(labels, minlength=clusters), columns.shape[1], np.zeros(clusters)
+    for p in range(clusters):
+        zeta = np.square(np.linalg.svd(columns[labels == p], compute_uv=False))
+        if zeta.sum() > 0.0:
+            fits[p] = m / (m - 1.0) * (float(zeta[0] / zeta.sum()) - 1.0 / m)
+    balance = float(sizes.min()) / max(float(sizes.max()), 1.0)
+    return float(line_weight * fits.mean() + (1.0 - line_weight) * balance)
+
+
+# ---- two views ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    r"""One view of the rows: its centred kernel matrix :math:`K = U \operatorname{diag}(s) U^T` above rounding.
+
+    ``radius`` bounds the distance of the exact K from that of these pairs, with orthonormal U.
+    """
+
+    kernel: Kernel
+    points: Any
+    centred: Centred
+    values: Array
+    vectors: Array
+    radius: float
+    defect: float
+
+    def factor(self, nu: float) -> Array:
+        """Return F with F F' = H = K (I + nu K)^-1."""
+        return np.asarray(self.vectors * np.sqrt(self.values / (1.0 + nu * self.values)))
+
+    def factor_error(self, nu: float) -> float:
+        """Bound the error of F F': that of K, since (I + nu K)^-1 has a norm of one but for the error of K."""
+        negative = nu * self.radius
+        return at_most(self.radius / (1.0 - negative)) if negative < 0.5 else math.inf
+
+    def coefficients(self, coordinates: Array, nu: float) -> Array:
+        """Return the support values of directions with these coordinates: the shortest with their scores."""
+        roots = np.sqrt(self.values * (1.0 + nu * self.values))
+        return np.asarray(self.vectors @ (coordinates / roots[:, None]))
+
+    def scores(self, X: Any, support_values: Array, bias: Array) -> Array:
+        """Return the scores of rows of this view."""
+        return expansion_values(self.kernel, self.points, support_values, bias, X)
+
+
+def view_of(kernel: Kernel, X: Any) -> View:
+    """Return the view of rows, decomposed."""
+    centred = centre(kernel, X)
+    spectrum = decompose(centred.matrix, centred.error)
+    values = spectrum.values
+    kept = values > rank_cutoff(values.size) * max(float(values[0]), 0.0)
+    return View(
+        kernel=kernel,
+        points=X,
+        centred=centred,
+        values=values[kept],
+        vectors=np.ascontiguousarray(spectrum.vectors[:, kept]),
+        radius=at_most(spectrum.residual + float(np.abs(values[~kept]).max(initial=0.0))),
+        defect=spectrum.defect,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The leading singular values, the support values and biases of both views, one column per pair.
+
+    ``following`` is the largest singular value that is not among them, and ``square_radius`` bounds the distance of the
+    square of every singular value from an exact one.
+    """
+
+    values: Array
+    alpha: Array
+    beta: Array
+    alpha_bias: Array
+    beta_bias: Array
+    following: float
+    square_radius: float
+
+    @property
+    def radius(self) -> float:
+        """A bound on the distance of the leading singular values that are not zero from exact ones."""
+        least = float(np.min(self.values[self.values > 0.0], initial=math.inf))
+        least = least if math.isfinite(least) else 0.0
+        return at_most(self.square_radius / max(least, math.sqrt(self.square_radius), np.finfo(float).tiny))
+
+
+def find_pairs(first: View, second: View, nus: tuple[float, float], count: int) -> Pairs:
+    r"""Return the leading pairs of two views; those beyond the rank have the value zero, and scores of zero.
+
+    With centred kernel matrices :math:`K_1, K_2` of the same rows and :math:`\nu_1, \nu_2 \ge 0`,
+
+    .. math::
+
+        K_2 \beta = \sigma (I + \nu_1 K_1) \alpha, \qquad K_1 \alpha = \sigma (I + \nu_2 K_2) \beta ,
+
+    so that the :math:`\sigma` are the singular values of :math:`T = F_1^T F_2`. Unit singular vectors p, q give
+    :math:`\alpha = U_1 \operatorname{diag}(s (1 + \nu_1 s))^{-1/2} p` with the scores :math:`e = K_1 \alpha = F_1 p`,
+    and :math:`\nu_1 e^T e + w^T w = 1`. The :math:`\sigma^2` are the eigenvalues of :math:`H_1 H_2`, and with errors
+    :math:`\epsilon_i` of the :math:`H_i` all of them at once satisfy
+
+    .. math:: |\sigma_j^2 - \hat\sigma_j^2| \le \|H_1\| \epsilon_2 + \epsilon_1 \|H_2\| + \rho ,
+
+    :math:`\rho` from the residual of the decomposition of T (Weyl's inequality, twice). So the computed ones are the
+    leading ones.
+
+    :place [Suykens2002b]_ kernel CCA: the generalised eigenproblem of two views
+    """
+    F1, F2 = first.factor(nus[0]), second.factor(nus[1])
+    T = F1.T @ F2
+    P, values, Qt = np.linalg.svd(T, full_matrices=False)
+    heights = [float(np.sum(F * F, axis=0).max(initial=0.0)) for F in (F1, F2)]
+    errors = [first.factor_error(nus[0]), second.factor_error(nus[1])]
+    largest = float(values.max(initial=0.0))
+    # T itself is rounded, and so is its decomposition: residual and loss of orthonormality, measured
+    turned = sum(float(np.linalg.norm(V.T @ V - np.eye(V.shape[1]))) for V in (P, Qt.T))
+    off = float(np.linalg.norm(T - (P * values) @ Qt)) + 2.0 * turned * largest
+    off += 1.1 * (first.defect + second.defect) * math.sqrt(heights[0] * heights[1])
+    off += relative_rounding(F1.shape[0] + 2.0 * max(T.shape) + 8.0) * float(np.linalg.norm(F1) * np.linalg.norm(F2))
+    square_radius = heights[0] * errors[1] + errors[0] * (heights[1] + errors[1]) + off * (2.0 * largest + off)
+    square_radius = at_most(square_radius)
+    # a value that is far below the largest and below its own radius is no direction; any other is kept, and its radius
+    # says what it is worth
+    floor = max(rank_cutoff(F1.shape[0]) * largest, min(math.sqrt(square_radius), _NO_DIRECTION * largest))
+    rank = int(np.sum(values[:count] > floor))
+    sigma, alpha, beta = np.zeros(count), np.zeros((F1.shape[0], count)), np.zeros((F2.shape[0], count))
+    e = F1 @ P[:, :rank]
+    turn = np.where(e[np.abs(e).argmax(axis=0), np.arange(rank)] < 0.0, -1.0, 1.0)
+    sigma[:rank] = values[:rank]
+    alpha[:, :rank] = first.coefficients(turn * P[:, :rank], nus[0])
+    beta[:, :rank] = second.coefficients(turn * Qt[:rank].T, nus[1])
+    biases = first.centred.biases(alpha), second.centred.biases(beta)
+    following = float(values[count]) if values.size > count else 0.0
+    return Pairs(sigma, alpha, beta, *biases, following, square_radius)
+
+
+def correlations(e: Array, r: Array) -> Array:
+    """Return the correlation of every pair of scores; zero where one of them is constant."""
+    e, r = e - e.mean(axis=0), r - r.mean(axis=0)
+    lengths = np.linalg.norm(e, axis=0) * np.linalg.norm(r, axis=0)
+    return np.asarray(np.sum(e * r, axis=0) / np.where(lengths > 0.0, lengths, np.inf))
+
+
+def optimality_rows(
+    first: View, second: View, nus: tuple[float, float], pairs: Pairs, tolerance: float
+) -> tuple[Row, ...]:
+    """Return the conditions of optimality of both views, from plain numbers, and their normalisation.
+
+    :place [Suykens2002b]_ kernel CCA conditions: both equalities of the generalised eigenproblem
+    """
+    rank = int(np.sum(pairs.values > 0.0))
+    alpha, beta, sigma = pairs.alpha[:, :rank], pairs.beta[:, :rank], pairs.values[:rank]
+    e, r = first.centred.matrix @ alpha, second.centred.matrix @ beta
+    rows = []
+    quantities = (("first view", first, r, e, alpha, nus[0]), ("second view", second, e, r, beta, nus[1]))
+    for name, view, other, own, coefficients, nu in quantities:
+        # what the kernel matrix of a view maps to zero is no part of its direction
+        value = float(np.linalg.norm(view.vectors.T @ (other - sigma * (coefficients + nu * own))))
+        # what cancels: support values and scores times sigma
+        scale = float(np.linalg.norm(other) + np.linalg.norm(sigma * coefficients) + np.linalg.norm(sigma * nu * own))
+        rows.append(Row(name=name, value=value, scale=scale, tolerance=tolerance, formula="|K'b - s (I + nu K) a|"))
+    value = float(np.linalg.norm(alpha.T @ e + nus[0] * (e.T @ e) - np.eye(rank)))
+    formula = "|a'K a + nu e'e - I|"
+    rows.append(Row(name="directions", value=value, scale=1.0, tolerance=tolerance, formula=formula))
+    return tuple(rows)
+
+
+def pairs_certificate(
+    title: str, first: View, second: View, nus: tuple[float, float], pairs: Pairs, tolerance: float, facts: Facts
+) -> Certificate:
+    """Return the report: how near the singular values are, and the conditions of optimality."""
+    count, rank, top = pairs.values.size, int(np.sum(pairs.values > 0.0)), float(pairs.values.max(initial=0.0))
+    unit = max(float(view.values.max(initial=view.radius)) for view in (first, second))
+    row = Row(
+        name="singular values",
+        value=pairs.radius,
+        scale=max(top, math.sqrt(pairs.square_radius)) if top > 0.0 else unit,
+        tolerance=tolerance,
+        formula="(|H1| e2 + e1 |H2| + rounding)^(1/2), or that over the value",
+    )
+    text = (
+        f"{count} leading singular values within {pairs.radius:.1e} (the largest is {top:.3g}, the next one "
+        f"{pairs.following:.3g})"
+    )
+    if rank < count:
+        facts = (*facts, ("rank", f"{rank} of {count} pairs; the others cannot be told from zero, and are zero"))
+    rows = (row, *optimality_rows(first, second, nus, pairs, max(tolerance, 1e-9)))
+    return Certificate(title, rows, (*facts, (PROVED, text)))
+
+
+def class_codes(numbers: Any) -> Array:
+    """Return the code of the class of every row: one over the root of the size of the class in its own place.
+
+    The inner products of codes are the projection on vectors that are constant over classes.
+    """
+    sizes = np.bincount(numbers)
+    codes = np.zeros((numbers.size, sizes.size))
+    codes[np.arange(numbers.size), numbers] = 1.0 / np.sqrt(sizes[numbers])
+    return codes

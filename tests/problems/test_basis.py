@@ -1,0 +1,105 @@
+"""A basis is a parameter like a kernel: set, searched, cloned, printed and saved by its names."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import problems
+from problems import SparseL1SubstrateRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems.estimators.reduced.machine import ReducedModel
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF
+from substrate.reduced import Basis
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+KINDS = [getattr(problems, name) for name in problems.ESTIMATORS]
+READERS = [kind for kind in KINDS if issubclass(kind._model_type, ReducedModel)]
+over_readers = pytest.mark.parametrize("estimator", READERS)
+
+
+@over_readers
+def test_parameters_are_reached_by_name(estimator):
+    model = estimator(RBF(1.0), basis=Basis(5, random_state=1))
+    assert model.get_params()["basis__n"] == 5
+    model.set_params(basis__n=7, kernel__sigma=2.0)
+    assert model.basis == Basis(7, random_state=1)
+    assert model.kernel == RBF(2.0)
+    assert "Basis(n=7, random_state=1)" in repr(model)
+    assert clone(model).get_params() == model.get_params()
+    searches = {"verbose"} if estimator.__name__.endswith("CV") else set()
+    assert not ({"random_state", "verbose", "n_basis", "executor"} - searches) & set(model.get_params(deep=False))
+
+
+@over_readers
+def test_short_forms_have_parameters_too(estimator):
+    for short, basis in ((None, Basis(7)), (5, Basis(7)), ("random", Basis(7, "random"))):
+        assert estimator(basis=short).set_params(basis__n=7).basis == basis
+    assert estimator(basis=5).set_params(basis="random", basis__n=7).basis == Basis(7, "random"), "the value, then it"
+    with pytest.raises(DeclarationError, match="has no parameter 'size'"):
+        estimator().set_params(basis__size=7)
+
+
+@over_readers
+def test_bad_values_are_refused_by_name(estimator):
+    with pytest.raises(DeclarationError, match=r"basis\.n must be an integer >= 1 or None, received 0"):
+        estimator(basis=0).fit(X, Y > 0.0)
+    with pytest.raises(DeclarationError, match=r"basis\.n must be an integer"):
+        estimator().set_params(basis__n=2.5)
+
+
+def test_the_rule_that_is_not_named_is_that_of_the_estimator():
+    for basis in (None, 12, Basis(12), Basis(12, random_state=0)):
+        assert (
+            "by feature_vectors"
+            in dict(SparseLSSVMRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
+        )
+        assert (
+            "by kmeans++"
+            in dict(SparseL1SubstrateRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
+        )
+    with pytest.raises(DeclarationError, match=r"reconstruction_tolerance=0\.1 stops .*rule='kmeans\+\+' ends at"):
+        SparseL1SubstrateRegressor(basis=Basis(reconstruction_tolerance=0.1)).fit(X, Y)
+
+
+def test_a_search_over_the_size_of_a_basis():
+    model = make_pipeline(StandardScaler(), SparseLSSVMRegressor(RBF(1.0), basis=Basis(random_state=0)))
+    search = GridSearchCV(model, {"sparselssvmregressor__basis__n": [1, 20]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"sparselssvmregressor__basis__n": 20}
+    assert search.best_estimator_[-1].basis == Basis(20, random_state=0)
+    whole = GridSearchCV(SparseLSSVMRegressor(RBF(1.0)), {"basis": [Basis(1), Basis(20), 5, "random"]}, cv=3).fit(X, Y)
+    assert whole.best_params_["basis"] in (Basis(20), "random")
+
+
+@pytest.mark.parametrize("given", [None, 12, "kmeans++", Basis(12, "renyi", random_state=2)], ids=repr)
+def test_what_was_given_is_saved_and_loaded(given, tmp_path):
+    model = SparseLSSVMRegressor(RBF(1.0), basis=given).fit(X, Y)
+    model.save(tmp_path / "m.npz")
+    loaded = problems.load(tmp_path / "m.npz")
+    assert loaded.basis == given
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("rule", [[3, 1, 50], np.array([3, 1, 50]), X[:4] + 0.5], ids=["list", "rows", "points"])
+def test_rows_and_points_are_saved_inside_a_basis(rule, tmp_path):
+    model = SparseLSSVMRegressor(RBF(1.0), basis=Basis(rule=rule, n_scoring=20, random_state=0)).fit(X, Y)
+    model.save(tmp_path / "m.npz")
+    assert problems.load(tmp_path / "m.npz").basis == model.basis
+
+
+def test_a_generator_is_somebody_elses_object_and_is_not_saved(tmp_path):
+    model = SparseLSSVMRegressor(RBF(1.0), basis=Basis(random_state=np.random.default_rng(0))).fit(X, Y)
+    with pytest.raises(DataError, match=r"basis\.random_state is a Generator .* cannot be saved"):
+        model.save(tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_rule_pruned_needs_a_gamma_however_it_is_named():
+    for basis in ("pruned", Basis(5, "pruned")):
+        with pytest.raises(DeclarationError, match=r"basis\.rule='pruned' needs gamma before one is chosen"):
+            SparseLSSVMRegressorCV(basis=basis).fit(X, Y)

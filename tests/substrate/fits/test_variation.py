@@ -1,0 +1,420 @@
+"""Maximal variation by generated rows: a conic solver's optimum, exact zeros, rho_max as a linear program, polish."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sampled_cases import first
+from scipy.optimize import linprog
+
+from substrate.datasets import additive_function
+from substrate.errors import SolverError
+from substrate.fits import variation as maximal_variation
+from substrate.fits.coordinates import center, decoupled_coordinates, shared_coordinates
+from substrate.fits.polish import VariationPoint, gap_of, polish
+from substrate.fits.variation import (
+    rho_bound,
+    rho_max,
+    solution_rows,
+    solve_maximal_variation,
+    trivial_cost,
+    variation_unit,
+)
+from substrate.kernels import RBF, Linear, Polynomial
+
+#: Every expansion with a kernel it accepts: coordinates and whether components can vanish alone.
+CHOICES = {
+    "shared RBF": (shared_coordinates, RBF(1.0), 0.0, False),
+    "shared RBF, ridge": (shared_coordinates, RBF(1.0), 0.3, False),
+    "shared linear": (shared_coordinates, Linear(), 0.0, True),
+    "shared quadratic": (shared_coordinates, Polynomial(degree=2), 0.0, True),
+    "decoupled RBF, ridge": (decoupled_coordinates, RBF(1.0), 0.3, True),
+    "decoupled linear": (decoupled_coordinates, Linear(), 0.0, True),
+}
+over_choices = pytest.mark.parametrize("choice", CHOICES)
+over_bias = pytest.mark.parametrize("bias", [True, False])
+
+
+def instance(choice, bias=True, n=20, d=5, seed=0):
+    make, kernel, ridge, _ = CHOICES[choice]
+    X, y = additive_function(n, max(d, 4), random_state=seed)
+    return make([kernel(X[:, [part]]) for part in range(d)], bias, ridge=ridge), y
+
+
+def cost(coordinates, y, rho, v):
+    values = coordinates.parts @ v
+    e = y - values.sum(axis=0) - coordinates.bias_of(y, v)
+    ridge = 0.5 * coordinates.ridge * np.sum((coordinates.weights @ v) ** 2) if coordinates.ridge else 0.0
+    return 0.5 * e @ e + ridge + rho * np.abs(values).max(axis=1).sum()
+
+
+def reference(coordinates, y, rho):
+    """The same problem, written down with norms and handed to Clarabel."""
+    v, b = cp.Variable(coordinates.metric.shape[0]), cp.Variable() if coordinates.bias else 0.0
+    objective = 0.5 * cp.sum_squares(y - coordinates.parts.sum(axis=0) @ v - b)
+    objective += rho * cp.sum([cp.norm_inf(part @ v) for part in coordinates.parts])
+    if coordinates.ridge:
+        objective += 0.5 * coordinates.ridge * cp.sum_squares(coordinates.weights @ v)
+    problem = cp.Problem(cp.Minimize(objective))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it may fall short of 1e-11 and say so; 1e-7 is what is compared
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return problem.value, np.abs(coordinates.parts @ v.value).max(axis=1)
+
+
+def linear_program(coordinates, y):
+    """min s with sum_l C^l'(p^l - q^l) = F'P y, 1'(p^l + q^l) <= s, p, q >= 0, by HiGHS: all rows at once."""
+    parts = coordinates.parts
+    d, n, r = parts.shape
+    F = parts.sum(axis=0)
+    effect = parts.reshape(d * n, r).T
+    sums = np.kron(np.eye(d), np.ones((1, n)))
+    solved = linprog(
+        np.append(np.zeros(2 * d * n), 1.0),
+        A_ub=np.hstack([sums, sums, -np.ones((d, 1))]),
+        b_ub=np.zeros(d),
+        A_eq=np.hstack([effect, -effect, np.zeros((r, 1))]),
+        b_eq=center(F, coordinates.bias).T @ y,
+        method="highs",
+    )
+    assert solved.success, solved.message
+    return solved.fun
+
+
+def assert_solved(coordinates, y, rho, tolerance=1e-6):
+    solved = solve_maximal_variation(coordinates, y, rho)
+    rows = solution_rows(coordinates, y, rho, solved, tolerance)
+    assert all(row.passes for row in rows), [(row.name, row.relative) for row in rows if not row.passes]
+    return solved
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.7, 0.2, 0.01])
+@over_bias
+@over_choices
+@pytest.mark.some_cases(18)
+def test_the_optimum_is_that_of_a_conic_solver(choice, bias, share):
+    """:equation [Pelckmans2005]_ (25): against a conic solver."""
+    coordinates, y = instance(choice, bias)
+    rho = share * rho_max(coordinates, y)
+    solved = assert_solved(coordinates, y, rho)
+    best, t = reference(coordinates, y, rho)
+    assert cost(coordinates, y, rho, solved.v) - best <= 1e-7 * trivial_cost(y, bias)
+    assert_allclose(solved.maximal_variation, t, atol=1e-4 * np.abs(y).max())
+    if solved.polished:
+        assert (t[solved.maximal_variation == 0.0] <= 1e-4 * np.abs(y).max()).all()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(sorted(CHOICES)),
+    st.booleans(),
+    st.integers(0, 10**6),
+    st.integers(6, 16),
+    st.integers(1, 4),
+    st.floats(-4.0, 0.1),
+    st.sampled_from([1.0, 1e6, 1e-6]),
+)
+def test_any_instance_is_optimal(choice, bias, seed, n, d, exponent, unit):
+    rng = np.random.default_rng(seed)
+    make, kernel, ridge, _ = CHOICES[choice]
+    X, y = rng.integers(0, 7, size=(n, d)) / 3.0, unit * rng.normal(size=n)  # with ties
+    X += np.arange(n)[:, None] * 1e-3 * rng.uniform(size=(1, d))  # ... which leave an input some variation
+    matrices = [kernel(X[:, [part]]) for part in range(d)]
+    coordinates = make(matrices, bias, ridge=ridge)
+    rho = rho_bound(coordinates, y) * 10.0**exponent
+    solved = assert_solved(coordinates, y, rho)
+    # the duality gap of the multipliers bounds what any other point could gain
+    net = solved.xi_plus - solved.xi_minus
+    pulled = np.tensordot(net, coordinates.parts, 2)
+    u = coordinates.targets(y) - np.linalg.solve(coordinates.metric.T, pulled)
+    values = coordinates.parts @ np.linalg.solve(coordinates.metric, u)
+    gap = rho * np.abs(values).max(axis=1).sum() - np.sum(net * values)
+    assert gap <= 1e-5 * trivial_cost(y, bias)
+
+
+@over_choices
+def test_the_multipliers_make_the_solution(choice):
+    coordinates, y = instance(choice)
+    rho = 0.3 * rho_max(coordinates, y)
+    solved = assert_solved(coordinates, y, rho)
+    assert solved.xi_minus.min() >= 0.0
+    assert solved.xi_plus.min() >= 0.0
+    assert_allclose((solved.xi_minus + solved.xi_plus).sum(axis=1), rho, rtol=1e-7)
+    assert_allclose(np.abs(coordinates.parts @ solved.v).max(axis=1), solved.maximal_variation, atol=1e-8)
+
+
+def test_one_component_of_the_identity_is_soft_clipping():
+    """K = I without bias: min half ||a - y||^2 + rho ||a||_inf clips the largest entries at one level."""
+    y = np.array([3.0, -2.0, 1.0, 0.5])
+    coordinates = shared_coordinates([np.eye(4)], bias=False)
+    for rho, level in ((0.5, 2.5), (1.0, 2.0), (2.0, 1.5), (3.0, 1.0), (4.2, 0.6), (6.5, 0.0), (8.0, 0.0)):
+        solved = solve_maximal_variation(coordinates, y, rho)
+        assert_allclose(coordinates.expand(solved.v), np.clip(y, -level, level), atol=1e-9)
+        assert_allclose(solved.maximal_variation, [level], atol=1e-9)
+    assert_allclose(rho_max(coordinates, y), 6.5, rtol=1e-8)
+
+
+def test_a_small_rho_is_least_squares():
+    coordinates, y = instance("shared linear")
+    v = np.linalg.solve(coordinates.metric, coordinates.targets(y))
+    assert_allclose(solve_maximal_variation(coordinates, y, 1e-9).v, v, atol=1e-7 * np.abs(v).max())
+
+
+def test_rows_join_until_none_is_violated():
+    coordinates, y = instance("shared RBF", n=60, d=3)
+    solved = assert_solved(coordinates, y, 0.5 * rho_max(coordinates, y))
+    assert solved.rounds >= 1
+    assert solved.rows < 2 * 3 * 60, "fewer than all"
+
+
+def test_rows_that_never_settle_are_a_solver_error(monkeypatch):
+    coordinates, y = instance("shared RBF", n=60, d=3)
+    monkeypatch.setattr(maximal_variation, "_ROUNDS", 1)
+    with pytest.raises(SolverError, match="still being added after 1 rounds; use a larger cutoff"):
+        solve_maximal_variation(coordinates, y, 20.0)
+
+
+@over_choices
+def test_where_the_active_set_does_not_settle_the_point_is_that_of_the_interior(choice, monkeypatch):
+    """As at a knot in rho, where rounding decides: the fitted values are known to the root of a gap."""
+    coordinates, y = instance(choice)
+    rho = 0.3 * rho_max(coordinates, y)
+    exact = assert_solved(coordinates, y, rho)
+    monkeypatch.setattr(maximal_variation, "polish", lambda *point: None)
+    near = assert_solved(coordinates, y, rho)
+    assert exact.polished
+    assert not near.polished
+    far = np.linalg.norm(coordinates.metric @ (near.v - exact.v))
+    assert far <= 1e-4 * np.linalg.norm(coordinates.targets(y))
+
+
+# ---- zeros and rho_max ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", first(1, range(3)))
+@over_bias
+@over_choices
+def test_rho_max_is_the_linear_program(choice, bias, seed):
+    coordinates, y = instance(choice, bias, n=14, d=3, seed=seed)
+    assert_allclose(rho_max(coordinates, y), linear_program(coordinates, y), rtol=1e-6)
+
+
+@over_bias
+@over_choices
+def test_rho_bound_is_never_below_rho_max(choice, bias):
+    for seed in range(10):
+        coordinates, _ = instance(choice, bias, n=9, d=1 + seed % 3, seed=seed)
+        y = np.random.default_rng(seed).exponential(size=9) ** 2  # skewed: mean and median are far apart
+        assert rho_max(coordinates, y) <= rho_bound(coordinates, y) * (1.0 + 1e-7)
+
+
+def test_rho_bound_can_be_met():
+    """With K = I_2 and bias the multipliers y - mean(y) are the only ones."""
+    coordinates = shared_coordinates([np.eye(2)])
+    y = np.array([0.0, 2.0])
+    assert_allclose(rho_max(coordinates, y), 2.0, rtol=1e-8)
+    assert_allclose(rho_bound(coordinates, y), 2.0)
+
+
+@over_bias
+@over_choices
+@pytest.mark.some_cases(6)
+def test_from_rho_max_on_everything_is_exactly_zero(choice, bias):
+    for seed in range(2):
+        coordinates, y = instance(choice, bias, seed=seed)
+        largest = rho_max(coordinates, y)
+        for factor in (1.0, 1.0 + 1e-9, 1.0 + 1e-6, 1.001, 1.3, 1e3):
+            solved = assert_solved(coordinates, y, factor * largest)
+            assert_array_equal(solved.maximal_variation, 0.0)
+            assert_allclose(solved.v, 0.0, atol=1e-10 * np.abs(y).max())
+            assert solved.polished
+        for factor in (0.9999, 0.99, 0.9):
+            solved = assert_solved(coordinates, y, factor * largest)
+            assert solved.maximal_variation.max() > 0.0
+
+
+@over_bias
+@over_choices
+def test_at_rho_max_no_rounding_turns_a_zero_into_a_small_number(choice, bias):
+    """Another BLAS, another unit: kernel values that differ in the last place, and rho_max of the ones for the others.
+
+    Directions down to a millionth of the largest are kept, so that rounding moves rho_max by a few 1e6 eps at most, and
+    zero is taken from 1e-8 below it on.
+    """
+    rng = np.random.default_rng(0)
+    make, kernel, ridge, _ = CHOICES[choice]
+    X, y = additive_function(20, 5, random_state=1)
+    matrices = [kernel(X[:, [part]]) for part in range(5)]
+    largest = rho_max(make(matrices, bias, ridge=ridge), y)
+    for unit in (1.0, 3e7, 1e-7 / 3.0):
+        noise = [1.0 + 2.0 * np.finfo(float).eps * rng.integers(-1, 2, size=(20, 20)) for _ in matrices]
+        moved = [matrix * (one + one.T) / 2.0 for matrix, one in zip(matrices, noise, strict=True)]
+        solved = assert_solved(make(moved, bias, ridge=ridge), unit * y, unit * largest)
+        assert_array_equal(solved.maximal_variation, 0.0)
+        assert_array_equal(solved.v, 0.0)
+        assert solved.polished
+
+
+@over_bias
+@over_choices
+def test_rho_max_is_proved_by_multipliers(choice, bias):
+    """They imply u = 0 and need no more than rho_max, so that it is never below the smallest rho of zero."""
+    coordinates, y = instance(choice, bias)
+    largest = rho_max(coordinates, y)
+    solved = solve_maximal_variation(coordinates, y, largest)
+    net = solved.xi_plus - solved.xi_minus
+    assert np.abs(net).sum(axis=1).max() <= largest * (1.0 + 1e-8)
+    left = coordinates.features.T @ center(y, bias) - np.tensordot(net, coordinates.parts, 2)
+    left_over = np.linalg.norm(np.linalg.solve(coordinates.metric.T, left))
+    # rounding of sums of products of n values; directions down to a millionth of the largest are kept
+    assert left_over <= 20 * np.finfo(float).eps * 1e6 * np.linalg.norm(y)
+
+
+@pytest.mark.parametrize("seed", first(1, range(4)))
+@over_bias
+@pytest.mark.parametrize("choice", ["shared linear", "shared quadratic", "decoupled linear", "decoupled RBF, ridge"])
+@pytest.mark.some_cases(4)
+def test_zeros_are_exact_along_the_path_and_the_conic_solver_has_them_too(choice, bias, seed):
+    coordinates, y = instance(choice, bias, seed=seed)
+    largest, zeros = rho_max(coordinates, y), []
+    for share in (0.999, 0.9, 0.5, 0.2):
+        solved = assert_solved(coordinates, y, share * largest)
+        zeros.append(int((solved.maximal_variation == 0.0).sum()))
+        size = np.abs(y).max()
+        assert solved.maximal_variation[solved.maximal_variation > 0.0].min() > 1e-9 * size, "nothing in between"
+        t = reference(coordinates, y, share * largest)[1]
+        assert (t[solved.maximal_variation == 0.0] <= 2e-3 * size).all()
+        assert (t[solved.maximal_variation > 2e-3 * size] > 0.0).all()
+    assert zeros[0] >= zeros[-1]
+    assert bias is False or zeros[0] >= 3
+
+
+@over_bias
+def test_a_positive_definite_component_never_vanishes_alone(bias):
+    coordinates, y = instance("shared RBF", bias)
+    largest = rho_max(coordinates, y)
+    for share in (0.99, 0.5, 0.01):
+        assert (assert_solved(coordinates, y, share * largest).maximal_variation > 0.0).all()
+
+
+# ---- equivariance and ends -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1e8, 1e-8, -3.0])
+@over_choices
+def test_units_of_the_target(choice, factor):
+    coordinates, y = instance(choice)
+    rho = 0.3 * rho_max(coordinates, y)
+    assert_allclose(rho_max(coordinates, factor * y), abs(factor) * rho_max(coordinates, y), rtol=1e-7)
+    plain = assert_solved(coordinates, y, rho)
+    scaled = assert_solved(coordinates, factor * y, abs(factor) * rho)
+    assert_allclose(scaled.maximal_variation / abs(factor), plain.maximal_variation, atol=1e-7 * np.abs(y).max())
+
+
+def test_a_constant_added_to_the_target_is_the_bias():
+    coordinates, y = instance("shared RBF")
+    plain, moved = (assert_solved(coordinates, y + c, 10.0) for c in (0.0, 1e3))
+    assert_allclose(moved.maximal_variation, plain.maximal_variation, atol=1e-7)
+    assert_allclose(coordinates.bias_of(y + 1e3, moved.v) - coordinates.bias_of(y, plain.v), 1e3, atol=1e-6)
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5, -1e6])
+@over_choices
+def test_a_constant_target_leaves_nothing_to_fit(choice, constant):
+    coordinates, _ = instance(choice)
+    y = np.full(20, constant)
+    solved = assert_solved(coordinates, y, 1.0)
+    assert_array_equal(solved.maximal_variation, 0.0)
+    assert_allclose(coordinates.bias_of(y, solved.v), constant)
+    assert rho_max(coordinates, y) <= 1e-8 * abs(constant)
+
+
+@over_bias
+def test_kernels_that_see_nothing(bias):
+    coordinates = shared_coordinates([np.zeros((6, 6))] * 2, bias)
+    y = np.arange(6.0)
+    solved = assert_solved(coordinates, y, 0.5)
+    assert_array_equal(solved.maximal_variation, 0.0)
+    assert rho_max(coordinates, y) == 0.0
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0)], ids=repr)
+def test_an_input_of_one_value_vanishes_exactly(kernel):
+    X, y = additive_function(20, 5, random_state=0)
+    X[:, 3] = 0.3
+    coordinates = shared_coordinates([kernel(X[:, [part]]) for part in range(5)])
+    solved = assert_solved(coordinates, y, 1.0)
+    assert solved.maximal_variation[3] == 0.0
+    assert (solved.maximal_variation[[0, 2]] > 0.0).all()
+
+
+# ---- polish --------------------------------------------------------------------------------------
+
+
+def in_u(choice, share=0.3, seed=0):
+    """B, target and rho of the problem in u, and the exact point."""
+    coordinates, y = instance(choice, seed=seed)
+    rho = share * rho_max(coordinates, y)
+    solved = assert_solved(coordinates, y, rho)
+    assert solved.polished
+    B = coordinates.parts @ np.linalg.inv(coordinates.metric)
+    point = VariationPoint(coordinates.metric @ solved.v, solved.xi_plus - solved.xi_minus)
+    return B, coordinates.targets(y), rho, point
+
+
+@pytest.mark.parametrize("choice", ["shared RBF, ridge", "shared linear", "decoupled RBF, ridge", "decoupled linear"])
+def test_a_noisy_point_is_polished_back(choice):
+    B, target, rho, exact = in_u(choice)
+    size = np.linalg.norm(target)
+    assert gap_of(B, target, rho, exact) <= 1e-10 * size**2
+    rng = np.random.default_rng(0)
+    noisy = VariationPoint(
+        exact.u + 1e-9 * size * rng.normal(size=exact.u.size), exact.xi * (1.0 + 1e-7 * rng.normal(size=exact.xi.shape))
+    )
+    again = polish(B, target, rho, noisy)
+    assert again is not None
+    assert_allclose(again.u, exact.u, atol=1e-9 * size)
+    assert gap_of(B, target, rho, again) <= 1e-11 * size**2
+
+
+def test_the_gap_sees_any_change_of_the_multipliers():
+    B, target, rho, exact = in_u("shared linear")
+    size = np.linalg.norm(target)
+    for change in (1.01, 0.99, -1.0, 0.0):
+        xi = change * exact.xi
+        primal = target - np.tensordot(xi, B, 2)
+        assert_allclose(
+            gap_of(B, target, rho, VariationPoint(exact.u, xi)),
+            rho * np.abs(B @ primal).max(axis=1).sum() - np.sum(xi * (B @ primal)),
+        )
+        inside = np.abs(xi).sum(axis=1).max() <= rho * (1.0 + 1e-9)
+        assert not inside or gap_of(B, target, rho, VariationPoint(exact.u, xi)) > 1e-6 * size**2
+
+
+def test_a_point_from_nowhere_is_not_polished_into_a_wrong_one():
+    B, target, rho, exact = in_u("shared RBF, ridge")
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        u = rng.normal(size=target.size) * np.linalg.norm(target)
+        xi = rng.normal(size=exact.xi.shape)
+        found = polish(B, target, rho, VariationPoint(u, rho * xi / np.abs(xi).sum(axis=1)[:, None]))
+        assert found is None or np.allclose(found.u, exact.u, atol=1e-6 * np.linalg.norm(target))
+
+
+# ---- scales --------------------------------------------------------------------------------------
+
+
+def test_scales_of_the_certificate():
+    y = np.array([1.0, 2.0, 3.0])
+    assert_allclose(trivial_cost(y, True), 1.0 + 7e-6)
+    assert_allclose(trivial_cost(y, False), 7.0 + 7e-6)
+    assert variation_unit(y) == 1.0
+    assert variation_unit(np.full(3, -4.0)) == 4.0
+    assert variation_unit(np.zeros(3)) == 1.0
