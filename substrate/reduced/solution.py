@@ -164,7 +164,8 @@ def errors_rounding(residuals: Residuals, sizes: Array, coefficients: Array, bia
 class Penalty:
     """K_SS, right to ``rounding`` times the ``sizes`` s of both vectors.
 
-    ``deviation`` bounds the norm of E = T'K_SS T - I, and ``share`` times w w', w = s'|T|, its entries.
+    ``deviation`` bounds the norm of E = T'K_SS T - I, and ``share`` times w w' bounds its entries, with w the sizes s
+    multiplied by the absolute values of T.
     """
 
     matrix: Array
