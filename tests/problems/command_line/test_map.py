@@ -53,7 +53,7 @@ def test_a_page_has_the_picture_and_the_certificate(tmp_path, table, capsys):
     assert text.count('<img src="data:image/svg+xml;base64,') == 2
     promise = next(line for line in capsys.readouterr().out.splitlines() if "eigenvalues within" in line)
     assert promise in text
-    for words in ("<h1>table.csv: 24 rows, 2 columns</h1>", "Kernel PCA: holds", "orthonormality", "<h2>Clusters</h2>"):
+    for words in ("<h1>table.csv: 24 rows, 2 columns</h1>", "Kernel PCA: holds", "rho or 2 rho", "<h2>Clusters</h2>"):
         assert words in text
     assert "<script" not in text
     assert "http://" not in text.replace("http://www.w3.org", "")
