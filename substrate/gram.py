@@ -1,47 +1,210 @@
 r"""The Gram matrix: the one owner of K, its factors, its coordinates and every alteration made to it.
 
-One :math:`N \times N` array serves the closed form from beginning to end. Both triangles hold K at first; the
-Cholesky factor of :math:`K + \operatorname{diag}(d)` then overwrites one of them, and the other, with the diagonal
-kept aside, still gives exact products with K for refinement and certificate.
+On the host one :math:`N \times N` array serves the closed form from beginning to end. Both triangles hold K at first;
+the Cholesky factor of :math:`K + \operatorname{diag}(d)` then overwrites one of them, and the other, with the diagonal
+kept aside, still gives exact products with K for refinement and certificate. On a device K and the factor lie side by
+side, and a matrix that is not positive definite is refused: there is no indefinite factorisation in the array API.
 """
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from substrate.arrays import Array, check_memory, is_sparse, real_array, real_points
-from substrate.certificates.rounding import cholesky_rounding, rank_cutoff
-from substrate.errors import DeclarationError, IndefiniteKernelWarning, SolverError
-from substrate.kernel_matrix import Alteration, Coordinates, mirror_lower, symmetric, warn_if_degenerate
+from substrate.certificates.rounding import cholesky_rounding, eigenvalue_shift, lost_beside, rank_cutoff
+from substrate.errors import (
+    DataError,
+    DeclarationError,
+    DegenerateKernelWarning,
+    IndefiniteKernelWarning,
+    SolverError,
+)
 from substrate.kernels import Kernel
-from substrate.kernels.base import symmetric_matrix
-from substrate.namespaces import column_squares
-from substrate.operators import SystemMatrix
+from substrate.kernels.base import mirror_square, symmetric_matrix
+from substrate.namespaces import (
+    blocks_beside,
+    cholesky,
+    column_squares,
+    device_points,
+    diagonal_of,
+    diagonal_set,
+    has_room,
+    invert_triangle,
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    room_on_device,
+    row_blocks,
+    solve_triangular,
+    take_rows,
+    to_numpy,
+    where_it_lives,
+)
+from substrate.operators import KernelOperator
 from substrate.threads import blas_threads
 
-__all__ = ["ROUNDED_SINGLE", "Gram"]
+__all__ = ["Alteration", "Coordinates", "Gram", "has_room_for_matrix", "mirror_lower", "refuse_negative"]
 
+#: Asymmetry of a given matrix, relative to its largest entry, that rounding in double precision explains.
+_ROUNDED = 1e-10
 #: A negative eigenvalue, relative to the largest, that rounding of the entries in single precision explains.
-ROUNDED_SINGLE = 1e-6
+_ROUNDED_SINGLE = 1e-6
+#: A kernel matrix whose correlations are this near one is constant for practical purposes.
+_CONSTANT = 1e-9
 #: The alteration recorded of a matrix that is not a kernel matrix.
 _INDEFINITE = "not positive semi-definite"
 #: Up to this many columns, one matrix-vector product per column beats the packed matrix-matrix product.
 _FEW_COLUMNS = 8
 
 
-class Gram(SystemMatrix):
+class Alteration(NamedTuple):
+    """A change made to a matrix by the package: what, how much, and why."""
+
+    what: str
+    size: float
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.size:.2e}): {self.why}"
+
+
+class Coordinates(NamedTuple):
+    r"""Orthonormal coordinates in which K is diagonal: :math:`K \approx U \operatorname{diag}(s) U^T`.
+
+    Directions with :math:`s_k \le \text{cutoff} \cdot s_1` are left out; ``rank`` is the number kept.
+    """
+
+    basis: Array
+    values: Array
+    cutoff: float
+
+    @property
+    def rank(self) -> int:
+        """The number of directions kept."""
+        return int(self.values.size)
+
+    @property
+    def factor(self) -> Array:
+        """R with K = R R': the finite-dimensional feature map of the training points, one row per point.
+
+        It has at least one column: for K = 0, a column of zeros.
+
+        :equation [Suykens2002]_ (8): the kernel as an inner product of features
+        """
+        root: Array = self.basis * np.sqrt(self.values)
+        return root if self.rank else np.zeros((self.basis.shape[0], 1))
+
+    @classmethod
+    def of(cls, matrix: Array, cutoff: float, rounding: float = 0.0) -> Self:
+        """Return the coordinates of a matrix; a negative eigenvalue beyond rounding is refused with its value.
+
+        ``rounding`` is the size of the errors of a matrix that is what is left of larger numbers.
+        """
+        n = matrix.shape[0]
+        with blas_threads(n):
+            values, vectors = np.linalg.eigh(matrix)
+        refuse_negative(values, rounding)
+        keep = values > max(cutoff * max(float(values[-1]), 0.0), rounding)
+        return cls(np.ascontiguousarray(vectors[:, keep][:, ::-1]), values[keep][::-1].copy(), cutoff)
+
+
+def refuse_negative(values: Array, rounding: float = 0.0) -> None:
+    """Refuse eigenvalues, in ascending order, of which one is negative beyond rounding."""
+    largest = float(max(values[-1], 0.0))
+    entry = max(lost_beside(max(largest, -float(values[0]))), rounding)
+    if values[0] < -eigenvalue_shift(values.size, entry):
+        raise DeclarationError(
+            f"the kernel matrix is not positive semi-definite: its smallest eigenvalue is {values[0]:.6g} "
+            f"(the largest is {largest:.6g}), so the problem is not convex; use a positive semi-definite "
+            "kernel, or clip the eigenvalues yourself and pass the result"
+        )
+
+
+def mirror_lower(K: Array) -> None:
+    """Copy the lower triangle of K onto its upper one, block by block."""
+    n = K.shape[0]
+    for rows in row_blocks(n, n):
+        K[rows, rows.stop :] = K[rows.stop :, rows].T
+        mirror_square(K[rows, rows], upper=False)
+
+
+def _warn_if_degenerate(matrix: Any, X: Any) -> None:
+    """Warn where no two points are told apart by degree: the matrix is the identity, or constant."""
+    diagonal = to_numpy(diagonal_of(matrix))
+    if diagonal.size < 2 or not (diagonal > 0.0).all():
+        return
+    # the first row decides in almost every case; the whole matrix is read only when it looks suspicious
+    root = np.sqrt(diagonal)
+    row = to_numpy(matrix[0, :])[1:] / (root[0] * root[1:])
+    beside_one = lost_beside(1.0)
+    if float(row.max()) < beside_one and _extreme_correlations(matrix, root)[1] < beside_one:
+        problem = "the identity: sigma is far smaller than every distance"
+    elif float(row.min()) > 1.0 - _CONSTANT and _extreme_correlations(matrix, root)[0] > 1.0 - _CONSTANT:
+        points = X.toarray() if is_sparse(X) else X
+        if bool(namespace_of(points).all(points == points[:1, :])):
+            return
+        problem = "constant: sigma is far larger than every distance"
+    else:
+        return
+    warnings.warn(
+        f"the kernel matrix is {problem}, so no two points are told apart by degree; try sigma='median'",
+        DegenerateKernelWarning,
+        stacklevel=5,
+    )
+
+
+def _extreme_correlations(matrix: Any, root: Array) -> tuple[float, float]:
+    """Return the lowest and the highest correlation of two different points."""
+    xp, n = namespace_of(matrix), matrix.shape[0]
+    scale, numbers = on_device_of(matrix, 1.0 / root), on_device_of(matrix, np.arange(n))
+    lowest, highest = np.inf, -np.inf
+    for rows in blocks_beside(matrix, n, n):
+        block = matrix[rows, :] * scale[rows][:, None] * scale
+        is_other = numbers[rows][:, None] != numbers
+        lowest = min(lowest, float(xp.min(xp.where(is_other, block, xp.full_like(block, np.inf)))))
+        highest = max(highest, float(xp.max(xp.where(is_other, block, xp.full_like(block, -np.inf)))))
+    return lowest, highest
+
+
+def _symmetric(matrix: Any, name: str) -> tuple[Any, tuple[Alteration, ...]]:
+    """Return a given matrix without the asymmetry that rounding explains, and what was altered; more is refused."""
+    xp = namespace_of(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"{name} must be square, received shape {tuple(matrix.shape)}")
+    blocks = blocks_beside(matrix, *matrix.shape)
+    asymmetry = max((float(xp.max(xp.abs(matrix[rows, :] - matrix[:, rows].T))) for rows in blocks), default=0.0)
+    if asymmetry == 0.0:
+        return matrix, ()
+    if asymmetry > _ROUNDED * float(xp.max(xp.abs(matrix))):
+        raise DataError(
+            f"{name} is not symmetric: entries differ from their mirror by up to {asymmetry:.3g}; a kernel matrix is "
+            "symmetric, and (K + K.T) / 2 makes it so if the difference is rounding"
+        )
+    return (matrix + matrix.T) / 2.0, (Alteration("symmetrised", asymmetry, "rounding of the given matrix"),)
+
+
+def has_room_for_matrix(kernel: Kernel, X: Any) -> bool:
+    """Return whether a matrix and its factor fit the device of X, or no other way is left: a kernel without a formula
+    cannot be computed anew.
+    """
+    n = int(X.shape[0])
+    return kernel.pairwise or not kernel.trusted or has_room(X, 16.0 * n * n)
+
+
+class Gram(KernelOperator):
     """A symmetric kernel matrix, its factor and its record.
 
     Build one with :meth:`of` (a kernel on points) or :meth:`from_matrix` (a matrix from elsewhere).
     """
 
-    def __init__(self, matrix: Array, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
+    def __init__(self, matrix: Any, kernel: Kernel | None = None, alterations: tuple[Alteration, ...] = ()) -> None:
         self.kernel = kernel
         self.alterations = alterations
-        self._diagonal: Array = matrix.diagonal().copy()
+        self._diagonal: Array = diagonal_of(matrix)
         self.jitter = 0.0
         #: K + negative I is positive semi-definite: zero by the kernel's formula, or what :meth:`check_definite` found.
         self.negative = 0.0
@@ -52,6 +215,8 @@ class Gram(SystemMatrix):
         self._store = matrix
         self._ridge: Array | None = None
         self._factor_diagonal: Array | None = None
+        #: The factor beside the matrix, on a device.
+        self._factor: Any = None
         self._pivots: Any = None
         #: The points of which the matrix was computed in strips; None for a matrix from elsewhere, or a part of one.
         self.points: Any = None
@@ -60,32 +225,35 @@ class Gram(SystemMatrix):
     @classmethod
     def of(cls, kernel: Kernel, X: Any) -> "Gram":
         """Return the Gram matrix of a resolved kernel on points, refused before allocation when it cannot fit."""
-        X = real_points(X)
-        n = X.shape[0]
-        check_memory(
-            8.0 * n * n,
-            f"the {n} x {n} kernel matrix",
-            "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or take a reduced "
-            "set of rows.",
-        )
+        X = device_points(X) if is_device_array(X) else real_points(X)
+        n = int(X.shape[0])
+        if is_device_array(X):
+            what = f"the {n} x {n} kernel matrix and its factor"
+            room_on_device(X, 16.0 * n * n, what, "take a reduced set of rows.")
+        else:
+            check_memory(
+                8.0 * n * n,
+                f"the {n} x {n} kernel matrix",
+                "LSSVMRegressor and LSSVMClassifier fit it with solver='cg', which stores none of it; or take a "
+                "reduced set of rows.",
+            )
         if kernel.pairwise:
-            matrix, alterations = symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
-            computed = symmetric_matrix(kernel, matrix)
-            return cls(computed, kernel, alterations)
+            matrix, alterations = _symmetric(X.toarray() if is_sparse(X) else X, "the precomputed kernel matrix")
+            return cls(symmetric_matrix(kernel, matrix), kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         gram.points = X
         gram.rank = kernel.rank(X.shape[1])
         if (envelope := kernel.envelope) is not kernel:
             # entries within p sqrt(k(x, x) k(z, z)) move an eigenvalue by p trace(K) at most
-            gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(envelope.diag(X)))
+            gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(to_numpy(envelope.diag(X))))
         if kernel.decays and n > 1:
-            warn_if_degenerate(gram._store, gram.diagonal, X)
+            _warn_if_degenerate(gram._store, X)
         return gram
 
     @classmethod
     def from_matrix(cls, K: Any, name: str = "K") -> "Gram":
         """Return a copy of a given matrix, square and symmetric up to rounding."""
-        matrix, alterations = symmetric(real_array(K, name, ndim=2), name)
+        matrix, alterations = _symmetric(real_array(K, name, ndim=2), name)
         return cls(matrix.copy(), None, alterations)
 
     @property
@@ -99,13 +267,19 @@ class Gram(SystemMatrix):
         return self._diagonal
 
     @property
+    def _on_device(self) -> bool:
+        return is_device_array(self._store)
+
+    @property
     def matrix(self) -> Array:
         """K itself: a read-only view, or a copy once a factor lives in its upper triangle."""
+        view: Array = self._store if self._on_device else self._store.view()
+        if self._on_device:
+            return view
         if self._ridge is None:
-            view = self._store.view()
             view.flags.writeable = False
             return view
-        K = self._store.copy()
+        K: Array = self._store.copy()
         mirror_lower(K)
         return K
 
@@ -113,6 +287,9 @@ class Gram(SystemMatrix):
         """Return K V, from the triangle that no factor overwrites."""
         from scipy.linalg.blas import dsymm, dsymv
 
+        if self._on_device:
+            product: Array = self._store @ V
+            return product
         stored = self._store.T  # Fortran's upper triangle is the untouched one
         with blas_threads(self.n):
             if V.ndim == 1:
@@ -129,6 +306,15 @@ class Gram(SystemMatrix):
         """
         from scipy.linalg.lapack import dpotrf
 
+        if self._on_device:
+            self._factor = None  # its memory is reused
+            diagonal_set(self._store, self._diagonal + ridge)
+            try:
+                # of the transpose, the same matrix by columns, as LAPACK has it: it is copied in half the time
+                self._factor = cholesky(self._store.mT)
+            finally:
+                diagonal_set(self._store, self._diagonal)
+            return
         if self._factor_diagonal is not None and self._ridge is not None and np.array_equal(self._ridge, ridge):
             return
         with blas_threads(self.n):
@@ -147,10 +333,12 @@ class Gram(SystemMatrix):
         """Return (K + diag(ridge))^{-1} B with the present factor."""
         from scipy.linalg.lapack import dpotrs, dsytrs
 
-        if self._factor_diagonal is None:
-            raise DeclarationError("factorize(ridge) must come before solve")
+        if self._on_device:
+            factor = self._present_factor()
+            return solve_triangular(factor, solve_triangular(factor, B), transposed=True)  # type: ignore[no-any-return]
+        diagonal = self._present_factor()
         columns = np.asfortranarray(B)
-        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+        with blas_threads(self.n), self._factor_in_place(diagonal):
             if self._pivots is None:
                 X, info = dpotrs(self._store.T, columns, lower=1)
             else:
@@ -165,26 +353,30 @@ class Gram(SystemMatrix):
         """
         from scipy.linalg.lapack import dpotri
 
-        if self._factor_diagonal is None:
-            raise DeclarationError("factorize(ridge) must come before inverse")
+        if self._on_device:
+            root = self.inverse_factor()
+            inverse_there: Array = root.T @ root
+            return inverse_there
+        diagonal = self._present_factor()
         if self._pivots is not None:
             return np.ascontiguousarray(self.solve(np.eye(self.n, order="F")))
-        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+        with blas_threads(self.n), self._factor_in_place(diagonal):
             inverse, info = dpotri(self._store.T, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the inverse (info = {info})")
         mirror_lower(inverse)
         return np.asarray(inverse.T)
 
-    def inverse_factor(self) -> Array | None:
+    def inverse_factor(self) -> Any:
         """Return W with (K + diag(ridge))^{-1} = W'W in the lower triangle, anything above; None if indefinite."""
         from scipy.linalg.lapack import dtrtri
 
-        if self._factor_diagonal is None:
-            raise DeclarationError("factorize(ridge) must come before inverse_diagonal")
+        diagonal = self._present_factor()
+        if self._on_device:
+            return invert_triangle(diagonal)
         if self._pivots is not None:
             return None
-        with blas_threads(self.n), self._factor_in_place(self._factor_diagonal):
+        with blas_threads(self.n), self._factor_in_place(diagonal):
             factor, info = dtrtri(self._store.T, lower=1)
         if info != 0:
             raise SolverError(f"LAPACK refused the inverse of the factor (info = {info})")
@@ -194,6 +386,13 @@ class Gram(SystemMatrix):
         """Return the diagonal of (K + diag(ridge))^{-1}: column sums of squares of the inverse factor."""
         factor = self.inverse_factor()
         return np.array(self.inverse().diagonal()) if factor is None else column_squares(factor)
+
+    def _present_factor(self) -> Any:
+        """Return the factor on a device, or the diagonal of the factor in place."""
+        factor = self._factor if self._on_device else self._factor_diagonal
+        if factor is None:
+            raise DeclarationError("factorize(ridge) must come before solve and inverse")
+        return factor
 
     def coordinates(self, cutoff: float | None = None) -> Coordinates:
         """Return well-conditioned coordinates of K, without directions below ``cutoff`` times the largest eigenvalue.
@@ -211,9 +410,12 @@ class Gram(SystemMatrix):
 
     def block(self, rows: Any, columns: Any) -> Array:
         """Return the entries of some rows and some columns."""
+        if self._on_device:
+            return own_copy(take_rows(take_rows(self._store, columns).T, rows))  # type: ignore[no-any-return]
         if self._ridge is not None:
             raise DeclarationError("blocks are taken before the matrix is factored, or after release()")
-        return self._store[np.ix_(rows, columns)]
+        part: Array = self._store[np.ix_(rows, columns)]
+        return part
 
     def restrict(self, rows: Any) -> "Gram":
         """Return the Gram matrix of some of the points."""
@@ -229,6 +431,7 @@ class Gram(SystemMatrix):
 
     def release(self) -> None:
         """Restore K in the triangle that holds a factor, so that :attr:`matrix` is a view again."""
+        self._factor = None
         self._restore()
 
     def record(self) -> tuple[tuple[str, str], ...]:
@@ -237,6 +440,7 @@ class Gram(SystemMatrix):
         ranks = "".join(f", rank {c.rank} kept at cut-off {c.cutoff:.1e}" for c in self._coordinates.values())
         facts.append(("Gram matrix", f"{self.n} x {self.n}{ranks}, jitter {self.jitter:g}"))
         facts += [("alteration", str(alteration)) for alteration in self.alterations]
+        facts += [("computed by", where_it_lives(self._store))] if self._on_device else []
         return tuple(facts)
 
     def _factorize_indefinite(self, ridge: Array, failed_at: int) -> None:
@@ -268,10 +472,11 @@ class Gram(SystemMatrix):
         shifted by its own rounding error, does.
         """
         self._restore()
-        trace = max(float(self._diagonal.sum()), 0.0)
+        xp = namespace_of(self._store)
+        trace = max(float(xp.sum(self._diagonal)), 0.0)
         rounding = cholesky_rounding(self.n) * trace
         # what entries rounded in double precision explain, or else in single: a share of the largest eigenvalue
-        for lift in (rounding, ROUNDED_SINGLE * trace / self.n):
+        for lift in (rounding, _ROUNDED_SINGLE * trace / self.n):
             if self._is_definite(lift):
                 self.negative = lift + rounding
                 return
@@ -282,6 +487,13 @@ class Gram(SystemMatrix):
     def _is_definite(self, lift: float) -> bool:
         from scipy.linalg.lapack import dpotrf
 
+        if self._on_device:
+            try:
+                self.factorize(namespace_of(self._store).full_like(self._diagonal, lift))
+            except SolverError:
+                return False
+            self.release()
+            return True
         np.fill_diagonal(self._store, self._diagonal + lift)
         with blas_threads(self.n):
             factor, info = dpotrf(self._store.T, lower=1, clean=0, overwrite_a=1)
@@ -291,10 +503,10 @@ class Gram(SystemMatrix):
         return bool(info == 0)
 
     def _warn_if_indefinite(self, stacklevel: int) -> float:
-        values = np.linalg.eigvalsh(self._store)
+        values = to_numpy(namespace_of(self._store).linalg.eigvalsh(self._store))
         smallest = float(values[0])
         recorded = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # or of a larger one
-        explained = max(ROUNDED_SINGLE * float(np.abs(values).max()), self.cancelled)
+        explained = max(_ROUNDED_SINGLE * float(np.abs(values).max()), self.cancelled)
         if smallest < -explained and not recorded:
             warnings.warn(
                 f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); the machine is "

@@ -1,24 +1,26 @@
 r"""The library and the device of an array: numpy, or an array namespace on a device.
 
-A function that documents it takes its namespace from its input: numpy arrays are handled in place by LAPACK, torch
-tensors and CuPy arrays stay on their device and are returned as such. The common interface is the array API standard.
-The functions here are the verbs of :mod:`substrate.backends`, where everything that differs between libraries is, as
-functions of their arrays; and the checks of input that is on a device. Other libraries' arrays are converted to numpy.
+A function that documents it takes its namespace from its input: numpy arrays are handled in place by LAPACK and BLAS,
+torch tensors and CuPy arrays stay on their device and are returned as such; other libraries' arrays are converted to
+numpy. The common interface is the array API standard, through ``array_api_compat``, which is imported with the first
+array that is not numpy's. This file has a verb for what the standard lacks (triangular solves, free memory of a device)
+and for what numpy does in less time or memory than the standard's functions; no other file asks which library it is
+dealing with in order to compute something.
 """
 
+import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from substrate.backends import HOST, DeviceBackend, backend_of
-from substrate.errors import DataError
+from substrate.arrays import check_memory, is_sparse
+from substrate.errors import DataError, SolverError
 
 __all__ = [
     "HOST",
-    "all_to_numpy",
     "blocks_beside",
-    "check_factor",
     "check_finite",
     "cholesky",
     "column_squares",
@@ -32,9 +34,7 @@ __all__ = [
     "invert_triangle",
     "is_device_array",
     "multiply_rows",
-    "multiply_triangle",
     "namespace_of",
-    "not_finite",
     "on_device_of",
     "ones_beside",
     "own_copy",
@@ -42,8 +42,10 @@ __all__ = [
     "partition",
     "reduce_columns",
     "room_on_device",
+    "row_blocks",
     "same_home",
     "solve_triangular",
+    "strips",
     "sum_squares",
     "take_columns",
     "take_rows",
@@ -52,149 +54,245 @@ __all__ = [
     "zeros_beside",
 ]
 
-_DEVICE = DeviceBackend()
+#: What :func:`where_it_lives` says of numpy's arrays.
+HOST = "numpy"
+#: The libraries whose arrays keep their namespace.
+_LIBRARIES = ("torch", "cupy", "array_api_strict")
+#: Entries of a block of rows on a device: 1 GiB, so that the cost of launches is negligible.
+_BLOCK_ENTRIES = 1 << 27
+#: Entries of a block in numpy: few enough to stay in a core's cache between the product and the exponential.
+_CACHED_ENTRIES = 1 << 18
+
+_NOT_DEFINITE = (
+    "K + I/gamma is not positive definite to working precision, and a device has no factorisation for that; lower "
+    "gamma, use a positive definite kernel in double precision, or fit numpy arrays (X.cpu().numpy(), X.get())"
+)
+
+
+def _library(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
 
 
 def is_device_array(array: Any) -> bool:
     """Return whether an array keeps its own namespace: torch, CuPy, or the standard's strict implementation."""
-    return backend_of(array).on_device
+    return _library(array) in _LIBRARIES
 
 
 def namespace_of(array: Any) -> Any:
     """Return numpy itself, or the array API namespace of a device array."""
-    return backend_of(array).namespace(array)
+    if not is_device_array(array):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(array)
 
 
 def where_it_lives(array: Any) -> str:
     """Return library and device in words."""
-    return backend_of(array).where(array)
+    return f"{_library(array)} on {array.device}" if is_device_array(array) else HOST
 
 
 def to_numpy(array: Any) -> Any:
     """Return the same values as a numpy array; numpy arrays and plain values as they are."""
-    return backend_of(array).to_host(array)
-
-
-def all_to_numpy(*arrays: Any) -> tuple[Any, ...]:
-    """Return the same values in numpy; those of double precision on a device come in one transfer, and so with one
-    wait.
-    """
-    return backend_of(arrays[0]).all_to_host(arrays)
+    library = _library(array)
+    if library == "torch":
+        return array.detach().cpu().numpy()
+    if library == "cupy":
+        return array.get()
+    return np.asarray(array) if library in _LIBRARIES else array
 
 
 def on_device_of(array: Any, values: Any) -> Any:
     """Return values beside ``array``: in its library, on its device, of their own dtype."""
-    return backend_of(array).send(values, array)
+    if not is_device_array(array):
+        return values if is_sparse(values) else np.asarray(values)
+    values = values if is_device_array(values) else np.asarray(values)
+    return namespace_of(array).asarray(values, device=array.device)
 
 
 def zeros_beside(array: Any, shape: Any) -> Any:
     """Return zeros of double precision in the library and on the device of ``array``."""
-    return backend_of(array).zeros(shape, array)
+    xp = namespace_of(array)
+    return np.zeros(shape) if xp is np else xp.zeros(shape, dtype=xp.float64, device=array.device)
 
 
 def ones_beside(array: Any, shape: Any) -> Any:
     """Return ones of double precision in the library and on the device of ``array``."""
-    return backend_of(array).ones(shape, array)
+    return zeros_beside(array, shape) + 1.0
 
 
 def own_copy(array: Any) -> Any:
     """Return a contiguous copy; a numpy array that is contiguous already is returned itself."""
-    return backend_of(array).copy(array)
+    xp = namespace_of(array)
+    return np.ascontiguousarray(array) if xp is np else xp.asarray(array, copy=True)
 
 
 def take_rows(array: Any, rows: Any) -> Any:
     """Return some rows of an array by their numbers, which may be on the host."""
-    return backend_of(array).take_rows(array, rows)
+    xp = namespace_of(array)
+    if xp is np:
+        return array[rows]
+    numbers = rows if is_device_array(rows) else on_device_of(array, np.asarray(rows, dtype=np.int64))
+    return xp.take(array, numbers, axis=0)
 
 
 def take_columns(array: Any, columns: Any) -> Any:
     """Return some columns of an array by their numbers, which may be on the host."""
-    return backend_of(array).take_columns(array, columns)
+    xp = namespace_of(array)
+    numbers = np.asarray(columns, dtype=np.int64)
+    return array[:, numbers] if xp is np else xp.take(array, on_device_of(array, numbers), axis=1)
 
 
-def blocks_beside(array: Any, n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Return slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
-    return backend_of(array).blocks(n_rows, n_columns)
+def strips(n_rows: int, step: int) -> Iterator[slice]:
+    """Yield slices of ``step`` rows."""
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Return slices of rows whose blocks fit the cache."""
+    return strips(n_rows, int(np.clip(_CACHED_ENTRIES // max(n_columns, 1), 64, 256)))
 
 
 def device_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Return slices of rows, large enough to keep a device busy and small beside its memory."""
-    return _DEVICE.blocks(n_rows, n_columns)
+    return strips(n_rows, max(_BLOCK_ENTRIES // max(n_columns, 1), 1))
+
+
+def blocks_beside(array: Any, n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Return slices of rows for where ``array`` is: blocks that fit the cache, or on a device, large ones."""
+    return (device_blocks if is_device_array(array) else row_blocks)(n_rows, n_columns)
 
 
 def diagonal_of(matrix: Any) -> Any:
-    """Return the diagonal of a square matrix, in numpy perhaps a sparse one."""
-    return backend_of(matrix).diagonal(matrix)
+    """Return a copy of the diagonal of a square matrix, in numpy perhaps a sparse one."""
+    xp = namespace_of(matrix)
+    if xp is np:
+        return np.array(matrix.diagonal(), dtype=np.float64)
+    return xp.asarray(xp.linalg.diagonal(matrix), copy=True)
 
 
 def diagonal_set(matrix: Any, values: Any) -> None:
     """Write the diagonal of a square, contiguous matrix in place."""
-    backend_of(matrix).set_diagonal(matrix, values)
+    flat = namespace_of(matrix).reshape(matrix, (-1,))
+    flat[:: matrix.shape[0] + 1] = values
 
 
 def paired_sums(left: Any, right: Any, axis: int) -> Any:
     """Return sums of the products of two matrices, entry by entry, along an axis; numpy's without a matrix of
     products.
     """
-    return backend_of(left).paired_sums(left, right, axis)
+    xp = namespace_of(left)
+    if xp is np:
+        return np.einsum("ij,ij->j" if axis == 0 else "ij,ij->i", left, right)
+    return xp.sum(left * right, axis=axis)
 
 
 def sum_squares(array: Any) -> Any:
     """Return the sum of the squares of all entries; numpy's without an array of squares."""
-    return backend_of(array).sum_squares(array)
+    xp = namespace_of(array)
+    return np.vdot(array, array) if xp is np else xp.sum(array * array)
 
 
 def column_squares(factor: Any) -> Any:
     """Return the squared lengths of the columns of a lower triangle, which numpy makes one on the diagonal blocks."""
-    return backend_of(factor).column_squares(factor)
+    xp, n = namespace_of(factor), factor.shape[0]
+    if xp is not np:
+        return xp.sum(factor * factor, axis=0)
+    squares = np.zeros(n)
+    for rows in row_blocks(n, n):
+        block = factor[rows, : rows.stop]
+        np.copyto(block[:, rows], np.tril(block[:, rows]))
+        squares[: rows.stop] += np.einsum("ij,ij->j", block, block)
+    return squares
 
 
 def partition(values: Any, k: int) -> Any:
     """Return every line in an order in which the smallest k entries come first, and the next one after them."""
-    return backend_of(values).partition(values, k)
+    xp = namespace_of(values)
+    return np.partition(values, k, axis=-1) if xp is np else xp.sort(values, axis=-1)
 
 
-def cholesky(matrix: Any, *, checked: bool = True) -> Any:
-    """Return the lower Cholesky factor; a matrix that is not positive definite is refused.
-
-    With ``checked`` false the caller does so by :func:`check_factor`: waiting for the factor would keep a device idle.
-    """
-    return backend_of(matrix).cholesky(matrix, checked=checked)
-
-
-def check_factor(factor: Any) -> None:
-    """Refuse the factor of a matrix that is not positive definite: its last entry is not a number then."""
-    backend_of(factor).check_factor(factor)
+def cholesky(matrix: Any) -> Any:
+    """Return the lower Cholesky factor; a matrix that is not positive definite is refused."""
+    if _library(matrix) == "torch":
+        factor, info = sys.modules["torch"].linalg.cholesky_ex(matrix)
+        if int(info):
+            raise SolverError(_NOT_DEFINITE)
+        return factor
+    try:
+        factor = namespace_of(matrix).linalg.cholesky(matrix)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(_NOT_DEFINITE) from error
+    if not math.isfinite(float(factor[-1, -1])):  # CuPy raises nothing
+        raise SolverError(_NOT_DEFINITE)
+    return factor
 
 
 def solve_triangular(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     """Return L^{-1} B, or L^{-T} B, with the lower factor L."""
-    return backend_of(factor).solve_triangular(factor, right, transposed=transposed)
+    library, turned = _library(factor), factor.mT if transposed and is_device_array(factor) else factor
+    if library == "torch":
+        return sys.modules["torch"].linalg.solve_triangular(turned, right, upper=transposed)
+    if library == "array_api_strict":  # the standard has no function for triangles
+        return namespace_of(factor).linalg.solve(turned, right)
+    if library == "cupy":
+        from cupyx.scipy.linalg import solve_triangular as solve
+
+        return solve(factor, right, trans=int(transposed), lower=True)
+    from scipy.linalg import solve_triangular as solve_on_host
+
+    return solve_on_host(factor, right, trans=int(transposed), lower=True, check_finite=False)
 
 
 def invert_triangle(L: Any) -> Any:
     """Return the inverse of a lower triangle."""
-    return backend_of(L).invert_triangle(L)
+    if is_device_array(L):
+        return namespace_of(L).linalg.inv(L)
+    from scipy.linalg.lapack import dtrtri
 
-
-def multiply_triangle(L: Any, right: Any) -> Any:
-    """Return L B with a lower triangle L, in half the time where there is a function for it."""
-    return backend_of(L).multiply_triangle(L, right)
+    inverse, status = dtrtri(L, lower=1)
+    if status != 0:
+        raise np.linalg.LinAlgError("a triangle with a zero on its diagonal has no inverse")
+    return np.asarray(inverse)
 
 
 def multiply_rows(rows: Any, L: Any, *, transposed: bool = False) -> Any:
     """Return rows times a lower triangle L, stored by columns, or times L'; in numpy in the memory of the rows."""
-    return backend_of(rows).multiply_rows(rows, L, transposed=transposed)
+    if is_device_array(rows):
+        return rows @ (L.T if transposed else L)
+    from scipy.linalg.blas import dtrmm
+
+    return np.asarray(dtrmm(1.0, L, rows.T, lower=1, trans_a=int(not transposed), overwrite_b=1)).T
 
 
 def reduce_columns(columns: Any, vector: Any) -> tuple[Any, Any]:
     """Return R and Q'b of the columns Q R and a vector b."""
-    return backend_of(columns).reduce_columns(columns, vector)
+    xp = namespace_of(columns)
+    if xp is np:
+        triangle = np.asarray(np.linalg.qr(np.column_stack([columns, vector]), mode="r"))  # without Q
+        return np.ascontiguousarray(triangle[:, :-1]), triangle[:, -1].copy()
+    Q, R = xp.linalg.qr(columns)
+    return own_copy(R), Q.T @ vector
 
 
 def room_on_device(array: Any, n_bytes: float, what: str, advice: str) -> None:
     """Refuse an allocation that cannot fit beside ``array``, before anything is allocated."""
-    backend_of(array).check_room(array, n_bytes, what, advice)
+    library, device = _library(array), getattr(array, "device", None)
+    if library == "cupy":
+        cupy = sys.modules["cupy"]
+        available = cupy.cuda.Device(device).mem_info[0] + cupy.get_default_memory_pool().free_bytes()
+    elif library == "torch" and str(device).startswith("cuda"):
+        cuda = sys.modules["torch"].cuda
+        # what torch holds for later use is free too
+        available = cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device)
+    else:
+        check_memory(n_bytes, what, advice)
+        return
+    if n_bytes > available:
+        raise DataError(
+            f"{what} needs {n_bytes / 2**20:.0f} MiB and {available / 2**20:.0f} MiB are free on {device}; {advice}"
+        )
 
 
 def has_room(array: Any, n_bytes: float) -> bool:
@@ -262,9 +360,4 @@ def check_finite(**arrays: Any) -> None:
         sums = [xp.sum(array * 0.0) for array in arrays.values()]  # 0 times NaN or infinity is NaN
     for name, total in zip(arrays, to_numpy(xp.stack(sums)), strict=True):
         if total != 0.0:
-            raise not_finite(name)
-
-
-def not_finite(name: str) -> DataError:
-    """Return the refusal of an array that contains NaN or infinity."""
-    return DataError(f"{name} contains NaN or infinity; drop or impute those entries")
+            raise DataError(f"{name} contains NaN or infinity; drop or impute those entries")

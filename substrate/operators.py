@@ -1,24 +1,15 @@
-"""Matrices as maps of vectors: one vocabulary, however the entries are kept.
+"""A kernel matrix as a map of vectors: one vocabulary, however the entries are kept.
 
 ==================  =====================================================================================
-``shape``           the numbers of rows and columns
-``product(V)``      A V, one column per vector
-``adjoint(U)``      A'U
+``n``               the number of points
+``product(V)``      K V, one column per vector
 ``block(r, c)``     the entries of some rows and some columns, by their numbers
-``diagonal``        that of a symmetric matrix
-``factorize(d)``    factor A + diag(d), which :meth:`SystemMatrix.solve` then uses
-``solve(B)``        (A + diag(d))^{-1} B
-``release()``       give up the factor
+``diagonal``        the diagonal of K
 ==================  =====================================================================================
 
-A kernel matrix is all in memory (:class:`~substrate.gram.Gram`), on a device
-(:class:`~substrate.device_gram.DeviceGram`, whose vectors may be on the host), or none of it is stored
-(:mod:`substrate.least_squares.kernel_tiles`). Features of rows are computed from the rows anew
-(:class:`~substrate.reduced.rows.KernelRows`), or are an orthonormal basis in memory
-(:class:`~substrate.least_squares.stacked_least_squares.StackedBasis`). An iteration asks for products, a preconditioner
-and a bound for the diagonal, a direct solver for solutions, the choice of a basis for blocks.
-
-Vectors are columns of arrays on the host or, for a matrix on a device whose vectors are there too, on that device.
+A kernel matrix is in memory (:class:`~substrate.gram.Gram`, on the host or on a device), or none of it is stored
+(:mod:`substrate.least_squares.kernel_tiles`). An iteration asks for products, a preconditioner and a bound for the
+diagonal, the choice of a basis for blocks.
 """
 
 from abc import ABC, abstractmethod
@@ -27,34 +18,11 @@ from typing import Any
 
 from substrate.arrays import Array
 
-__all__ = ["Operator", "SymmetricOperator", "SystemMatrix"]
+__all__ = ["KernelOperator"]
 
 
-class Operator(ABC):
-    """A matrix A as a map of vectors."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Return the numbers of rows and columns."""
-
-    @abstractmethod
-    def product(self, V: Array) -> Array:
-        """Return A V, one column per vector."""
-
-    @abstractmethod
-    def adjoint(self, U: Array) -> Array:
-        """Return A'U, one column per vector."""
-
-    @abstractmethod
-    def block(self, rows: Any, columns: Any) -> Array:
-        """Return a new array of the entries of some rows and some columns, by their numbers."""
-
-
-class SymmetricOperator(Operator):
-    """A kernel matrix K: symmetric, with a diagonal."""
+class KernelOperator(ABC):
+    """A kernel matrix K as a map of vectors."""
 
     __slots__ = ()
 
@@ -64,18 +32,17 @@ class SymmetricOperator(Operator):
         """Return the number of points."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Return N x N."""
-        return self.n, self.n
-
-    @property
     @abstractmethod
     def diagonal(self) -> Array:
         """Return the diagonal of K."""
 
-    def adjoint(self, U: Array) -> Array:
-        """Return K U: K' is K."""
-        return self.product(U)
+    @abstractmethod
+    def product(self, V: Array) -> Array:
+        """Return K V, one column per vector."""
+
+    @abstractmethod
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return a new array of the entries of some rows and some columns, by their numbers."""
 
     def accurate_product(self, V: Array) -> Array:
         """Return K V for a residual that decides, where the products of an iteration are less accurate."""
@@ -93,21 +60,3 @@ class SymmetricOperator(Operator):
     def columns(self, rows: Any) -> Callable[[int], Array]:
         """Return a function that gives the entries of some points with one of them, by its place among them."""
         return lambda place: self.block(rows, rows[[place]])[:, 0]
-
-
-class SystemMatrix(SymmetricOperator):
-    """A kernel matrix that factors itself with a ridge."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def factorize(self, ridge: Array) -> None:
-        """Factor K + diag(ridge); :meth:`solve` then uses it."""
-
-    @abstractmethod
-    def solve(self, B: Array) -> Array:
-        """Return (K + diag(ridge))^{-1} B with the present factor."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Give up the factor."""

@@ -53,7 +53,7 @@ from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
+from substrate.namespaces import strips
 
 __all__ = [
     "BallColumns",

@@ -21,7 +21,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "substrate.errors",
         "substrate.arrays",
-        "substrate.backends",
         "substrate.namespaces",
         "substrate.operators",
         "substrate.threads",
@@ -34,10 +33,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("substrate.solver_call",),
     ("substrate.solvers",),
     ("substrate.kernels",),
-    ("substrate.kernel_matrix",),
     (
         "substrate.gram",
-        "substrate.device_gram",
         "substrate.datasets",
         "substrate.codings",
         "substrate.conventions",

@@ -23,7 +23,7 @@ from substrate.arrays import Array
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.level import Substrate
 from substrate.composition.squares import collect_squares
-from substrate.kernels.base import row_blocks
+from substrate.namespaces import row_blocks
 
 __all__ = ["LARGEST", "AllRows", "dual_bound"]
 

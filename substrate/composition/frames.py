@@ -40,8 +40,7 @@ from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_
 from substrate.composition.reading import Reading
 from substrate.composition.span import SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
-from substrate.gram import Gram
-from substrate.kernel_matrix import Coordinates, refuse_negative
+from substrate.gram import Coordinates, Gram, refuse_negative
 from substrate.least_squares.stacked_least_squares import off_ones, reflect
 from substrate.threads import blas_threads
 

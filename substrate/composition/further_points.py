@@ -10,7 +10,7 @@ from substrate.arrays import is_sparse
 from substrate.composition.level import Substrate
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.reading import Reading, read
-from substrate.kernels.base import row_blocks
+from substrate.namespaces import row_blocks
 
 __all__ = ["READ", "FurtherPoints", "Numbers", "keys_of"]
 

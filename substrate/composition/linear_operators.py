@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse, real_points
-from substrate.backends import strips
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.gauss_rules import gauss_rule
 from substrate.composition.measures import Measure
@@ -25,6 +24,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
 from substrate.kernels.integrals import midpoint_rule, volumes
+from substrate.namespaces import strips
 
 __all__ = [
     "VALUE",

@@ -19,7 +19,7 @@ from substrate.composition.reading import Reading, bound_norm, inner_products, r
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.base import row_blocks
+from substrate.namespaces import row_blocks
 from substrate.solvers import SolverRecord
 
 __all__ = ["Further", "KernelExpansion", "Result"]

@@ -13,15 +13,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_points
-from substrate.backends import row_blocks, strips
 from substrate.certificates.enclosed import Double
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
 from substrate.kernels.integrals import Integrals
-from substrate.kernels.on_device import device_matrix
 from substrate.kernels.scales import Scales
 from substrate.kernels.terms import Terms
-from substrate.namespaces import blocks_beside, is_device_array, namespace_of, to_numpy
+from substrate.namespaces import (
+    device_blocks,
+    device_points,
+    diagonal_set,
+    is_device_array,
+    namespace_of,
+    room_on_device,
+    row_blocks,
+    same_home,
+    strips,
+    to_numpy,
+)
 from substrate.values import Value
 
 __all__ = [
@@ -29,12 +38,9 @@ __all__ = [
     "BaseKernel",
     "Formula",
     "Number",
-    "blocks_beside",
     "mirror_square",
     "paired_values",
     "refuse_overflow",
-    "row_blocks",
-    "strips",
     "symmetric_matrix",
 ]
 
@@ -94,7 +100,7 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
         """
         if is_device_array(X):
-            return device_matrix(self, X, Z)
+            return _device_matrix(self, X, Z)
         X = real_points(X, "X")
         if Z is None:
             return symmetric_matrix(self, X)
@@ -265,6 +271,8 @@ def mirror_square(square: Array, upper: bool) -> None:
 
 def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
     """Return all k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
+    if is_device_array(X):
+        return _device_matrix(kernel, X, None)  # type: ignore[no-any-return]
     n = X.shape[0]
     K = np.empty((n, n))
     if kernel.pairwise:
@@ -281,3 +289,25 @@ def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
         mirror_square(K[rows, rows], upper=True)  # both its triangles were computed, each with its own rounding
     np.fill_diagonal(K, kernel.diag(X))
     return K
+
+
+def _device_matrix(kernel: BaseKernel, X: Any, Z: Any) -> Any:
+    """Return all k(x_i, z_j) on the device of the points, computed block by block; with X alone, mirrored."""
+    points = device_points(X, "X")
+    columns = points if Z is None else device_points(Z, "Z")
+    same_home(X=points, Z=columns)
+    if points.shape[1] != columns.shape[1] and not kernel.pairwise:
+        raise DataError(f"X has {points.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
+    xp, shape = namespace_of(points), (points.shape[0], columns.shape[0])
+    what = f"a {shape[0]} x {shape[1]} kernel matrix"
+    room_on_device(points, 8.0 * shape[0] * shape[1], what, "take a reduced set of rows.")
+    out = xp.empty(shape, dtype=xp.float64, device=points.device)
+    for rows in device_blocks(*shape):
+        out[rows, :] = kernel.evaluate(points[rows, :], columns, xp.float64)
+    if Z is None and not kernel.pairwise:
+        for rows in device_blocks(*shape):
+            square = out[rows, rows]
+            out[rows, rows] = 0.5 * (square + square.T)
+            out[rows.stop :, rows] = out[rows, rows.stop :].T
+        diagonal_set(out, kernel.diag(points))
+    return out

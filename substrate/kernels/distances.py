@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.backends import strips
 from substrate.certificates.rounding import random_rounding, relative_rounding, single_rounding
-from substrate.namespaces import is_device_array, namespace_of, on_device_of
+from substrate.namespaces import is_device_array, namespace_of, on_device_of, strips
 
 __all__ = [
     "MOST_DENSE",

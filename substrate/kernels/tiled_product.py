@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
-from substrate.namespaces import is_device_array, namespace_of, zeros_beside
+from substrate.namespaces import is_device_array, namespace_of, strips, zeros_beside
 from substrate.progress import LateProgress
 from substrate.threads import one_blas_thread, threads_for
 

@@ -35,14 +35,13 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.backends import strips
 from substrate.certificates.enclosed import Double
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Nested
 from substrate.kernels.base import BaseKernel, Formula, Number
 from substrate.kernels.derivatives import Orders, differentiate_formula
-from substrate.namespaces import is_device_array
+from substrate.namespaces import is_device_array, strips
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
 

@@ -39,10 +39,10 @@ from substrate.certificates.rows import Accuracy, accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.kernels.base import LEAST_DIAGONAL, strips
+from substrate.kernels.base import LEAST_DIAGONAL
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import is_device_array, to_numpy
+from substrate.namespaces import is_device_array, strips, to_numpy
 
 __all__ = [
     "FORMULA",
@@ -195,7 +195,6 @@ def bound_answer(
     diagonal: Array,
     gram: Gram | None = None,
     *,
-    rounding: float | None = None,
     slopes: Array | None = None,
     fitted: Array | None = None,
 ) -> tuple[tuple[Row, ...], Facts]:
@@ -212,14 +211,12 @@ def bound_answer(
         K alpha, one column per output, and the diagonal of K.
     gram
         The kernel matrix where it is at hand, of which a user's values are read.
-    rounding
-        The :func:`kernel_rounding`, where it was computed already.
     fitted
         What predict returns for the points, one column per output, where it was measured.
     """
     if not np.isfinite(problem.negative):
         return (), ((NO_BOUND, _INDEFINITE),)
-    rounding = kernel_rounding(problem.kernel, problem.X) if rounding is None else rounding
+    rounding = kernel_rounding(problem.kernel, problem.X)
     alpha, bias, products, diagonal = (to_numpy(array) for array in (alpha, bias, products, diagonal))
     roots, on_device = problem.roots(diagonal), is_device_array(problem.X)
     if fitted is None and not problem.kernel.trusted and not on_device:

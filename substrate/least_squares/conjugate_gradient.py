@@ -35,7 +35,7 @@ from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.saddle_system import target_unit
-from substrate.operators import SymmetricOperator
+from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 
 __all__ = [
@@ -214,7 +214,7 @@ class GradientSolution:
 
 @np.errstate(all="ignore")  # what is not finite never counts as converged
 def solve_by_conjugate_gradients(
-    matrix: SymmetricOperator,
+    matrix: KernelOperator,
     inverse: Callable[[Array], Array] | None,
     Y: Array,
     ridge: Array,
@@ -270,7 +270,7 @@ class BorderedSystem:
 
     def __init__(
         self,
-        matrix: SymmetricOperator,
+        matrix: KernelOperator,
         inverse: Callable[[Array], Array] | None,
         Y: Array,
         ridge: Array,

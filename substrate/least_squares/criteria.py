@@ -62,13 +62,20 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.errors import SolverError
-from substrate.kernels.base import blocks_beside
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.kernel_slope import Response, Slope, block_response, left_out_response
 from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
-from substrate.namespaces import namespace_of, on_device_of, paired_sums, take_rows, to_numpy, zeros_beside
+from substrate.namespaces import (
+    blocks_beside,
+    namespace_of,
+    on_device_of,
+    paired_sums,
+    take_rows,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.threads import blas_threads
 
 __all__ = [

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.kernel_matrix import mirror_lower
+from substrate.gram import mirror_lower
 from substrate.least_squares.kernel_slope import (
     Response,
     Slope,

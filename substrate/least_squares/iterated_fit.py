@@ -32,7 +32,7 @@ from substrate.least_squares.solver_choice import (
     warn_of_long_fit,
 )
 from substrate.namespaces import is_device_array, where_it_lives
-from substrate.operators import SymmetricOperator
+from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 
 __all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_groups"]
@@ -82,7 +82,7 @@ class SolvedGroup:
 
 def solve_groups(
     question: AnswerProblem,
-    matrix: SymmetricOperator,
+    matrix: KernelOperator,
     inverse: Callable[[Array], Callable[[Array], Array]],
     limits: IterationLimits,
     progress: LateProgress,
@@ -117,7 +117,7 @@ def solve_groups(
     return groups
 
 
-def _average_products(matrix: SymmetricOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
+def _average_products(matrix: KernelOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
     """Return W' of :func:`_deviations` and K W'."""
     shares = (1.0 / ridge) / float((1.0 / ridge).sum())
     across = shares[:, None] * border.matrix(ridge[:, None])

@@ -10,8 +10,7 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import block_length
 from substrate.kernels import Kernel
-from substrate.kernels.base import blocks_beside, strips
-from substrate.namespaces import is_device_array, namespace_of, take_columns, zeros_beside
+from substrate.namespaces import blocks_beside, is_device_array, namespace_of, strips, take_columns, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["expansion_values"]

@@ -23,13 +23,13 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.tiled_product import Precision, tiled_product
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, take_rows, to_numpy
-from substrate.operators import SymmetricOperator
+from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 
 __all__ = ["KernelTiles"]
 
 
-class KernelTiles(SymmetricOperator):
+class KernelTiles(KernelOperator):
     """The kernel matrix of points that may be on a device, for vectors on the host."""
 
     def __init__(self, kernel: Kernel, points: Any, progress: LateProgress | None = None) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import SolverError
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
 from substrate.namespaces import (
     cholesky,
     diagonal_of,
@@ -28,6 +27,7 @@ from substrate.namespaces import (
     on_device_of,
     room_on_device,
     solve_triangular,
+    strips,
     take_rows,
     to_numpy,
     zeros_beside,

@@ -40,9 +40,9 @@ import numpy as np
 
 from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import random_rounding
+from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import namespace_of, on_device_of
-from substrate.operators import SystemMatrix
 
 __all__ = [
     "FACTORED_ROWS",
@@ -84,7 +84,7 @@ def target_unit(y: Array) -> float:
 
 
 def solve_saddle_system(
-    gram: SystemMatrix, y: Array, ridge: Array, balance: float = 0.0, border: Border = ONES
+    gram: Gram, y: Array, ridge: Array, balance: float = 0.0, border: Border = ONES
 ) -> SaddleSolution:
     """Solve for one right-hand side (a vector y) or for many at once (a matrix, one column per output).
 
@@ -157,7 +157,7 @@ def _without_border(Y: Array, ridge: Array, border: Border) -> tuple[Array, Arra
 
 @np.errstate(over="ignore", invalid="ignore")
 def _residual(
-    gram: SystemMatrix, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
+    gram: Gram, y: Array, ridge: Array, alpha: Array, c: Array, products: Array, wanted: Array, border: Border
 ) -> tuple[Array, float]:
     """Return y - (K + D) alpha - Z c and the normwise backward error of the bordered system, worst column."""
     xp = namespace_of(y)

@@ -35,13 +35,12 @@ from substrate.certificates.rounding import matrix_noise, relative_rounding
 from substrate.certificates.rows import roundoff
 from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
-from substrate.kernels.base import blocks_beside
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.finite_rank import decompose_of_rank
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum_error import measure_error
-from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import blocks_beside, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.threads import blas_threads
 
 __all__ = ["Spectrum", "Targets", "centred_spectrum"]

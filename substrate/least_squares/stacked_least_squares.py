@@ -13,7 +13,6 @@ rounding errors that a division by small singular values then magnifies.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from substrate.certificates import Row
 from substrate.certificates.rounding import lost_beside, relative_rounding
 from substrate.certificates.rows import Accuracy, roundoff
 from substrate.certificates.tolerance import Tolerance
-from substrate.operators import Operator
 from substrate.threads import blas_threads
 
 __all__ = ["CUTOFF", "StackedBasis", "off_ones", "reflect", "solve_stacked", "stacked_accuracy", "stacked_rows"]
@@ -50,7 +48,7 @@ CUTOFF = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class StackedBasis(Operator):
+class StackedBasis:
     """Q, the orthonormal coordinates of the values; ``coefficients`` takes them back to a."""
 
     values: Array
@@ -63,11 +61,6 @@ class StackedBasis(Operator):
         """The number of directions kept; at least one, which may be zero."""
         return int(self.values.shape[1])
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of directions kept."""
-        return int(self.values.shape[0]), self.rank
-
     def product(self, V: Array) -> Array:
         """Return Q z: the values of coordinates."""
         return np.asarray(self.values @ V)
@@ -75,10 +68,6 @@ class StackedBasis(Operator):
     def adjoint(self, U: Array) -> Array:
         """Return Q't: the coordinates of the projection."""
         return np.asarray(self.values.T @ U)
-
-    def block(self, rows: Any, columns: Any) -> Array:
-        """Return the coordinates of some rows in some directions."""
-        return self.values[np.ix_(rows, columns)]
 
     @classmethod
     def of(cls, Phi: Array, cutoff: float) -> "StackedBasis":

@@ -19,12 +19,12 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import ROUNDED_ONCE, matrix_noise
-from substrate.kernels.base import strips
 from substrate.namespaces import (
     diagonal_of,
     is_device_array,
     namespace_of,
     on_device_of,
+    strips,
     take_rows,
     to_numpy,
     zeros_beside,

@@ -15,9 +15,17 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.errors import DataError
 from substrate.kernels import Kernel
-from substrate.kernels.base import strips
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import HOST, device_blocks, is_device_array, namespace_of, take_rows, to_numpy, zeros_beside
+from substrate.namespaces import (
+    HOST,
+    device_blocks,
+    is_device_array,
+    namespace_of,
+    strips,
+    take_rows,
+    to_numpy,
+    zeros_beside,
+)
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.streaming.array_source import ArraySource
 from substrate.streaming.passes import OpenPasses

@@ -41,7 +41,7 @@ from substrate.arrays import Array, check_memory
 from substrate.certificates.rounding import rank_cutoff, relative_rounding
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import to_numpy
-from substrate.operators import SymmetricOperator
+from substrate.operators import KernelOperator
 from substrate.reduced.features import basis_features
 from substrate.reduced.moments import MomentsOfLeaf, origin_of
 from substrate.reduced.rows import KernelRows
@@ -77,7 +77,7 @@ class Chosen:
 class Candidates:
     """Rows to choose from and rows to score by, of a kernel matrix that may be in memory or computed where needed."""
 
-    matrix: SymmetricOperator
+    matrix: KernelOperator
     rows: Rows
     scoring: Rows
 

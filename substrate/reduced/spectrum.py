@@ -33,7 +33,6 @@ from substrate.certificates.rounding import matrix_noise, relative_rounding
 from substrate.least_squares.coordinates import LeastSquares
 from substrate.least_squares.spectrum import Targets
 from substrate.namespaces import (
-    all_to_numpy,
     diagonal_of,
     is_device_array,
     namespace_of,
@@ -134,7 +133,7 @@ class ReducedSpectrum:
         bias is :math:`l - \frac1l \sum_i v_i^2`.
         """
         # vectors alone: to take the matrices of a large basis to the host takes a device longer than to decompose them
-        values, cross, squares = all_to_numpy(self.values, self.cross, self.squares)
+        values, cross, squares = map(to_numpy, (self.values, self.cross, self.squares))
         heavy = mass = None
         if weighted and self.heavy is not None:
             unit = self.n / self.mass

@@ -34,11 +34,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.gram import Gram
-from substrate.kernel_matrix import mirror_lower
-from substrate.kernels.base import blocks_beside
+from substrate.gram import Gram, mirror_lower
 from substrate.least_squares.border import ONES, Border
 from substrate.namespaces import (
+    blocks_beside,
     column_squares,
     is_device_array,
     multiply_rows,

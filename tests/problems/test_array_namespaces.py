@@ -116,32 +116,6 @@ def test_the_machine_is_that_of_numpy_where_the_arrays_are(name, home, tmp_path)
         model._begin_fit()
 
 
-@pytest.mark.parametrize(
-    ("model", "target"),
-    [
-        (LSSVMRegressor(RBF(1.5)), y),
-        (LSSVMRegressor(RBF(1.5)), Y),
-        (LSSVMRegressor(RBF(1.5), (1.0, 2.0)), Y),
-        (LSSVMClassifier(RBF(1.5)), LABELS),
-    ],
-    ids=["one output", "two outputs", "two gammas", "classes"],
-)
-def test_a_fit_waits_for_its_device_a_few_times(model, target, monkeypatch):
-    """Whether all is finite, targets (and weights of labels), ranges, alpha and K alpha, those of each gamma."""
-    torch, waits = pytest.importorskip("torch"), []
-    for name in ("__bool__", "__float__", "__index__", "__int__", "cpu", "item", "tolist"):
-        ordinary = getattr(torch.Tensor, name)
-
-        def counted(self, *rest, ordinary=ordinary, name=name):
-            waits.append(name)
-            return ordinary(self, *rest)
-
-        monkeypatch.setattr(torch.Tensor, name, counted)
-    found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(target))
-    assert found.certificate_.holds
-    assert 0 < len(waits) <= 9
-
-
 def test_a_reduced_fit_takes_no_matrix_of_its_rows_to_the_host(monkeypatch):
     """Rows of the sample, vectors, and the matrix of its basis."""
     torch, sizes = pytest.importorskip("torch"), []
@@ -196,7 +170,7 @@ def test_every_row_is_left_out(name, home):
 @pytest.mark.parametrize("name", SPARSE_LEFT_OUT)
 @pytest.mark.some_cases(4)
 def test_every_row_is_left_out_of_a_sparse_machine(name, home, monkeypatch):
-    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 12 * 35)
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 12 * 35)
     send, (model, target) = sender(home), FITS[name]
     here, there = clone(model).fit(X, target), clone(model).fit(send(X), send(target))
     assert_left_out_alike(there.leave_one_out(send(X), send(target)), here.leave_one_out(X, target), home)

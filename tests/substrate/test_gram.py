@@ -382,9 +382,9 @@ def test_the_limit_ends_with_its_block_and_may_be_lifted():
 
 def test_inverses_need_a_factor_and_agree():
     gram = Gram.of(RBF(1.0), np.random.default_rng(0).normal(size=(300, 2)))
-    with pytest.raises(DeclarationError, match=r"factorize\(ridge\) must come before inverse"):
+    with pytest.raises(DeclarationError, match=r"factorize\(ridge\) must come before solve and inverse"):
         gram.inverse()
-    with pytest.raises(DeclarationError, match="must come before inverse_diagonal"):
+    with pytest.raises(DeclarationError, match="must come before solve and inverse"):
         gram.inverse_diagonal()
     K, ridge = np.array(gram.matrix), np.linspace(0.1, 1.0, 300)
     gram.factorize(ridge)

@@ -1,29 +1,20 @@
 """Laws of all matrices that are maps of vectors: products, blocks and the diagonal are of one matrix."""
 
-import inspect
-import pkgutil
-from importlib import import_module
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import substrate
-from substrate.device_gram import DeviceGram, HostVectors
 from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.stacked_least_squares import CUTOFF, StackedBasis
 from substrate.namespaces import on_device_of, to_numpy
-from substrate.operators import Operator, SymmetricOperator, SystemMatrix
 
 EPS = np.finfo(float).eps
 GENERATOR = np.random.default_rng(3)
 X = GENERATOR.normal(size=(70, 3))
 KERNEL = RBF(1.3)
 K = KERNEL(X)
-POINTS = X[5:14]
-S = np.arange(5, 14)
 
 
 def strict(values):
@@ -49,17 +40,13 @@ def accurate_tiles(points):
 MEMBERS = {
     "Gram": lambda: (Gram.of(KERNEL, X), K, K),
     "Gram of a matrix": lambda: (Gram.from_matrix(K), K, K),
-    "DeviceGram, torch": lambda: (DeviceGram.of(KERNEL, tensor(X)), K, tensor(X)),
-    "DeviceGram, strict": lambda: (DeviceGram.of(KERNEL, strict(X)), K, strict(X)),
-    "HostVectors, torch": lambda: (HostVectors(DeviceGram.of(KERNEL, tensor(X))), K, K),
-    "HostVectors, strict": lambda: (HostVectors(DeviceGram.of(KERNEL, strict(X))), K, K),
+    "Gram, torch": lambda: (Gram.of(KERNEL, tensor(X)), K, tensor(X)),
+    "Gram, strict": lambda: (Gram.of(KERNEL, strict(X)), K, strict(X)),
     "KernelTiles": lambda: (accurate_tiles(X), K, K),
     "KernelTiles, torch": lambda: (accurate_tiles(tensor(X)), K, K),
-    "StackedBasis": lambda: (*stacked(), K),
 }
 over_members = pytest.mark.parametrize("name", MEMBERS)
-SYMMETRIC = [name for name in MEMBERS if not name.startswith("StackedBasis")]
-SYSTEMS = [name for name in SYMMETRIC if not name.startswith("Kernel")]
+SYSTEMS = [name for name in MEMBERS if not name.startswith("Kernel")]
 
 
 def assert_close(found, expected, terms):
@@ -68,61 +55,35 @@ def assert_close(found, expected, terms):
     assert_allclose(to_numpy(found), expected, rtol=0.0, atol=8.0 * terms * EPS * max(np.abs(expected).max(), 1.0))
 
 
-def test_every_operator_is_a_member():
-    for module in pkgutil.walk_packages(substrate.__path__, "substrate."):
-        import_module(module.name)
-    kinds, found = [Operator], set()
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if not inspect.isabstract(kind) and kind.__module__.startswith("substrate."):
-            found.add(kind.__name__)
-    assert found == {name.partition(",")[0].partition(" ")[0] for name in MEMBERS}
-
-
 @over_members
-def test_shape_products_and_blocks_are_those_of_the_matrix(name):
+def test_products_and_blocks_are_those_of_the_matrix(name):
     operator, matrix, home = MEMBERS[name]()
-    m, n = matrix.shape
-    assert operator.shape == (m, n)
+    n = operator.n
     for columns in (1, 3, 20):
-        V, U = GENERATOR.normal(size=(n, columns)), GENERATOR.normal(size=(m, columns))
+        V = GENERATOR.normal(size=(n, columns))
         assert_close(operator.product(on_device_of(home, V)), matrix @ V, 8 * n)
-        assert_close(operator.adjoint(on_device_of(home, U)), matrix.T @ U, 8 * m)
-    rows, columns = np.array([0, 3, m - 1]), np.array([n - 1, 0])
+    rows, columns = np.array([0, 3, n - 1]), np.array([n - 1, 0])
     assert_close(operator.block(rows, columns), matrix[np.ix_(rows, columns)], 4)
 
 
 @over_members
 def test_a_product_with_unit_vectors_gives_the_blocks(name):
     operator, _, home = MEMBERS[name]()
-    m, n = operator.shape
+    n = operator.n
     some = np.array([2, 0])
     unit = np.zeros((n, 2))
     unit[some, [0, 1]] = 1.0
-    assert_close(operator.product(on_device_of(home, unit)), to_numpy(operator.block(np.arange(m), some)), 8)
+    assert_close(operator.product(on_device_of(home, unit)), to_numpy(operator.block(np.arange(n), some)), 8)
 
 
 @over_members
-def test_the_adjoint_is_the_adjoint(name):
-    operator, matrix, home = MEMBERS[name]()
-    m, n = operator.shape
-    V, U = GENERATOR.normal(size=(n, 2)), GENERATOR.normal(size=(m, 3))
-    left = U.T @ to_numpy(operator.product(on_device_of(home, V)))
-    right = to_numpy(operator.adjoint(on_device_of(home, U))).T @ V
-    size = float((np.abs(U).T @ np.abs(matrix) @ np.abs(V)).max())
-    assert_allclose(left, right, rtol=0.0, atol=8.0 * (m + n) * EPS * size)
-
-
-@pytest.mark.parametrize("name", SYMMETRIC)
 def test_a_symmetric_one_has_a_diagonal_and_mirrored_blocks(name):
     operator, matrix, _ = MEMBERS[name]()
-    assert isinstance(operator, SymmetricOperator)
     assert operator.n == matrix.shape[0]
     assert_close(operator.diagonal, np.diagonal(matrix), 4)
     rows, columns = np.array([7, 1]), np.array([4, 9, 1])
     assert_close(operator.block(rows, columns), to_numpy(operator.block(columns, rows)).T, 8)
-    if name.startswith("DeviceGram"):
+    if name.startswith("Gram"):
         return  # its rows are chosen by numbers on the host; these two are for the choice of a basis, in numpy
     assert_array_equal(operator.diagonal_at(rows), operator.diagonal[rows])
     some = np.array([3, 8, 2, 60])
@@ -133,7 +94,6 @@ def test_a_symmetric_one_has_a_diagonal_and_mirrored_blocks(name):
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_factor_solves_and_leaves_the_matrix_as_it_is(name):
     operator, matrix, home = MEMBERS[name]()
-    assert isinstance(operator, SystemMatrix)
     n = operator.n
     ridge, B, V = np.linspace(0.5, 2.0, n), GENERATOR.normal(size=(n, 2)), GENERATOR.normal(size=(n, 2))
     before = to_numpy(operator.product(on_device_of(home, V)))
@@ -147,7 +107,6 @@ def test_a_factor_solves_and_leaves_the_matrix_as_it_is(name):
     assert_close(operator.block(np.arange(n), np.arange(n)), matrix, 4)
 
 
-#: Values of rows, and the matrix they have at the rows of X (of K where rows are those of a matrix).
 def test_directions_of_a_stacked_basis_are_orthonormal_and_have_no_constant():
     basis, values = stacked()
     assert_close(basis.adjoint(values), np.eye(basis.rank), 70 * 8)

@@ -14,7 +14,7 @@ from problems.estimators.reduced.fit import PreparedRows, ReducedFit
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.device_gram import gram_kind
+from substrate.gram import Gram
 from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
 from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
 from substrate.least_squares.regularization import Regularization
@@ -85,7 +85,7 @@ def _dense_criterion(which: str, prepared: PreparedRows, radius: SpectrumRadius,
     """
     block, Z = _dense_features(prepared)
     kind = OF_SPECTRUM.get(which, LeaveOneOut)
-    return kind.of(centred_spectrum(gram_kind(Z)(Z @ Z.T), radius.of_matrix, block.weights), block.Y, pooled=pooled)
+    return kind.of(centred_spectrum(Gram(Z @ Z.T), radius.of_matrix, block.weights), block.Y, pooled=pooled)
 
 
 def slopes_on(

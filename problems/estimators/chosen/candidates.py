@@ -27,7 +27,6 @@ from sklearn.model_selection import train_test_split
 from problems.estimators.chosen.tasks import CriterionShare, Task, centred_points, criterion_of
 from substrate.arrays import Array, positive
 from substrate.certificates.rounding import relative_rounding
-from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -184,7 +183,7 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
     with warnings.catch_warnings():
         # a candidate that does not distinguish points loses; a warning for the chosen one follows at its fit
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        gram = gram_kind(task.X).of(kernel, task.X)
+        gram = Gram.of(kernel, task.X)
     if not kernel.trusted:
         gram.check_definite()
     with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix

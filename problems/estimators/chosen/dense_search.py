@@ -28,7 +28,6 @@ from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, roundoff
-from substrate.device_gram import gram_kind
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -196,7 +195,7 @@ class DenseSearch(OverGamma):
         """Fit the chosen machine on all rows (``whole``: in every column of Y), with the rows of the search."""
         model = self.estimator
         gammas = tuple(float(gamma) for gamma in np.broadcast_to(best.search.gamma, Y.shape[1]))
-        gram = gram_kind(X).of(best.kernel, X)
+        gram = Gram.of(best.kernel, X)
         weights = on_device_of(X, np.ones(X.shape[0])) if given is None else given
         method = Method.closed_form(model._tolerance())
         if whole:
@@ -220,7 +219,7 @@ def _is_known(fit: SaddleFit) -> bool:
 def _centred_gram(gram: Gram, kernel: Kernel, X: Any) -> Gram:
     """Return the kernel matrix of the search."""
     (points,) = centred_points(kernel, X)
-    return gram if points is X else gram_kind(points).of(kernel, points)
+    return gram if points is X else Gram.of(kernel, points)
 
 
 def _refitted_row(

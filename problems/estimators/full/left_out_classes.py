@@ -16,10 +16,9 @@ from problems.estimators.shared.probabilities import Calibration
 from substrate import uncertainty
 from substrate.arrays import Array
 from substrate.errors import SolverError
-from substrate.kernels.base import row_blocks
 from substrate.least_squares.leave_one_out import leave_one_out_residuals
 from substrate.least_squares.regularization import Regularization
-from substrate.namespaces import is_device_array, to_numpy
+from substrate.namespaces import is_device_array, row_blocks, to_numpy
 
 __all__ = ["LeftOutClasses"]
 

@@ -52,11 +52,11 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import roundoff, unpolished_tolerance
-from substrate.device_gram import gram_kind
+from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
-from substrate.namespaces import all_to_numpy, on_device_of, own_copy, take_rows, to_numpy
+from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
     from substrate.gram import Gram
@@ -134,7 +134,7 @@ class LSSVMModel(LeavesOut):
         border = self.border(X, weights)
         if (to_numpy(Y) != 0.0).all():
             return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, border=border)
-        gram = None if method.solver == "cg" else gram_kind(X).of(kernel, X)
+        gram = None if method.solver == "cg" else Gram.of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for machine_rows in machines:
             gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
@@ -324,7 +324,7 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         method = model.method()
         X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
         # vectors are on the host until they are kept
-        X, y, weights, rows = self._keep_weighted(X, *all_to_numpy(y, weights))
+        X, y, weights, rows = self._keep_weighted(X, to_numpy(y), to_numpy(weights))
         Y = y[:, None] if y.ndim == 1 else y
         gammas = self._gammas(Y.shape[1])
         kernel = self._resolved_kernel(X)

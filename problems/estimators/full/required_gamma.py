@@ -11,8 +11,8 @@ from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rounding import at_most
 from substrate.certificates.rows import accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
-from substrate.device_gram import gram_kind
-from substrate.namespaces import all_to_numpy, to_numpy
+from substrate.gram import Gram
+from substrate.namespaces import to_numpy
 from substrate.values import Record
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def gamma_for(
     machine = clone(self)
     method_tolerance = machine._tolerance()
     X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-    X_kept, y_kept, weights, rows = machine._keep_weighted(X_kept, *all_to_numpy(y_kept, weights))
+    X_kept, y_kept, weights, rows = machine._keep_weighted(X_kept, to_numpy(y_kept), to_numpy(weights))
     kernel = machine._resolved_kernel(X_kept)
-    gram = gram_kind(X_kept).of(kernel, X_kept)
+    gram = Gram.of(kernel, X_kept)
     p = 0.0 if kernel.pairwise else kernel.rounding(X_kept)
     spectrum = centred_spectrum(gram, p, weights, border=machine._model.border(X_kept, weights))
     Y = y_kept[:, None] if y_kept.ndim == 1 else y_kept

@@ -11,17 +11,15 @@ from substrate.arrays import Array, positive
 from substrate.certificates import Row
 from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import tolerances_of
-from substrate.device_gram import DeviceGram, HostVectors, has_room_for_matrix
 from substrate.errors import DeclarationError
-from substrate.gram import Gram
+from substrate.gram import Gram, has_room_for_matrix
 from substrate.kernels import Componentwise, Kernel
-from substrate.least_squares.answer import AnswerProblem, bound_answer, kernel_rounding
+from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import saddle_rows, worst_rows
 from substrate.least_squares.saddle_system import FACTORED_ROWS, solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array, on_device_of, to_numpy
-from substrate.operators import SystemMatrix
 
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
@@ -142,25 +140,12 @@ def fit_saddle(
 
         n = X.shape[0]
         warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
-    rounding, home = None, Y
-    new = gram is None
-    if gram is None:
-        # on a device before the matrix is queued, since the number waits for all that is
-        rounding = kernel_rounding(kernel, X) if on_device and kernel.trusted else None
-        gram = DeviceGram.of(kernel, X, warn=False, checked=True) if on_device else Gram.of(kernel, X)
-    diagonal = gram.diagonal
+    home, gram = Y, Gram.of(kernel, X) if gram is None else gram
     if direct:
         if not kernel.trusted:
             gram.check_definite()
         Y, weights = to_numpy(Y), to_numpy(weights)
-        if isinstance(gram, DeviceGram):
-            host_vectors = HostVectors(gram)
-            solution = _closed_form(host_vectors, Y, gammas, weights, border)
-            diagonal = host_vectors.diagonal
-            if new and kernel.decays:
-                host_vectors.warn_if_degenerate(X)
-        else:
-            solution = _closed_form(gram, Y, gammas, weights, border)
+        solution = _closed_form(gram, Y, gammas, weights, border)
     else:
         K: Any = gram
         if method.componentwise and isinstance(kernel, Componentwise):
@@ -182,9 +167,9 @@ def fit_saddle(
             gram.check_definite()
     record, negative = gram.record(), gram.negative
     question = question._replace(Y=Y, weights=weights, negative=negative)
-    machine = (solution.support_values, solution.bias, solution.products, diagonal, gram if direct else None)
+    machine = (solution.support_values, solution.bias, solution.products, gram.diagonal, gram if direct else None)
     slopes = solution.slopes if border.slopes else None
-    answer, doubts = bound_answer(question, *machine, rounding=rounding, slopes=slopes)
+    answer, doubts = bound_answer(question, *machine, slopes=slopes)
     facts = (*record, _gamma_fact(gammas), *solution.facts, *chosen, *_unit_facts(Y), *doubts)
     way: Way = "cholesky" if direct else "cvxpy"
     support_values, bias = (on_device_of(home, array) for array in (solution.support_values, solution.bias))
@@ -255,7 +240,7 @@ def _columns(gammas: tuple[float, ...]) -> list[tuple[float, list[int]]]:
 
 
 def _closed_form(
-    gram: SystemMatrix,
+    gram: Gram,
     Y: Array,
     gammas: tuple[float, ...],
     weights: Array,
@@ -264,18 +249,18 @@ def _closed_form(
     """Solve in closed form, by one factorisation for each gamma."""
     slopes, deviations = np.empty((border.slopes, Y.shape[1])), np.empty((border.slopes, Y.shape[1]))
     alpha, bias, stored = np.empty_like(Y), np.empty(Y.shape[1]), np.empty_like(Y)
-    rows, refinements = [], 0
+    rows, refinements, diagonal = [], 0, to_numpy(gram.diagonal)
     for gamma, columns in _columns(gammas):
         ridge = Regularization(gamma).ridge(weights)
-        solved = solve_saddle_system(gram, Y[:, columns], ridge, border=border)
-        slopes[:, columns] = solved.slopes
+        targets, diagonals = (on_device_of(gram.diagonal, values) for values in (Y[:, columns], ridge))
+        solved = solve_saddle_system(gram, targets, diagonals, border=border)
+        alpha[:, columns], stored[:, columns] = to_numpy(solved.support_values), to_numpy(solved.products)
+        bias[columns], slopes[:, columns] = to_numpy(solved.bias), to_numpy(solved.slopes)
         if border.slopes and solved.schur is not None:
-            deviations[:, columns] = border.deviations(solved.schur)[:, None]
+            deviations[:, columns] = border.deviations(to_numpy(solved.schur))[:, None]
         refinements = max(refinements, solved.refinements)
-        for k, column in enumerate(columns):
-            a, p, b = solved.support_values[:, k], solved.products[:, k], solved.bias[k]
-            alpha[:, column], bias[column], stored[:, column] = a, b, p
-            system = (p, gram.diagonal, Y[:, column], ridge, a, float(b))
+        for column in columns:
+            system = (stored[:, column], diagonal, Y[:, column], ridge, alpha[:, column], float(bias[column]))
             rows.append(saddle_rows(*system, border=border, slopes=slopes[:, column] if border.slopes else None))
     facts = (("solver", f"closed form, refined {refinements} times"),)
     return _Solution(

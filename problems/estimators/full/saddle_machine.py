@@ -22,7 +22,6 @@ from problems.estimators.shared.model import Model
 from substrate import uncertainty
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.certificates import NO_BOUND, Certificate, Row
-from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -307,7 +306,7 @@ class LeavesOut(Model):
         if not model.kernel_.pairwise:
             if X is not None and not has_same_rows(model, X):
                 raise DataError(f"X does not hold the rows that this {name} was fitted to; leave it out, or give those")
-            return gram_kind(model.support_vectors_).of(model.kernel_, model.support_vectors_)
+            return Gram.of(model.kernel_, model.support_vectors_)
         if X is None:
             raise DataError("with a precomputed kernel leave_one_out needs X, the kernel matrix of the training rows")
         check_home(model, model.support_values_, X, "X")
@@ -316,7 +315,7 @@ class LeavesOut(Model):
         if tuple(matrix.shape) != wanted:
             raise DataError(f"X must be the training kernel matrix of shape {wanted}, received {tuple(matrix.shape)}")
         matrix = points_of(matrix, model.support_, True)
-        return gram_kind(matrix).of(model.kernel_, matrix)
+        return Gram.of(model.kernel_, matrix)
 
 
 def has_same_rows(model: Any, X: Any) -> bool:

@@ -9,7 +9,6 @@ from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.coded import Classes
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -164,7 +163,7 @@ def prepare(
     room_on_device(basis.points, 56.0 * n * n, f"the sums over {n} basis vectors", advice)
     if whole is None and source.n_rows <= _FEW_ROWS:
         # warns of a kernel that does not distinguish rows, which a basis of spread points would hide
-        gram_kind(basis.points).of(kernel, source.take_rows(np.arange(source.n_rows)))
+        Gram.of(kernel, source.take_rows(np.arange(source.n_rows)))
     gram = _basis_gram(kernel, whole, basis)
     kept = independent_vectors(to_numpy(gram.matrix))
     if independent and 0 < kept.size < n:
@@ -199,7 +198,7 @@ def _basis_gram(kernel: Kernel, whole: Gram | None, basis: ChosenBasis) -> Any:
     """Return the kernel matrix of the basis, checked where the kernel may not be positive semi-definite."""
     if whole is not None:
         return whole.restrict(basis.rows)
-    gram = gram_kind(basis.points)(kernel(basis.points), kernel)
+    gram = Gram(kernel(basis.points), kernel)
     if not kernel.trusted:
         gram.check_definite()
     return gram

@@ -14,7 +14,7 @@ from substrate.arrays import Array, check_memory, non_negative
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, Restricted
-from substrate.kernels.base import row_blocks
+from substrate.namespaces import row_blocks
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node

@@ -27,7 +27,6 @@ from substrate.certificates import Certificate, Row
 from substrate.certificates.enclosed import at_most
 from substrate.certificates.rows import ACCURATE, Accuracy, root_mean_square
 from substrate.certificates.tolerance import Tolerance
-from substrate.device_gram import gram_kind
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
@@ -259,7 +258,7 @@ def add_target_error(rows: tuple[Row, ...], error: float) -> tuple[Row, ...]:
 
 def definite_gram(kernel: Kernel, X: Any) -> Gram:
     """Return the kernel matrix of the rows, tested for definiteness unless its formula guarantees that."""
-    gram = gram_kind(X).of(kernel, X)
+    gram = Gram.of(kernel, X)
     if not kernel.trusted:
         gram.check_definite()
     return gram

@@ -26,9 +26,8 @@ from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import ACCURATE
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.base import blocks_beside
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import is_device_array, on_device_of, own_copy, take_rows, to_numpy
+from substrate.namespaces import blocks_beside, is_device_array, on_device_of, own_copy, take_rows, to_numpy
 from substrate.values import Record
 
 __all__ = ["LeftOutImportance", "Losses", "importance_of", "refuse_matrix", "weights_of"]

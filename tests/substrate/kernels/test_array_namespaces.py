@@ -38,7 +38,7 @@ def test_the_matrix_is_that_of_numpy(example, home):
 @everywhere
 def test_blocks_join_without_seams(home, monkeypatch):
     send, X = sender(home), np.random.default_rng(0).normal(size=(23, 3))
-    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 23 * 5)
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 23 * 5)
     kernel = RBF(1.3) + Laplacian(0.7).on(1)
     assert_close(kernel(send(X)), kernel(X))
     assert_close(kernel(send(X), send(X[:7])), kernel(X, X[:7]))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from array_homes import HOMES, assert_close, sender
 
-from substrate.device_gram import DeviceGram, gram_kind
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning, SolverError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear, Precomputed
@@ -33,23 +32,19 @@ def test_the_saddle_system(home, gamma, unit):
     send, (X, Y, v) = sender(home), data()
     ridge = Regularization(gamma).ridge(v)
     wanted = solve_saddle_system(Gram.of(RBF(1.0), X), unit * Y, ridge)
-    found = solve_saddle_system(
-        gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y), Regularization(gamma).ridge(send(v))
-    )
+    found = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y), Regularization(gamma).ridge(send(v)))
     tolerance = 1e-10 if gamma == 1.0 else 1e-6
     for name in ("support_values", "bias", "products"):
         assert_close(getattr(found, name), getattr(wanted, name), tolerance)
     assert found.backward_error < 1e-14
-    one = solve_saddle_system(
-        gram_kind(send(X)).of(RBF(1.0), send(X)), send(unit * Y[:, 0]), Regularization(gamma).ridge(send(v))
-    )
+    one = solve_saddle_system(Gram.of(RBF(1.0), send(X)), send(unit * Y[:, 0]), Regularization(gamma).ridge(send(v)))
     assert_close(one.support_values, wanted.support_values[:, 0], tolerance)
 
 
 @everywhere
 def test_leave_one_out_by_factor_and_by_spectrum(home):
     send, (X, Y, _) = sender(home), data()
-    gram, there = Gram.of(RBF(1.0), X), gram_kind(send(X)).of(RBF(1.0), send(X))
+    gram, there = Gram.of(RBF(1.0), X), Gram.of(RBF(1.0), send(X))
     ridge = np.full(60, 0.5)
     assert_close(projected_diagonal(there, send(ridge)), projected_diagonal(gram, ridge))
     lambdas = np.array([1e-3, 0.5, 20.0])
@@ -69,10 +64,10 @@ def test_leave_one_out_by_factor_and_by_spectrum(home):
 @pytest.mark.parametrize("kind", [LeaveOneOut, GeneralizedCrossValidation])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_best_gamma(home, kind, pooled, monkeypatch):
-    monkeypatch.setattr("substrate.backends._BLOCK_ENTRIES", 60 * 25)
+    monkeypatch.setattr("substrate.namespaces._BLOCK_ENTRIES", 60 * 25)
     send, (X, Y, _) = sender(home), data()
     here = kind.of(centred_spectrum(Gram.of(RBF(1.0), X)), Y, pooled=pooled)
-    there = kind.of(centred_spectrum(gram_kind(send(X)).of(RBF(1.0), send(X))), send(Y), pooled=pooled)
+    there = kind.of(centred_spectrum(Gram.of(RBF(1.0), send(X))), send(Y), pooled=pooled)
     wanted, found = (search_gamma(c, lambda_range([c.spectrum]), 1e-4) for c in (here, there))
     np.testing.assert_allclose(found.criterion, wanted.criterion, rtol=1e-9)
     np.testing.assert_allclose(found.gamma, wanted.gamma, rtol=1e-5)
@@ -82,7 +77,7 @@ def test_the_best_gamma(home, kind, pooled, monkeypatch):
 @everywhere
 def test_what_a_device_cannot_factor_is_refused(home):
     send, X = sender(home), data()[0]
-    gram = gram_kind(send(X)).of(Linear(), send(X))
+    gram = Gram.of(Linear(), send(X))
     with pytest.raises(DeclarationError, match="factorize"):
         gram.solve(send(np.ones((60, 1))))
 
@@ -102,10 +97,10 @@ def test_a_given_matrix_is_checked(home):
     send, X = sender(home), data()[0]
     K = X @ X.T
     with pytest.raises(DataError, match="not symmetric"):
-        gram_kind(send(np.tril(K))).of(Precomputed(), send(np.tril(K)))
+        Gram.of(Precomputed(), send(np.tril(K)))
     with pytest.raises(DataError, match="must be square"):
-        gram_kind(send(K[:5])).of(Precomputed(), send(K[:5]))
+        Gram.of(Precomputed(), send(K[:5]))
     with pytest.warns(IndefiniteKernelWarning, match="smallest eigenvalue -"):
-        gram_kind(send(K - np.eye(60))).of(Precomputed(), send(K - np.eye(60))).check_definite()
-    part = DeviceGram(send(K)).restrict([4, 2])
+        Gram.of(Precomputed(), send(K - np.eye(60))).check_definite()
+    part = Gram(send(K)).restrict([4, 2])
     assert_close(part.matrix, K[np.ix_([4, 2], [4, 2])])

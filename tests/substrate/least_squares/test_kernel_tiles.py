@@ -12,7 +12,7 @@ from substrate.least_squares import conjugate_gradient, solver_choice
 from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.solver_choice import plan_on_device
-from substrate.operators import SymmetricOperator
+from substrate.operators import KernelOperator
 from substrate.threads import one_blas_thread
 
 RNG = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_a_device_has_the_same_tiles(place):
     assert_allclose(tiles.diagonal, 1.0)
 
 
-class Coarse(SymmetricOperator):
+class Coarse(KernelOperator):
     """A matrix whose products have a relative error, until they are asked to have none."""
 
     def __init__(self, K: Array, error: float) -> None:

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from substrate.arrays import memory_limit
 from substrate.certificates.rows import root_mean_square, spread_of
 from substrate.certificates.tolerance import tolerances_of
-from substrate.device_gram import DeviceGram, HostVectors
 from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from substrate.kernels.foreign import Foreign
@@ -107,16 +106,6 @@ def test_every_operator_finds_the_same_machine(matrix, inverse):
     ridge, kernel = Regularization(5.0).ridge(np.random.default_rng(1).uniform(0.1, 2.0, len(Y))), RBF(1.0)
     sampled = None if inverse == "none" else KernelSample.of(kernel, X, 30).inverse(ridge)
     found = solve_by_conjugate_gradients(matrix(kernel, X), sampled, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
-    assert found.is_converged
-    assert_accurate(found, kernel, X, Y, ridge, 1e-8)
-
-
-def test_a_device_matrix_with_vectors_on_the_host_is_an_operator_too():
-    torch = pytest.importorskip("torch")
-    X, Y = make()
-    ridge, kernel = np.full(len(Y), 0.2), RBF(1.0)
-    there = HostVectors(DeviceGram.of(kernel, torch.asarray(X)))
-    found = solve_by_conjugate_gradients(there, None, Y, ridge, radii_of(Y, ridge, 1e-8), LONG)
     assert found.is_converged
     assert_accurate(found, kernel, X, Y, ridge, 1e-8)
 
