@@ -29,13 +29,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights, whole_number
 from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram, own_gram
-from substrate.declarations.regression_page import RegressionData
+from substrate.declarations.regression_page import RegressionData, optimality_rows
 from substrate.errors import DataError, DeclarationError
+from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF
 from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
@@ -76,28 +76,33 @@ def declare(
     return _declare_refits(RegressionData.of(gram, y, gamma, weights), gram.matrix, _blocks(gram.n, groups, reach))
 
 
+class _Refit:
+    """The LS-SVM on the rows of one refit, with the gamma of all."""
+
+    def __init__(self, R: Array, y: Array, v: Array, gamma: Any) -> None:
+        w, e, self.b = cp.Variable(R.shape[1], name="w"), cp.Variable(y.size, name="e"), cp.Variable(name="b")
+        self.fit = regression_fit(y, R @ w + self.b, e)
+        self.norm, self.errors = squared_norm(w, R), squared_errors(e, gamma, v)
+
+
 def _declare_refits(data: RegressionData, K: Array, blocks: LeftOutBlocks) -> Declared:
+    R, y, v = data.R, data.y, data.v
     gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
     others = [np.setdiff1d(np.arange(blocks.n), block) for block in blocks.rows]
-    refits = []
-    for rows in others:
-        kept = RegressionData(record=data.record, R=data.R[rows], y=data.y[rows], v=data.v[rows], gamma=data.gamma)
-        refits.append(ls_svm_regression.primal(kept, kept.R, "refit", weight=gamma))
-    problem = cp.Problem(
-        cp.Minimize(cp.sum(cp.hstack([refit.problem.objective.expr for refit in refits]))),
-        [constraint for refit in refits for constraint in refit.problem.constraints],
-    )
+    refits = [_Refit(R[rows], y[rows], v[rows], gamma) for rows in others]
+    objective = cp.sum(cp.hstack([refit.norm.term + refit.errors.term for refit in refits]))
+    problem = cp.Problem(cp.Minimize(objective), [refit.fit.constraint for refit in refits])
 
     def residuals() -> Array:
         left_out = np.empty(blocks.n)
         for refit, rows, block, counted in zip(refits, others, blocks.rows, blocks.counted, strict=True):
             S = block[counted]
-            left_out[S] = data.y[S] - K[np.ix_(S, rows)] @ refit.values["support_values"]() - refit.values["bias"]()
+            left_out[S] = y[S] - K[np.ix_(S, rows)] @ refit.fit.multiplier - refit.b.value
         return left_out
 
     def rows_of_certificate(tolerance: float) -> tuple[Row, ...]:
         """Return the worst row of each kind over all refits."""
-        by_refit = [refit.rows(tolerance) for refit in refits]
+        by_refit = [optimality_rows(refit.fit, refit.norm, refit.errors, tolerance) for refit in refits]
         return tuple(max(same, key=lambda row: row.relative / row.tolerance) for same in zip(*by_refit, strict=True))
 
     def sizes(now: RegressionData) -> dict[str, float]:

@@ -30,10 +30,10 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
-from substrate.certificates.rows import Accuracy, gap_row
+from substrate.certificates.rows import gap_row
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData, least_squares_accuracy
+from substrate.declarations.regression_page import RegressionData, optimality_rows
 from substrate.ingredients import (
     error_row,
     fit_row,
@@ -44,13 +44,12 @@ from substrate.ingredients import (
     zero_sum_row,
 )
 from substrate.kernels import RBF
-from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.proof import Proof
 
-__all__ = ["DEMONSTRATION", "closed_form", "declare", "primal", "prove"]
+__all__ = ["DEMONSTRATION", "closed_form", "declare", "prove"]
 
 DEMONSTRATION = Demonstration(
     equations="Pelckmans2005 (1)-(2); Suykens2002 (1)-(5), (9)",
@@ -75,90 +74,22 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, form: str = "prim
     """
     check_choice(form, ("primal", "dual"), "form")
     data = RegressionData.of(K, y, gamma, weights)
-    return primal(data, data.R, "LS-SVM regression (primal)") if form == "primal" else _dual(data)
+    return _primal(data) if form == "primal" else _dual(data)
 
 
-def primal(
-    data: RegressionData, R: Array, title: str, border: Border = ONES, weight: Any = None, **zero: Array
-) -> Declared:
-    """Return the primal with features R of the rows and, by name, matrices D for which D w = 0 is required as well.
-
-    Solvers are given orthonormal rows in place of those of D, which may depend on each other or be rounding alone, and
-    orthonormal columns in place of those that the ``border`` has beside the constant. ``weight`` is a parameter that
-    several machines share; without one the machine has its own.
-    """
-    y, v = data.y, data.v
+def _primal(data: RegressionData) -> Declared:
+    R, y, v = data.R, data.y, data.v
     w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
-    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma) if weight is None else weight
-    model, theta = R @ w + b, cp.Variable(max(border.slopes, 1), name="beta")
-    if border.slopes:
-        model = border.basis @ theta + model
-    fit, errors = regression_fit(y, model, e), squared_errors(e, gamma, v)
-    bases = {name: _orthonormal_rows(D, float(np.linalg.norm(R))) for name, D in zero.items()}
-    also = [(basis @ w == 0).set_label(name) for name, basis in bases.items() if basis.size]
-    norm = squared_norm(w, np.vstack([R, *bases.values()]))
-    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint, *also])
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    fit = regression_fit(y, R @ w + b, e)
+    norm, errors = squared_norm(w, R), squared_errors(e, gamma, v)
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
     values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
 
-    def linear() -> tuple[Array, Array]:
-        """Return the bias at the center of the linear columns, and their coefficients."""
-        c = np.append(b.value, theta.value if border.slopes else ())[:, None]
-        bias, slopes = border.split(c)
-        return bias[0], slopes[:, 0]
-
-    if border.slopes:
-        values |= {"bias": lambda: linear()[0] - border.center @ linear()[1], "coefficients": lambda: linear()[1]}
-
-    def accuracy(now: RegressionData) -> Accuracy:
-        if not border.slopes:
-            return now.accuracy(values)
-        bias, slopes = linear()
-        data = (now.R, now.y, now.gamma, now.v)
-        return least_squares_accuracy(*data, fit.multiplier, float(bias), now.y - e.value, border=border, slopes=slopes)
-
-    def sizes(now: RegressionData) -> dict[str, float]:
-        """Compare a coefficient in the unit at which its column alone would fit y."""
-        if not border.slopes:
-            return {}
-        return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
-
     def rows(tolerance: float) -> tuple[Row, ...]:
-        alpha, ridge = fit.multiplier, 1.0 / (gamma.value * v)
-        multipliers = np.concatenate([alpha, *(-constraint.dual_value for constraint in also)])
-        pulls = np.concatenate([y / ridge, np.zeros(multipliers.size - y.size)])
-        objective = (float(norm.term.value), float(errors.term.value))
-        square = float(np.sum((norm.factor.T @ multipliers) ** 2))
-        dual = (float(y @ alpha), -0.5 * square, -0.5 * float(alpha @ (ridge * alpha)))
-        size = float(np.linalg.norm(y) + np.linalg.norm(fit.f.value))
-        return (
-            fit.row(tolerance),
-            *(
-                Row(
-                    name=name,
-                    value=float(np.linalg.norm(D @ w.value)),
-                    scale=size,
-                    tolerance=tolerance,
-                    formula="||D w||",
-                )
-                for name, D in zero.items()
-            ),
-            errors.row(alpha, y, tolerance),
-            norm.row(multipliers, tolerance, pulls),
-            zero_sum_row(alpha, tolerance, y / ridge),
-            *(zero_sum_row(z * alpha, tolerance, z * y / ridge, "z") for z in border.matrix(y[:, None]).T[1:]),
-            gap_row(objective, dual, tolerance, 0.5 * float(y @ (y / ridge))),
-        )
+        return optimality_rows(fit, norm, errors, tolerance)
 
-    def build(scaled: RegressionData) -> Declared:
-        return primal(scaled, R, title, border, **zero)
-
-    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
-
-
-def _orthonormal_rows(D: Array, size: float) -> Array:
-    """Return rows that span those of D, without directions that are rounding of numbers of that size."""
-    _, lengths, rows = np.linalg.svd(D, full_matrices=False)
-    return np.asarray(rows[lengths > 1e-10 * size])
+    return data.declare("LS-SVM regression (primal)", problem, {"gamma": gamma}, values, rows, _primal)
 
 
 def _dual(data: RegressionData) -> Declared:

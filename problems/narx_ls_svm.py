@@ -17,13 +17,13 @@ Closed form: that of :mod:`problems.ls_svm_regression` on the windows; [Suykens2
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
 from substrate.declarations import Declared
-from substrate.declarations.regression_page import RegressionData
 from substrate.kernels import RBF
 from substrate.proof import Proof
 from substrate.windows import windowize
@@ -54,8 +54,7 @@ DEMONSTRATION = Demonstration(
 
 def declare(K: Any, y: Any, gamma: float, weights: Any = None) -> Declared:
     """Declare the problem on the kernel matrix of windows and their targets, one step ahead."""
-    data = RegressionData.of(K, y, gamma, weights)
-    return ls_svm_regression.primal(data, data.R, "NARX by LS-SVM")
+    return replace(ls_svm_regression.declare(K, y, gamma, weights), title="NARX by LS-SVM")
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None) -> dict[str, Array]:

@@ -6,7 +6,7 @@ r"""Least-squares support vector regression with a linear part that is not penal
     \quad \text{s.t.} \quad y_i = \beta^T z_i + w^T \varphi(x_i) + b + e_i, \quad i = 1, \dots, N
 
 Symbols: z the inputs whose effect is linear, the rows of ``Z``, x the other inputs; :math:`\beta` coefficients of the
-linear part, not penalised, as b; all others, and the builder, are those of :mod:`problems.ls_svm_regression`.
+linear part, not penalised, as b; all others are those of :mod:`problems.ls_svm_regression`.
 
 The multipliers of the equalities are the support values :math:`\alpha`, with :math:`\alpha_i = \gamma v_i e_i`,
 :math:`w = \sum_i \alpha_i \varphi(x_i)`, :math:`1^T \alpha = 0` and :math:`Z^T \alpha = 0`. The predictor is
@@ -26,15 +26,18 @@ The columns of Z must not depend on each other or on a constant. Closed form:
 from collections.abc import Mapping
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
-from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_array, real_targets, row_weights
+from substrate.certificates import Row
+from substrate.certificates.rows import Accuracy
 from substrate.declarations import Declared, own_gram
 from substrate.declarations.optimality_conditions import prove_saddle
-from substrate.declarations.regression_page import RegressionData
+from substrate.declarations.regression_page import RegressionData, least_squares_accuracy, optimality_rows
 from substrate.errors import DataError
+from substrate.ingredients import regression_fit, squared_errors, squared_norm, zero_sum_row
 from substrate.kernels import RBF, Restricted
 from substrate.least_squares.border import Border
 from substrate.least_squares.regularization import Regularization
@@ -72,7 +75,51 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> Dec
     :place [Espinoza2005b]_ primal problem: LS-SVM regression with a linear part
     """
     data = RegressionData.of(K, y, gamma, weights)
-    return ls_svm_regression.primal(data, data.R, "Partially linear LS-SVM", border=_border(Z, data.v))
+    return _declare(data, _border(Z, data.v))
+
+
+def _declare(data: RegressionData, border: Border) -> Declared:
+    """Declare the problem; solvers are given orthonormal columns that span those of Z, less their means."""
+    R, y = data.R, data.y
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    theta = cp.Variable(border.slopes, name="theta")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    fit = regression_fit(y, border.basis @ theta + R @ w + b, e)
+    norm, errors = squared_norm(w, R), squared_errors(e, gamma, data.v)
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint])
+
+    def linear_part() -> tuple[float, Array]:
+        """Return the bias at the means of the columns of Z, and beta."""
+        bias, slopes = border.split(np.append(b.value, theta.value)[:, None])
+        return float(bias[0]), slopes[:, 0]
+
+    values = {
+        "support_values": lambda: fit.multiplier,
+        "coefficients": lambda: linear_part()[1],
+        "bias": lambda: linear_part()[0] - border.center @ linear_part()[1],
+        "errors": lambda: e.value,
+    }
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        alpha, pulls = fit.multiplier, gamma.value * data.v * y
+        columns = border.matrix(y[:, None]).T[1:]
+        sums = (zero_sum_row(z * alpha, tolerance, z * pulls, "z") for z in columns)
+        return (*optimality_rows(fit, norm, errors, tolerance), *sums)
+
+    def accuracy(now: RegressionData) -> Accuracy:
+        bias, slopes = linear_part()
+        solution = (fit.multiplier, bias, now.y - e.value)
+        return least_squares_accuracy(now.R, now.y, now.gamma, now.v, *solution, border=border, slopes=slopes)
+
+    def sizes(now: RegressionData) -> dict[str, float]:
+        """Compare a coefficient in the unit at which its column alone would fit y."""
+        return {"coefficients": float(np.abs(now.y).max()) * float(np.abs(border.transform).max())}
+
+    def build(scaled: RegressionData) -> Declared:
+        return _declare(scaled, border)
+
+    title = "Partially linear LS-SVM"
+    return data.declare(title, problem, {"gamma": gamma}, values, rows, build, sizes=sizes, accuracy=accuracy)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, Z: Any) -> dict[str, Array]:

@@ -6,7 +6,7 @@ r"""Least-squares support vector regression with an even or odd function.
     y_i = w^T \varphi(x_i) + b + e_i, \quad w^T \varphi(x_i) = s\, w^T \varphi(-x_i), \quad i = 1, \dots, N
 
 Symbols: s = 1 for an even function, -1 for an odd one; b bias, not part of the symmetry; :math:`M_{ij} = k(-x_i, x_j)`
-the matrix ``K_mirrored``; all others, and the builder, are those of :mod:`problems.ls_svm_regression`.
+the matrix ``K_mirrored``; all others are those of :mod:`problems.ls_svm_regression`.
 
 The multipliers are the support values :math:`\alpha_i = \gamma v_i e_i` and :math:`\beta_i` of the symmetry, so that
 :math:`w = \sum_i \alpha_i \varphi(x_i) - \beta_i (\varphi(x_i) - s\, \varphi(-x_i))`; :math:`\beta = \alpha / 2` is
@@ -19,15 +19,18 @@ Closed form: that of :mod:`problems.ls_svm_regression` with the kernel matrix :m
 from dataclasses import replace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 
 from problems import ls_svm_regression
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array
+from substrate.certificates import Row
 from substrate.declarations import Declared, given_gram
-from substrate.declarations.regression_page import RegressionData
+from substrate.declarations.regression_page import RegressionData, optimality_rows
 from substrate.errors import DataError
 from substrate.gram import Gram
+from substrate.ingredients import regression_fit, squared_errors, squared_norm
 from substrate.kernels import RBF, Symmetric
 from substrate.least_squares.robust_weights import check_choice
 from substrate.proof import Proof
@@ -59,7 +62,34 @@ def declare(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: An
     K, M, s = _check_arguments(K, K_mirrored, symmetry)
     data = RegressionData.of(K, y, gamma, weights)
     R, L = np.split(Gram.from_matrix(np.block([[K, M], [M, K]])).coordinates().factor, 2)
-    return ls_svm_regression.primal(replace(data, R=(R + s * L) / 2.0), R, "Symmetric LS-SVM", symmetry=R - s * L)
+    return _declare(replace(data, R=(R + s * L) / 2.0), R, R - s * L)
+
+
+def _declare(data: RegressionData, R: Array, D: Array) -> Declared:
+    """Declare the problem with the features R of the rows and the symmetry as D w = 0."""
+    y = data.y
+    # the rows of D depend on each other, or are rounding alone: solvers are given an orthonormal basis of them
+    _, lengths, directions = np.linalg.svd(D, full_matrices=False)
+    basis = directions[lengths > 1e-10 * np.linalg.norm(R)]
+    w, b, e = cp.Variable(R.shape[1], name="w"), cp.Variable(name="b"), cp.Variable(y.size, name="e")
+    gamma = cp.Parameter(nonneg=True, name="gamma", value=data.gamma)
+    fit, symmetry = regression_fit(y, R @ w + b, e), (basis @ w == 0).set_label("symmetry")
+    norm, errors = squared_norm(w, np.vstack([R, basis])), squared_errors(e, gamma, data.v)
+    problem = cp.Problem(cp.Minimize(norm.term + errors.term), [fit.constraint, *([symmetry] if basis.size else ())])
+    values = {"support_values": lambda: fit.multiplier, "bias": lambda: b.value, "errors": lambda: e.value}
+
+    def rows(tolerance: float) -> tuple[Row, ...]:
+        value, size = float(np.linalg.norm(D @ w.value)), float(np.linalg.norm(y) + np.linalg.norm(fit.f.value))
+        multipliers = -symmetry.dual_value if basis.size else np.zeros(0)
+        return (
+            *optimality_rows(fit, norm, errors, tolerance, multipliers),
+            Row(name="symmetry", value=value, scale=size, tolerance=tolerance, formula="||D w||"),
+        )
+
+    def build(scaled: RegressionData) -> Declared:
+        return _declare(scaled, R, D)
+
+    return data.declare("Symmetric LS-SVM", problem, {"gamma": gamma}, values, rows, build)
 
 
 def closed_form(K: Any, y: Any, gamma: float, weights: Any = None, *, K_mirrored: Any, symmetry: str) -> dict[str, Any]:

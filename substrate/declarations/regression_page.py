@@ -18,18 +18,20 @@ import numpy as np
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
 from substrate.certificates.enclosed import Double
-from substrate.certificates.rows import UNPOLISHED, Accuracy
+from substrate.certificates.rows import UNPOLISHED, Accuracy, gap_row
 from substrate.certificates.tolerance import Tolerance
 from substrate.declarations import Declared, given_gram
 from substrate.errors import DataError
+from substrate.ingredients import RegressionFit, SquaredErrors, SquaredNorm, zero_sum_row
 from substrate.least_squares.answer import FORMULA, Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "within_solvers"]
+__all__ = ["RegressionData", "declared_targets", "least_squares_accuracy", "optimality_rows", "within_solvers"]
 
 _Values = Mapping[str, Callable[[], Any]]
+_NOTHING = np.zeros(0)
 
 
 def declared_targets(y: Any, n: int) -> Array:
@@ -69,6 +71,30 @@ def least_squares_accuracy(
         bound = bound_expansion(machine, Double, lambda a: factor @ (factor.T @ a), fitted)
     permitted = Tolerance.of_page(y, v, UNPOLISHED) if permitted is None else permitted
     return permitted.row(bound.upper(), FORMULA)
+
+
+def optimality_rows(
+    fit: RegressionFit, norm: SquaredNorm, errors: SquaredErrors, tolerance: float, multipliers: Array = _NOTHING
+) -> tuple[Row, ...]:
+    """Return the equalities, stationarity in e, w and b, and the duality gap of an LS-SVM in its primal form.
+
+    ``multipliers`` belong to further equalities D w = 0, whose rows follow those of the features in the factor of the
+    norm.
+    """
+    alpha, y = fit.multiplier, fit.y
+    gamma_v = float(errors.gamma.value) * errors.weights
+    pulls, coefficients = gamma_v * y, np.concatenate([alpha, multipliers])
+    at_zero = np.concatenate([pulls, np.zeros(multipliers.size)])
+    primal = (float(norm.term.value), float(errors.term.value))
+    square = float(np.sum((norm.factor.T @ coefficients) ** 2))
+    dual = (float(y @ alpha), -0.5 * square, -0.5 * float(alpha @ (alpha / gamma_v)))
+    return (
+        fit.row(tolerance),
+        errors.row(alpha, y, tolerance),
+        norm.row(coefficients, tolerance, at_zero),
+        zero_sum_row(alpha, tolerance, pulls),
+        gap_row(primal, dual, tolerance, 0.5 * float(y @ pulls)),
+    )
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,9 @@ def test_the_system_has_the_linear_columns_beside_the_ones():
 def test_verify_sees_columns_that_are_not_the_linear_part(monkeypatch):
     assert all(line.passes and line.proved < 1e-6 for line in verify("partially_linear_ls_svm", "CLARABEL", prove=True))
     source = inspect.getsource(partially_linear_ls_svm)
-    assert source.count("border=_border(Z, data.v)") == 1
+    assert source.count("_declare(data, _border(Z, data.v))") == 1
     space = {"__name__": partially_linear_ls_svm.__name__}
-    exec(source.replace("border=_border(Z, data.v)", "border=_border(np.asarray(Z) ** 3, data.v)"), space)
+    exec(source.replace("_declare(data, _border(Z,", "_declare(data, _border(np.asarray(Z) ** 3,"), space)
     monkeypatch.setattr(partially_linear_ls_svm, "declare", space["declare"])
     assert not any(line.passes for line in verify("partially_linear_ls_svm", "CLARABEL"))
 

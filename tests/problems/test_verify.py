@@ -405,8 +405,8 @@ def assert_fails(name, *arguments):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("model, theta = R @ w + b,", "model, theta = R @ w - b,"),
-        ("errors.term), [fit.constraint, *also]", "errors.term), [b == 0, fit.constraint, *also]"),
+        ("fit = regression_fit(y, R @ w + b, e)", "fit = regression_fit(y, R @ w - b, e)"),
+        ("errors.term), [fit.constraint]", "errors.term), [b == 0, fit.constraint]"),
         ("ridge.term), [balance.constraint]", "ridge.term), [alpha >= -1e9]"),
         ("cp.Maximize(y @ alpha -", "cp.Maximize(-y @ alpha -"),
         ('"errors": ridge * solved.support_values', '"errors": -ridge * solved.support_values'),
