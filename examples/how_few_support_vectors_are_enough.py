@@ -30,5 +30,5 @@ print(sparse.certificate_)
 # %%
 # The rings are the support vectors that remain, and the lines the classifier they carry.
 display = SupportVectorsDisplay.from_estimator(sparse, X, y, names=["x1 (no unit)", "x2 (no unit)"])
-display.axes_[0].set_title(f"{sparse.n_support_} of {y.size}: test accuracy {accuracy:.3f}")
+display.ax_.set_title(f"{sparse.n_support_} of {y.size}: test accuracy {accuracy:.3f}")
 plt.show()

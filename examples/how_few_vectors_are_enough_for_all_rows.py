@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
-from problems.displays import BasisSizeDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -53,7 +52,9 @@ print(chosen.certificate_)
 
 # %%
 # The curves with the errors of all rows are flat down to about ten vectors.
-curves = dict(zip(methods, np.transpose(table), strict=True))
-display = BasisSizeDisplay.from_arrays(sizes, curves, error_label="left-out error (g)")
-display.axes_[0].set(ylim=(20.0, 60.0), title="About ten of 133, if all errors count")
+plt.plot(sizes, table, "o-", label=methods)
+plt.ylim(20.0, 60.0)
+plt.title("About ten of 133, if all errors count")
+plt.gca().set(xlabel="basis vectors (number)", ylabel="left-out error (g)")
+plt.legend()
 plt.show()

@@ -12,7 +12,6 @@ from problems import (
     L1SubstrateRegressor,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PrunedLSSVMRegressor,
     RobustLSSVMRegressor,
 )
 from problems.displays import (
@@ -21,7 +20,6 @@ from problems.displays import (
     CriterionDisplay,
     EvolutionDiagramDisplay,
     IntervalDisplay,
-    PruningPathDisplay,
     ResidualsDisplay,
     SupportVectorsDisplay,
 )
@@ -39,19 +37,17 @@ print(model.certificate_)
 figure, axes = plt.subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
 sparse = L1SubstrateRegressor(kernel, zeta=30.0).fit(T, g)
 support = SupportVectorsDisplay.from_estimator(sparse, T, g, **named, ax=axes[0, 0])
-support.axes_[0].set_title("SupportVectorsDisplay")
+support.ax_.set_title("SupportVectorsDisplay")
 IntervalDisplay.from_estimator(model, T[1::2], g[1::2], **named, ax=axes[0, 1]).ax_.set_title("IntervalDisplay")
 CriterionDisplay.from_estimator(LSSVMRegressorCV(kernel).fit(T, g), ax=axes[1, 0]).ax_.set_title("CriterionDisplay")
 CertificateDisplay.from_estimator(model, ax=axes[1, 1]).ax_.set_title("CertificateDisplay")
 plt.show()
 
 # %%
-# Errors of a robust machine and their weights; the path of a pruned one.
+# Errors of a robust machine and their weights.
 S, z = sinc_outliers(random_state=0)
 errors = ResidualsDisplay.from_estimator(RobustLSSVMRegressor(RBF(1.0), gamma=10.0).fit(S, z), S, z)
 errors.axes_[0].set_title("ResidualsDisplay: outliers have no weight")
-pruned = PruningPathDisplay.from_estimator(PrunedLSSVMRegressor(kernel, gamma=2.0).fit(T, g))
-pruned.axes_[0].set_title("PruningPathDisplay: the error grows late")
 plt.show()
 
 # %%

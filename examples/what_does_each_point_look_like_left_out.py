@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressor
-from problems.displays import LeaveOneOutDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 
@@ -35,7 +34,9 @@ print(left_out.certificate)
 
 # %%
 # Diamonds are the predictions without the row; where a reading stands alone they leave the fit.
-display = LeaveOneOutDisplay.from_estimator(model, X, y, names=["time (ms)"], target="acceleration (g)")
-fitted = np.sqrt(display.fit_mean_square)
-display.ax_.set_title(f"Error {np.sqrt(left_out.mean_square):.1f} g left out, {fitted:.1f} g fitted; no refit")
+plt.plot(X[:, 0], y, "o", color="0.6", label="data")
+plt.plot(X[:, 0], model.predict(X), "-", label="fit")
+plt.plot(X[:, 0], left_out.predictions, "D", color="black", markerfacecolor="none", label="row left out")
+plt.gca().set(xlabel="time (ms)", ylabel="acceleration (g)", title="Every reading, predicted without it; no refit")
+plt.legend()
 plt.show()

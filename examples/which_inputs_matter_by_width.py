@@ -9,7 +9,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import LSSVMRegressorCV
-from problems.displays import RelevanceDisplay
 from substrate.kernels import RBF
 
 rng = np.random.default_rng(0)
@@ -37,7 +36,11 @@ print(model.certificate_)
 
 # %%
 # Both measures find the three inputs that have an effect.
-display = RelevanceDisplay.from_estimator(model, names=[f"x{k}" for k in range(1, 6)])
-plt.setp(display.axes_, ylabel="input")
-display.figure_.suptitle("x1, x2 and x3 matter; x4 and x5 do not")
+names = [f"x{k}" for k in range(1, 6)]
+figure, (left, right) = plt.subplots(1, 2, sharey=True, layout="constrained")
+left.barh(names, model.relevance_, color="0.6")
+left.set(xlabel="relevance by widths (share)", ylabel="input")
+right.barh(names, importance.importances_mean, xerr=importance.importances_std)
+right.set_xlabel("increase of the left-out error")
+figure.suptitle("x1, x2 and x3 matter; x4 and x5 do not")
 plt.show()

@@ -46,5 +46,5 @@ print(classifier.certificate_)
 # %%
 # The rows that remain of Ripley's data are ringed.
 display = SupportVectorsDisplay.from_estimator(classifier, X, labels, names=["x1 (no unit)", "x2 (no unit)"])
-display.axes_[0].set_title(f"All but {classifier.support_.size} of {labels.size}: those far from the line")
+display.ax_.set_title(f"All but {classifier.support_.size} of {labels.size}: those far from the line")
 plt.show()

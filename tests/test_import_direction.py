@@ -190,7 +190,11 @@ def test_the_walk_finds_the_files():
 
 def test_a_room_of_a_package_has_its_own_floor():
     assert floor_of("problems.estimators.shared.base") < floor_of("problems.estimators.chosen.selection")
-    assert floor_of("problems.estimators.chosen.selection") < floor_of("problems") < floor_of("problems.displays.paths")
+    assert (
+        floor_of("problems.estimators.chosen.selection")
+        < floor_of("problems")
+        < floor_of("problems.displays.evolution")
+    )
 
 
 def test_every_file_has_a_floor():

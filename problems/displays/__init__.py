@@ -9,38 +9,24 @@ from typing import Any
 
 #: The module of each display.
 DISPLAYS = {
-    "BasisSizeDisplay": "problems.displays.sizes",
     "CertificateDisplay": "problems.displays.residuals",
-    "ClassificationDisplay": "problems.displays.classification",
     "ComponentFunctionsDisplay": "problems.displays.component_functions",
     "ComponentMapDisplay": "problems.displays.component_map",
-    "CriterionDisplay": "problems.displays.criteria",
-    "EvolutionDiagramDisplay": "problems.displays.paths",
+    "CriterionDisplay": "problems.displays.criterion",
+    "EvolutionDiagramDisplay": "problems.displays.evolution",
     "IntervalDisplay": "problems.displays.intervals",
-    "L1PathDisplay": "problems.displays.paths",
-    "LeaveOneOutDisplay": "problems.displays.criteria",
-    "PruningPathDisplay": "problems.displays.sizes",
-    "RelevanceDisplay": "problems.displays.relevance",
     "ResidualsDisplay": "problems.displays.residuals",
-    "RowInfluenceDisplay": "problems.displays.row_influence",
     "SupportVectorsDisplay": "problems.displays.support_vectors",
 }
 
 __all__ = [
-    "BasisSizeDisplay",
     "CertificateDisplay",
-    "ClassificationDisplay",
     "ComponentFunctionsDisplay",
     "ComponentMapDisplay",
     "CriterionDisplay",
     "EvolutionDiagramDisplay",
     "IntervalDisplay",
-    "L1PathDisplay",
-    "LeaveOneOutDisplay",
-    "PruningPathDisplay",
-    "RelevanceDisplay",
     "ResidualsDisplay",
-    "RowInfluenceDisplay",
     "SupportVectorsDisplay",
 ]
 

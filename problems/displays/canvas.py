@@ -7,9 +7,9 @@ from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.model import has_part
 from substrate.arrays import is_sparse
 from substrate.errors import DataError, DeclarationError
 
@@ -20,6 +20,7 @@ __all__ = [
     "LINES",
     "axes_for",
     "column_names",
+    "component_columns",
     "demand",
     "distinct",
     "pyplot",
@@ -63,12 +64,19 @@ def axes_for(
     return given_axes[0].figure, given_axes
 
 
-def demand(estimator: Any, kinds: tuple[type, ...], display: str, usable: str) -> None:
-    """Refuse an estimator that neither is nor has one of the kinds, or is not fitted; and raise without matplotlib."""
-    if not (isinstance(estimator, kinds) or has_part(estimator, *kinds)):
+def demand(estimator: Any, attribute: str, display: str, usable: str) -> None:
+    """Refuse a fitted estimator without an attribute, and one that is not fitted; and raise without matplotlib."""
+    if not isinstance(estimator, BaseEstimator):
         raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     check_is_fitted(estimator)
+    if not hasattr(estimator, attribute):
+        raise DeclarationError(f"{display} draws {usable}; received {estimator!r}")
     pyplot()
+
+
+def component_columns(estimator: Any) -> list[tuple[int, ...]]:
+    """Return the inputs of each component of an additive model."""
+    return [component.columns for component in estimator.kernel_.components(estimator.n_features_in_)]
 
 
 def column_names(estimator: Any, names: Any = None) -> list[str]:

@@ -6,13 +6,23 @@ r"""Component functions of an additive model, with the partial residuals of each
 that the curve :math:`f^l` goes through.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, unit_of, with_unit
-from problems.estimators.shared.additive import AdditiveEstimator
+from problems.displays.canvas import (
+    ACCENT,
+    GREY,
+    LEGEND,
+    axes_for,
+    column_names,
+    component_columns,
+    demand,
+    unit_of,
+    with_unit,
+)
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DataError, DeclarationError
 
@@ -77,8 +87,8 @@ class ComponentFunctionsDisplay:
         ``components`` are their numbers; None takes those that matter to the model (at most twelve), largest first.
         ``machine`` is the number of the machine, where a coding of classes has several.
         """
-        usable = "additive models: componentwise LS-SVMs, maximal variation, and its fused twin"
-        demand(estimator, (AdditiveEstimator,), cls.__name__, usable)
+        usable = "additive models: componentwise LS-SVMs, maximal variation, fused or not"
+        demand(estimator, "component_functions", cls.__name__, usable)
         values = _of_machine(estimator.component_functions(X), machine)
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         chosen = _choose_components(estimator, components, machine)
@@ -89,7 +99,7 @@ class ComponentFunctionsDisplay:
         inputs = column_names(estimator, names)
         components_drawn = []
         for number in chosen:
-            columns = estimator._model.component_columns()[number]
+            columns = component_columns(estimator)[number]
             name = ", ".join(inputs[column] for column in columns)
             component_values = values[:, number]
             partial = None if residuals is None else residuals + component_values
@@ -98,7 +108,9 @@ class ComponentFunctionsDisplay:
                 grid = np.linspace(places.min(), places.max(), _GRID)
                 points = np.tile(X[:1], (_GRID, 1))  # a component uses its own column only
                 points[:, columns[0]] = grid
-                curve = _of_machine(estimator._model.component_values(points), machine)[:, number]
+                with warnings.catch_warnings():  # a grid has no column names, whatever the fit had
+                    warnings.filterwarnings("ignore", "X does not have valid feature names")
+                    curve = _of_machine(estimator.component_functions(points), machine)[:, number]
             else:
                 places, grid = component_values, np.array([component_values.min(), component_values.max()])
                 curve = grid
@@ -160,7 +172,7 @@ def _of_machine(values: Array, machine: int) -> Array:
 def _choose_components(estimator: Any, components: Any, machine: int) -> list[int]:
     variation = np.atleast_2d(estimator.maximal_variation_)[machine]
     if components is None:
-        (enough,) = np.nonzero(estimator._model.mark_components(estimator.relevance))
+        (enough,) = np.nonzero(variation > estimator.relevance * variation.max())
         if not enough.size:
             raise DataError("no component varies; name those to draw: components=[0, 1]")
         return [int(number) for number in enough[np.argsort(-variation[enough], kind="stable")][:_PANELS]]
@@ -175,7 +187,7 @@ def _targets(estimator: Any, y: Any, rows: int, machine: int) -> Array:
     targets = np.asarray(y)
     if targets.shape != (rows,):
         raise DataError(f"y must have one entry per row of X: expected {rows}, received shape {targets.shape}")
-    if not estimator._labels:
+    if not hasattr(estimator, "classes_"):
         return targets.astype(np.float64)
     strange = np.setdiff1d(targets, estimator.classes_)
     if strange.size:

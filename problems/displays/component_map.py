@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, demand
-from problems.estimators.components import ComponentsModel
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 
@@ -55,7 +54,7 @@ class ComponentMapDisplay:
         ax: Any = None,
     ) -> Self:
         """Draw the scores of rows by a fitted estimator of components, for instance ``LSSVMKernelPCA``."""
-        demand(estimator, (ComponentsModel,), cls.__name__, "components: LSSVMKernelPCA, KernelSpectralClustering")
+        demand(estimator, "transform", cls.__name__, "components: LSSVMKernelPCA, KernelSpectralClustering")
         scores = np.asarray(estimator.transform(X))
         if len(components) != 2 or not all(0 <= number < scores.shape[1] for number in components):
             raise DeclarationError(

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, GREY, LEGEND, axes_for, column_names, demand, unit_of, with_unit
-from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, is_sparse, real_array
 from substrate.errors import DataError, DeclarationError
 
@@ -75,7 +74,7 @@ class IntervalDisplay:
         ax: Any = None,
     ) -> Self:
         """Draw the intervals of a regressor at rows that it was not fitted to; ``rows`` as for predict_interval."""
-        demand(estimator, (Regressor,), cls.__name__, "regressors")
+        demand(estimator, "predict_interval", cls.__name__, "regressors")
         if estimator.kernel_.pairwise:
             raise DeclarationError("IntervalDisplay draws over inputs, which a precomputed kernel does not have")
         options = {} if rows is None else {"rows": rows}

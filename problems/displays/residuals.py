@@ -23,8 +23,6 @@ from typing import Any, Self
 import numpy as np
 
 from problems.displays.canvas import ACCENT, LEGEND, axes_for, demand
-from problems.estimators.full.robust import RobustLSSVMRegressor
-from problems.estimators.shared.base import KernelEstimator
 from substrate.arrays import Array, real_array
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError, DeclarationError
@@ -74,7 +72,7 @@ class ResidualsDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
         """Draw the errors of a robust machine at the rows of X, those of fit or others."""
-        demand(estimator, (RobustLSSVMRegressor,), cls.__name__, "RobustLSSVMRegressor")
+        demand(estimator, "history_", cls.__name__, "RobustLSSVMRegressor")
         if estimator.scale_ == 0.0:
             raise DataError("the robust scale of the errors is zero, so that they cannot be counted in units of it")
         targets = real_array(y, "y", ndim=1)
@@ -208,7 +206,7 @@ class CertificateDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
         """Draw the certificate of a fitted estimator."""
-        demand(estimator, (KernelEstimator,), cls.__name__, "the certificate of any estimator of this package")
+        demand(estimator, "certificate_", cls.__name__, "the certificate of any estimator of this package")
         return cls.from_certificate(estimator.certificate_, ax)
 
     def plot(self, ax: Any = None) -> Self:

@@ -14,12 +14,9 @@ import numpy as np
 from problems.command_line.report.page import Picture, both_themes
 from problems.displays import (
     CertificateDisplay,
-    ClassificationDisplay,
     ComponentFunctionsDisplay,
     CriterionDisplay,
     EvolutionDiagramDisplay,
-    LeaveOneOutDisplay,
-    RelevanceDisplay,
     ResidualsDisplay,
     SupportVectorsDisplay,
 )
@@ -54,8 +51,8 @@ COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SHOWN = 0.9
 #: Standard errors that chance explains, at any of the coverages.
 _CHANCE = 2.5
-#: Most components drawn.
-_COMPONENTS = 12
+#: Most components drawn, classes with a curve, and bars.
+_COMPONENTS, _CURVES, _BARS = 12, 6, 20
 
 
 class PicturePlan(NamedTuple):
@@ -93,12 +90,8 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
         caption = "Where the output changes sign the class changes. Rings mark the rows that support the machine."
         yield PicturePlan("Classes and their border", caption, lambda: _plane(fit))
     if task == "classification" and fit.y_val.size:
-        caption = (
-            "Held-out rows. Calibration: how often a class occurs where its predicted probability is p. Then the "
-            "classes against the predicted ones, and the shares of true and false positives at all thresholds. "
-            "Probabilities come from decision values of training rows that were left out."
-        )
-        yield PicturePlan("Probabilities and decisions", caption, lambda: _classes(fit))
+        caption = "Held-out rows: how often a class occurs where its probability, of left-out training rows, is p."
+        yield PicturePlan("Probabilities", caption, lambda: _classes(fit))
     if task == "regression" and n_inputs == 1:
         caption = "The curve is f; crosses are held-out rows."
         yield PicturePlan("Data and fit", caption, lambda: _curve(fit))
@@ -119,14 +112,7 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
             yield PicturePlan(title_of(shares, fit.y_val.size), caption, lambda: _coverages(fit, shares))
     if importances is not None:
         caption = "How much worse left-out rows are predicted when the values of an input are shuffled."
-        relevance = getattr(model, "relevance_", None)
-        if relevance is not None and np.ptp(relevance) <= 1e-6:  # one width for all inputs
-            relevance = None
-        if relevance is not None:
-            relevance = np.array([np.sum(relevance[columns]) for columns in fit.preparation.columns_of_inputs])
-        inputs = tuple(_plain(input_.name) for input_ in fit.preparation.inputs)
-        shown = RelevanceDisplay(inputs, relevance, importances, target)
-        yield PicturePlan("Which inputs matter", caption, shown.plot)
+        yield PicturePlan("Which inputs matter", caption, lambda: _importances(fit, importances))
     if "maximal_variation" in getattr(model, "path_", ()):
         caption = "How much each component varies as rho grows, and the held-out error along the same path."
         yield PicturePlan(
@@ -142,11 +128,6 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."
         yield PicturePlan("The choice of gamma", caption, lambda: CriterionDisplay.from_estimator(model))
-    if fit.choices.model == "lssvm" and n_inputs > 1 and task == "regression":
-        caption = "Each row predicted by the machine without it. A row far from the line dominates its own fit."
-        yield PicturePlan(
-            "Every row left out", caption, lambda: LeaveOneOutDisplay.from_estimator(model, fit.X, fit.y, target=target)
-        )
     if fit.choices.model == "robust":
         caption = "Errors in units of their robust scale, before and after weighting, and the weight of every row."
         yield PicturePlan("Errors and weights", caption, lambda: ResidualsDisplay.from_estimator(model, fit.X, fit.y))
@@ -309,13 +290,28 @@ def _plane(fit: Fit) -> Any:
     grid = tuple(_own_units(fit, column, coordinate) for column, coordinate in enumerate(drawn.grid))
     X = np.stack([_own_units(fit, column, fit.X[:, column]) for column in range(2)], axis=1)
     classes = [_plain(label) for label in fit.model.estimator.classes_]
-    return SupportVectorsDisplay(
-        X=X, y=drawn.y, machines=drawn.machines, grid=grid, names=names, classes=classes
-    ).plot()
+    return replace(drawn, X=X, grid=grid, classes=classes).plot()
 
 
-def _classes(fit: Fit) -> Any:
-    return ClassificationDisplay.from_estimator(fit.model.estimator, fit.X_val, fit.y_val)
+def _classes(fit: Fit) -> Canvas:
+    from sklearn.calibration import CalibrationDisplay
+
+    model = fit.model.estimator
+    figure, (axes,) = axes_for(None)
+    probabilities = model.predict_proba(fit.X_val)
+    for number, label in list(enumerate(model.classes_))[len(model.classes_) == 2 :][:_CURVES]:
+        options = {"n_bins": 5, "strategy": "quantile", "name": f"class {_plain(label)}", "ax": axes}
+        CalibrationDisplay.from_predictions(fit.y_val == label, probabilities[:, number], **options)
+    return Canvas(figure)
+
+
+def _importances(fit: Fit, importances: LeftOutImportance) -> Canvas:
+    order = np.argsort(importances.importances_mean, kind="stable")[-_BARS:]
+    names = [_plain(fit.preparation.inputs[number].name) for number in order]
+    figure, (axes,) = axes_for(None, size=(6.4, 1.3 + 0.32 * order.size))
+    axes.barh(names, importances.importances_mean[order], xerr=importances.importances_std[order], color=ACCENT)
+    axes.set_xlabel(f"change of the {importances.score}")
+    return Canvas(figure)
 
 
 def _validation(fit: Fit) -> Canvas:

@@ -36,8 +36,9 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         pyplot()
+    model = LSSVMRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ImportError, match="pip install matplotlib"):
-        problems.displays.BasisSizeDisplay.from_arrays([1.0, 2.0], [3.0, 4.0])
+        problems.displays.CertificateDisplay.from_estimator(model)
 
 
 def test_axes_are_taken_as_given_and_must_be_enough(plt):
@@ -58,7 +59,7 @@ def test_new_axes_are_laid_out_so_that_nothing_is_clipped(plt):
 
 def test_estimators_of_another_kind_are_refused():
     with pytest.raises(DeclarationError, match="SomeDisplay draws an LS-SVM; received 'model'"):
-        demand("model", (LSSVMRegressor,), "SomeDisplay", "an LS-SVM")
+        demand("model", "alpha_", "SomeDisplay", "an LS-SVM")
 
 
 def test_names_of_inputs():

@@ -79,7 +79,7 @@ def test_a_data_frame_names_the_panels(plt):
 
 def test_refusals(plt, model):
     with pytest.raises(DeclarationError, match="draws additive models"):
-        ComponentFunctionsDisplay.from_estimator(LSSVMRegressor(), X)
+        ComponentFunctionsDisplay.from_estimator(LSSVMRegressor().fit(X, Y), X)
     with pytest.raises(NotFittedError):
         ComponentFunctionsDisplay.from_estimator(ComponentwiseLSSVMRegressor(), X)
     with pytest.raises(DeclarationError, match="numbers from 0 to 3"):

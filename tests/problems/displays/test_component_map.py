@@ -43,4 +43,4 @@ def test_refusals(plt, model):
     with pytest.raises(DataError, match="one entry for each of the 20 rows"):
         ComponentMapDisplay.from_estimator(model, X, groups=["a"])
     with pytest.raises(DeclarationError, match="draws components"):
-        ComponentMapDisplay.from_estimator(LinearRegression(), X)
+        ComponentMapDisplay.from_estimator(LinearRegression().fit(X, X[:, 0]), X)

@@ -88,8 +88,8 @@ def test_one_of_several_outputs_on_the_axes_given(plt):
 
 
 def test_refusals(plt):
-    with pytest.raises(DeclarationError, match="CriterionDisplay draws LSSVMRegressorCV"):
-        CriterionDisplay.from_estimator(LSSVMRegressor())
+    with pytest.raises(DeclarationError, match="CriterionDisplay draws machines that chose"):
+        CriterionDisplay.from_estimator(LSSVMRegressor().fit(X, Y))
     with pytest.raises(NotFittedError):
         CriterionDisplay.from_estimator(LSSVMRegressorCV())
     with pytest.raises(DataError, match="'median_absolute' has no lower bound; choose gamma by loss='squared'"):

@@ -80,13 +80,14 @@ def test_axes_given_are_used(plt, fused):
 
 
 def test_refusals(plt, fused):
+    X, y = additive_function(18, 4, random_state=0)
+    single = MaximalVariationRegressor(RBF(1.0)).fit(X, y)
     with pytest.raises(DeclarationError, match="EvolutionDiagramDisplay draws FusedMaximalVariationRegressor and"):
-        EvolutionDiagramDisplay.from_estimator(MaximalVariationRegressor())
+        EvolutionDiagramDisplay.from_estimator(single)
     with pytest.raises(NotFittedError):
         EvolutionDiagramDisplay.from_estimator(FusedMaximalVariationRegressor())
     with pytest.raises(DeclarationError, match="rho_min"):
         EvolutionDiagramDisplay.from_estimator(fused, rho_min=-1.0)
-    X, y = additive_function(18, 4, random_state=0)
     folds = FusedMaximalVariationRegressor(RBF(1.0), cv=2).fit(X, y)
     with pytest.raises(DataError, match="several folds or machines"):
         EvolutionDiagramDisplay.from_estimator(folds)

@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 import pytest
 from sampled_cases import first
-from sklearn.svm import SVC, SVR
 
 import problems
 from problems import displays
@@ -17,7 +16,6 @@ X, Y = X[::4], Y[::4]
 P, LABELS = ripley()
 P, LABELS = P[::8], LABELS[::8]
 A, B = additive_function(30, 8, random_state=0)
-SIZES = np.arange(1.0, 9.0)
 
 
 @cache
@@ -27,12 +25,12 @@ def fused():
 
 def regression_support():
     model = problems.L1SubstrateRegressor(RBF(6.6), zeta=20.0).fit(X, Y)
-    return displays.SupportVectorsDisplay.from_estimator(model, X, Y, SVR(C=100.0, gamma=0.02).fit(X, Y))
+    return displays.SupportVectorsDisplay.from_estimator(model, X, Y)
 
 
 def class_support():
     model = problems.LSSVMClassifier(RBF(0.6)).fit(P, LABELS)
-    return displays.SupportVectorsDisplay.from_estimator(model, P, LABELS, SVC().fit(P, LABELS))
+    return displays.SupportVectorsDisplay.from_estimator(model, P, LABELS)
 
 
 def robust():
@@ -40,43 +38,18 @@ def robust():
     return displays.ResidualsDisplay.from_estimator(model, X, Y)
 
 
-def sparse_path():
-    model = problems.L1SubstrateRegressor(RBF(3.0), zeta=30.0).fit(X, Y)
-    return displays.L1PathDisplay.from_estimator(model, X, Y)
-
-
-def classification():
-    model = problems.LSSVMClassifier(RBF(0.6)).fit(P[::2], LABELS[::2])
-    return displays.ClassificationDisplay.from_estimator(model, P[1::2], LABELS[1::2])
-
-
 #: Pictures of one line or bar for each name.
-BY_NAME = ("certificate", "relevance")
+BY_NAME = ("certificate",)
 PICTURES = {
-    "basis size": lambda: displays.BasisSizeDisplay.from_arrays(SIZES, {"a": SIZES, "b": 2.0 / SIZES}, np.exp(-SIZES)),
     "certificate": lambda: displays.CertificateDisplay.from_estimator(fused()),
     "components": lambda: displays.ComponentFunctionsDisplay.from_estimator(fused(), A, B),
-    "classification": classification,
     "criterion": lambda: displays.CriterionDisplay.from_estimator(problems.LSSVMRegressorCV(RBF(6.6)).fit(X, Y)),
     "evolution": lambda: displays.EvolutionDiagramDisplay.from_estimator(fused()),
     "interval, one input": lambda: displays.IntervalDisplay.from_estimator(
         problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X, Y
     ),
     "interval": lambda: displays.IntervalDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A, B),
-    "L1 path": sparse_path,
-    "left out, one input": lambda: displays.LeaveOneOutDisplay.from_estimator(
-        problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X, Y
-    ),
-    "left out": lambda: displays.LeaveOneOutDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A, B),
-    "pruning": lambda: displays.PruningPathDisplay.from_estimator(problems.PrunedLSSVMRegressor(RBF(6.6)).fit(X, Y)),
-    "relevance": lambda: displays.RelevanceDisplay.from_estimator(problems.LSSVMRegressor(RBF(1.0)).fit(A, B)),
     "residuals": robust,
-    "row influence, one input": lambda: displays.RowInfluenceDisplay.from_estimator(
-        problems.LSSVMRegressor(RBF(6.6)).fit(X, Y), X
-    ),
-    "row influence": lambda: displays.RowInfluenceDisplay.from_estimator(
-        problems.LSSVMRegressor(RBF(1.0)).fit(A, B), A
-    ),
     "support, regression": regression_support,
     "support, classes": class_support,
 }

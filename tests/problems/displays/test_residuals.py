@@ -72,7 +72,7 @@ def test_weights_of_rows_are_taken_off(plt):
 
 def test_refusals(plt):
     with pytest.raises(DeclarationError, match="ResidualsDisplay draws RobustLSSVMRegressor; received LSSVMRegressor"):
-        ResidualsDisplay.from_estimator(LSSVMRegressor(), X, Y)
+        ResidualsDisplay.from_estimator(LSSVMRegressor().fit(X, Y), X, Y)
     with pytest.raises(NotFittedError):
         ResidualsDisplay.from_estimator(RobustLSSVMRegressor(), X, Y)
     model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
