@@ -16,8 +16,15 @@ With c free (:mod:`problems.fused_least_squares`) the machine over-fits its vali
 they choose q numbers: c = 0 is the LS-SVM with :math:`\gamma = 1`, and validation and training errors together are no
 larger than there. A constant column moves the bias and nothing else, since :math:`1^T \alpha = 0` absorbs it.
 
-Closed form: :class:`substrate.least_squares.confined_constants.ConfinedSystem`, one linear system per column and a
-projection.
+Closed form: for a given u the machine solves the linear system of the substrate,
+:math:`(\Omega + I) \alpha + b 1 = y - Z u`, whose solution is affine in u: :math:`\alpha = \alpha_0 - A u` and
+:math:`b = b_0 - \beta^T u`, where every column of A and :math:`\beta` belongs to one of Z as target. All errors
+together are
+
+.. math:: r(u) = r_0 + M u, \qquad r_0 = \begin{bmatrix} \alpha_0 \\ y^v - \Omega^v \alpha_0 - b_0 1 \end{bmatrix},
+          \qquad M = \begin{bmatrix} Z - A \\ \Omega^v A + 1 \beta^T \end{bmatrix} ,
+
+and :math:`u = -M^+ r_0`. Where columns depend on each other u is the shortest one, and the errors are unique.
 
 [Pelckmans2005]_ eq. (20)-(21) and section 4.2, which proposes to confine c to a subset against over-fitting and leaves
 the subset open; the subspace is ours.
@@ -29,20 +36,22 @@ import cvxpy as cp
 import numpy as np
 
 from problems.demonstration import Case, Demonstration, half_validates
-from substrate.arrays import Array
+from substrate.arrays import Array, positive, real_array
 from substrate.certificates import Row
-from substrate.certificates.rounding import relative_rounding
-from substrate.certificates.rows import UNPOLISHED, Accuracy
-from substrate.certificates.tolerance import Tolerance
+from substrate.certificates.rounding import rank_cutoff
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import checked_targets, signs_of, validation_rows
 from substrate.declarations.regression_page import within_solvers
+from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.ingredients import RegressionFit, regression_fit, zero_sum_row
 from substrate.kernels import RBF, Kernel
-from substrate.least_squares.confined_constants import CUTOFF, ConfinedSystem, checked_columns
+from substrate.least_squares.saddle_system import solve_saddle_system
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
+
+#: Relative size of the directions of M left out.
+CUTOFF = 1e-10
 
 
 def _thirds_of_rows(kernel: Kernel, X: Array, y: Array) -> dict[str, Any]:
@@ -77,9 +86,7 @@ DEMONSTRATION = Demonstration(
 )
 
 
-def declare(
-    K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regression", cutoff: float = CUTOFF
-) -> Declared:
+def declare(K: Any, y: Any, K_val: Any, y_val: Any, Z: Any, task: str = "regression") -> Declared:
     """Declare the problem on the kernel matrix, the rows of the validation points, both targets and the columns.
 
     :place [Pelckmans2005]_ section 4.2, "confining the space of possible c values": constants of few columns
@@ -89,28 +96,26 @@ def declare(
     gram.coordinates()  # refuses a matrix that is not positive semi-definite
     both = within_solvers(np.append(target, target_val))
     target, target_val = both[: gram.n], both[gram.n :]
-    noise = relative_rounding(float(gram.n)) * float(np.linalg.norm(gram.matrix))  # what coordinates() lets pass
-    system = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff, noise)
+    slopes = _errors_of_columns(own_gram(gram), target, below, target_val, columns)[1]
     problem, fit, alpha, b, u = _problem(gram, target, below, target_val, columns)
 
     def errors() -> Array:
         return np.append(target - gram.matrix @ alpha.value - b.value, target_val - below @ alpha.value - b.value)
 
     def rows(tolerance: float) -> tuple[Row, ...]:
-        size = float(np.linalg.norm(both))
-        pulls = np.abs(target) + np.abs(columns @ u.value)
-        return (
-            fit.row(tolerance),
-            zero_sum_row(alpha.value, tolerance, pulls),
-            *system.rows(errors(), size, tolerance),
+        size, pulls = float(np.linalg.norm(both)), np.abs(target) + np.abs(columns @ u.value)
+        orthogonal = Row(
+            name="errors orthogonal to M",
+            value=float(np.linalg.norm(slopes.T @ errors())),
+            scale=size * float(np.linalg.norm(slopes)),
+            tolerance=tolerance,
+            formula="||M'r||",
         )
+        return fit.row(tolerance), zero_sum_row(alpha.value, tolerance, pulls), orthogonal
 
     def rescale() -> tuple[Any, float]:
         unit = float(np.linalg.norm(both)) or 1.0
         return _problem(gram, target / unit, below, target_val / unit, columns)[0], unit
-
-    def accuracy() -> Accuracy:
-        return system.accuracy(errors(), 0.0, Tolerance.of_page(both, np.ones(both.size), UNPOLISHED))
 
     all_signs = np.append(signs, signs_of(target_val, task))
     values = {
@@ -127,7 +132,6 @@ def declare(
         rows=rows,
         record=lambda: (*gram.record(), ("columns of c", str(columns.shape[1]))),
         rescaled=rescale,
-        accuracy=accuracy,
     )
 
 
@@ -157,14 +161,37 @@ def closed_form(
     gram = own_gram(K)
     target, below, target_val, columns, signs = _check_arguments(gram, y, K_val, y_val, Z, task)
     gram.check_definite()  # convex for any matrix, but then without a w
-    solved = ConfinedSystem.of(gram, target, below, target_val, columns, cutoff).solve()
-    errors = np.append(signs, signs_of(target_val, task)) * solved.errors
+    positive(cutoff, "cutoff")
+    centre = float(np.mean(target))  # rounding is then that of y about its mean, whatever the offset
+    start, slopes, machines, biases = _errors_of_columns(gram, target - centre, below, target_val - centre, columns)
+    Q, s, Vt = np.linalg.svd(slopes, full_matrices=False)
+    keep = s > max(cutoff, rank_cutoff(slopes.shape[0])) * float(s[0])
+    along = Q[:, keep].T @ start
+    weights = np.append(1.0, (Vt[keep].T / s[keep]) @ along)  # one, and minus u for columns of length one
+    errors = np.append(signs, signs_of(target_val, task)) * (start - Q[:, keep] @ along)
     return {
         "errors": errors[: gram.n],
         "validation_errors": errors[gram.n :],
-        "support_values": signs * solved.support_values,
-        "bias": np.asarray(solved.bias),
+        "support_values": signs * (machines @ weights),
+        "bias": np.asarray(centre + biases @ weights),
     }
+
+
+def _errors_of_columns(
+    gram: Gram, target: Array, below: Array, target_val: Array, columns: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return r_0 and M for columns of length one, and the support values and biases of y and of every column."""
+    sizes = np.abs(columns).max(axis=0)  # in two steps: squares of large or small columns leave the range
+    unit = columns / np.where(sizes > 0.0, sizes, 1.0)
+    lengths = np.linalg.norm(unit, axis=0)
+    unit = unit / np.where(lengths > 0.0, lengths, 1.0)
+    ridge = np.ones(gram.n)
+    solved = [solve_saddle_system(gram, values, ridge) for values in (target, *unit.T)]
+    machines = np.column_stack([solution.support_values for solution in solved])
+    biases = np.array([solution.bias for solution in solved])
+    moved = below @ machines + biases
+    start = np.append(machines[:, 0], target_val - moved[:, 0])
+    return start, np.vstack([unit - machines[:, 1:], moved[:, 1:]]), machines, biases
 
 
 def _check_arguments(
@@ -174,4 +201,8 @@ def _check_arguments(
     target = checked_targets(y, gram.n, task)
     below, target_val = validation_rows(K_val, y_val, gram.n, task)
     signs = signs_of(target, task)
-    return target, below, target_val, signs[:, None] * checked_columns(Z, gram.n), signs
+    columns = real_array(Z, "Z", ndim=(1, 2))
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.shape[0] != gram.n:
+        raise DataError(f"Z must have one row per training row: expected {gram.n}, received {columns.shape[0]}")
+    return target, below, target_val, signs[:, None] * columns, signs

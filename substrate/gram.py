@@ -423,12 +423,6 @@ class Gram(KernelOperator):
         restricted.negative, restricted.cancelled, restricted.rank = self.negative, self.cancelled, self.rank
         return restricted
 
-    def shift(self, by: Array) -> "Gram":
-        """Return K - by 1' - 1 by': with coefficients that sum to zero, products with it differ by a constant alone."""
-        shifted = Gram(self.matrix - (by[:, None] + by), None, self.alterations)
-        shifted.negative, shifted.cancelled = self.negative, self.cancelled
-        return shifted
-
     def release(self) -> None:
         """Restore K in the triangle that holds a factor, so that :attr:`matrix` is a view again."""
         self._factor = None

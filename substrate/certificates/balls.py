@@ -220,11 +220,13 @@ class Balls(Enclosed):
         """Return the roots."""
         return Balls(np.frompyfunc(root_of, 1, 1)(self.positive_part().values))
 
-    def bound_inverse_norm(self, g: "Balls") -> "Balls":
-        """Return the norm."""
+    def bound_inverse(self, g: "Balls") -> tuple["Balls", "Balls"]:
+        """Return the norm of g, and the root of the trace of the inverse."""
         library = flint()
         A, column = library.arb_mat(self.values.tolist()), library.arb_mat(len(g.values), 1, g.values.tolist())
-        return Balls(root_of((column.transpose() * (A.transpose() * A).solve(column))[0, 0]))
+        inverse = (A.transpose() * A).inv()
+        trace = sum((inverse[i, i] for i in range(inverse.nrows())), ball(0.0))
+        return Balls(root_of((column.transpose() * inverse * column)[0, 0])), Balls(root_of(trace))
 
     def upper(self) -> float:
         """Return a double not below the size of the number."""

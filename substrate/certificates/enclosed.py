@@ -193,8 +193,10 @@ class Enclosed(ABC):
         """Return numbers that the roots do not exceed, of numbers that are not negative."""
 
     @abstractmethod
-    def bound_inverse_norm(self, g: Any) -> Any:
-        r"""Return a number that :math:`\sqrt{g^T (A^T A)^{-1} g}` does not exceed, for a tall matrix A."""
+    def bound_inverse(self, g: Any) -> tuple[Any, Any]:
+        r"""Return numbers that :math:`\sqrt{g^T (A^T A)^{-1} g}` and the norm of :math:`(A^T A)^{-1} A^T` do not
+        exceed, for a tall matrix A.
+        """
 
     @abstractmethod
     def upper(self) -> float:
@@ -433,10 +435,13 @@ class Double(Enclosed):
         """Return the roots of the upper ends."""
         return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
 
-    def bound_inverse_norm(self, g: "Double") -> "Double":
-        """Return the norm by a :class:`GramFactor`."""
+    def bound_inverse(self, g: "Double") -> tuple["Double", "Double"]:
+        """Return both by a :class:`GramFactor`."""
         factor = GramFactor.of(self)
-        return Double(math.inf) if factor is None else factor.bound_inverse_norm(g)
+        if factor is None:
+            return Double(math.inf), Double(math.inf)
+        reach = at_most(float(np.linalg.norm(factor.T, 2))) / factor.least
+        return factor.bound_inverse_norm(g), Double(reach)
 
     def upper(self) -> float:
         """Return the upper end with its own rounding."""

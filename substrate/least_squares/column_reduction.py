@@ -24,6 +24,15 @@ those that the kernel explains. The threshold is therefore
 .. math:: \frac1\gamma + \text{tolerance} \cdot \max_i k(x_i, x_i) ,
 
 which makes the tolerance a share of the kernel's own size. The result depends on the order of the rows, as published.
+
+**The answer.** With :math:`C = A_S`, :math:`x = (b, \alpha_S)` and errors :math:`e = B - C x` the exact solution is
+:math:`x + \delta` with :math:`C^T C \delta = C^T e =: g`, and its fitted values are those of x plus the rows of
+:math:`C \delta` less :math:`\tfrac1\gamma \delta_\alpha` in the kept rows. Hence
+
+.. math:: \|f - f^\star\| \le \Big(1 + \frac1\gamma \|(C^T C)^{-1} C^T\|\Big) \sqrt{g^T (C^T C)^{-1} g} ,
+
+over numbers with a radius (:mod:`~substrate.certificates.enclosed`); what e is off by counts with its length. The
+kernel need not be positive semi-definite for that. In balls it is a proof.
 """
 
 from dataclasses import dataclass
@@ -34,23 +43,28 @@ import numpy as np
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
+from substrate.certificates.enclosed import Double
 from substrate.certificates.rounding import rank_cutoff
 from substrate.certificates.rows import roundoff
 from substrate.errors import DeclarationError, SolverError
-from substrate.least_squares.column_accuracy import KeptColumnFactor
+from substrate.kernels import Kernel
 from substrate.threads import blas_threads
 
 __all__ = [
+    "FORMULA",
+    "ColumnMachine",
     "ColumnSolution",
     "column_rows",
     "echelon_columns",
     "echelon_threshold",
+    "enclose_columns",
     "ranked_columns",
     "solve_columns",
     "support_count",
     "with_bias",
 ]
 
+FORMULA = "(1 + ||D (A_S'A_S)^-1 A_S'||) ||(A_S'A_S)^-1/2 A_S'e|| + rounding"
 #: Reciprocal condition number of the normal equations below which they are not used.
 _WELL_CONDITIONED = 1e-12
 _MOST_REFINEMENTS = 3
@@ -62,14 +76,13 @@ _SETTLED = 1e-10
 class ColumnSolution:
     """The bias, the coefficients of the kept columns, and how they were found.
 
-    ``factor`` is that of the normal equations, where they were used; ``full`` states that no direction was left out.
+    ``full`` states that no direction was left out.
     """
 
     bias: float
     coefficients: Array
     method: str
     rank: int
-    factor: KeptColumnFactor | None = None
 
     @property
     def full(self) -> bool:
@@ -89,20 +102,15 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
     """
     with blas_threads(A.shape[0]):
         C = A.take(with_bias(columns), axis=1)  # row by row, which takes a third of the time
-        factor, solved = None, _normal_equations(C, B)
-        if solved is not None:
-            x, factor = solved
-            method, rank = "normal equations", C.shape[1]
-        else:
+        method, rank, x = "normal equations", C.shape[1], _normal_equations(C, B)
+        if x is None:
             x, rank = _rank_revealing(C, B)
             method = f"rank-revealing QR, rank {rank} of {C.shape[1]}"
     if not np.isfinite(x).all():
         raise SolverError(
             "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
         )
-    return ColumnSolution(
-        bias=float(x[0]), coefficients=np.ascontiguousarray(x[1:]), method=method, rank=rank, factor=factor
-    )
+    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank)
 
 
 def _lengths(squares: Array) -> Array:
@@ -110,7 +118,7 @@ def _lengths(squares: Array) -> Array:
     return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
 
 
-def _normal_equations(C: Array, B: Array) -> tuple[Array, KeptColumnFactor] | None:
+def _normal_equations(C: Array, B: Array) -> Array | None:
     """Solve C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
     from scipy.linalg.blas import dsyrk
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
@@ -134,7 +142,7 @@ def _normal_equations(C: Array, B: Array) -> tuple[Array, KeptColumnFactor] | No
         x += step
         if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
             break
-    return x, KeptColumnFactor.of_normal_equations(factor, length, C.shape[0])
+    return x
 
 
 def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
@@ -177,6 +185,56 @@ def column_rows(
             formula="||A_S'e||",
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMachine:
+    """A stored machine: targets of n rows, which of them are kept, gamma, bias, and coefficients of the kept ones."""
+
+    y: Array
+    columns: Any
+    gamma: float
+    bias: float
+    coefficients: Array
+
+    def enclose(self, kernel: Any) -> Any:
+        """Return the kept columns of the bordered system, its border last, from enclosed kernel values of all rows."""
+        numbers, kept = type(kernel), self.columns
+        places = np.zeros((self.y.size, kept.size))
+        places[kept, np.arange(kept.size)] = 1.0
+        ones, last = np.ones((self.y.size, 1)), np.append(0.0, np.ones(kept.size))[:, None]
+        rows = numbers.exact(ones).beside(kernel + numbers.exact(places) * (numbers.exact(1.0) / self.gamma))
+        return rows.T.beside(numbers.exact(last)).T
+
+    def bound(self, kernel: Any, fitted: Array | None = None) -> float:
+        """Bound the distance of the fitted values from those of the exact solution, root mean square.
+
+        Parameters
+        ----------
+        kernel
+            The kernel values of all rows against the kept ones, in double precision with a radius or in balls.
+        fitted
+            What predict returns; None where that is as far from K_S a + b as these values may be.
+        """
+        numbers, n = type(kernel), self.y.size
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
+            C, a, ridge = self.enclose(kernel), numbers.exact(self.coefficients), numbers.exact(1.0) / self.gamma
+            f = (kernel * a).add_up() + self.bias
+            e = (self.y - f - (ridge * a).place(self.columns, n)).after(-a.total())
+            unknown = e.error().bound_norm(np.ones(n + 1)) * numbers.exact(n + 1.0).sqrt()
+            middle = e.without_radius()
+            rows = middle.take(np.append(np.arange(1, n + 1), 0))  # the border last
+            whole, reach = C.bound_inverse((C.T * rows).add_up())
+            radius = (whole + unknown) * (ridge * reach + 1.0)
+            distance = (f.error() if fitted is None else fitted - f).bound_norm(np.ones(n))
+            return float((radius / numbers.exact(float(n)).sqrt() + distance).upper())
+
+
+def enclose_columns(kernel: Kernel, points: Any, columns: Any) -> Double:
+    """Return kernel values of all rows against the kept ones, each with a radius."""
+    if kernel.pairwise:
+        return Double.exact(kernel.values(points[:, columns], None))
+    return kernel.enclose(points, points[columns])
 
 
 #: Criteria this close, relative to the largest, are equal: the earlier row then goes first.

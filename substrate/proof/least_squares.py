@@ -12,13 +12,11 @@ second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sig
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
-Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_accuracy`,
-with an enclosure of the inverse.
+Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_reduction`.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,8 +29,8 @@ from substrate.gram import Gram
 from substrate.kernels import Foreign, Kernel
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
-from substrate.least_squares.column_accuracy import ColumnMachine, EnclosedColumns, bound_columns
-from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
+from substrate.least_squares.column_reduction import ColumnMachine
+from substrate.proof import Proof, above, ball, balls, formula_of, precision
 
 __all__ = [
     "ball_kernel",
@@ -178,57 +176,15 @@ _COLUMN_BITS = 256
 
 
 def prove_kept_columns(
-    kernel: Kernel,
-    X: Any,
-    y: Array,
-    gamma: float,
-    columns: Any,
-    a: Array,
-    b: float,
-    fitted: Array,
-    tolerance: Tolerance,
-    *,
-    bits: int = _COLUMN_BITS,
+    kernel: Kernel, X: Any, machine: ColumnMachine, fitted: Array, tolerance: Tolerance, *, bits: int = _COLUMN_BITS
 ) -> Proof:
     """Return the proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
-    machine = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=b, coefficients=a)
     with precision(bits):
-        values = Balls(_values(kernel, X, columns))
         try:
-            bound = bound_columns(machine, Balls, EnclosedColumns(values), _BallInverse.of(machine, values), fitted)
+            bound = machine.bound(Balls(_values(kernel, X, machine.columns)), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
-        return proof_of(bound.value, tolerance, bits)
-
-
-@dataclass(frozen=True, slots=True)
-class _BallInverse:
-    """(C'C)^-1 in balls."""
-
-    matrix: Balls
-
-    @classmethod
-    def of(cls, machine: ColumnMachine, values: Balls) -> "_BallInverse":
-        """Enclose the inverse; python-flint raises ZeroDivisionError where it can not."""
-        n, m = values.values.shape
-        C = np.empty((n + 1, m + 1), dtype=object)
-        C[0, 0], C[0, 1:], C[1:, 0], C[1:, 1:] = ball(0.0), ball(1.0), ball(1.0), values.values
-        for place, row in enumerate(machine.columns.tolist()):
-            C[row + 1, place + 1] += 1 / ball(machine.gamma)
-        tall = flint().arb_mat(C.tolist())
-        return cls(Balls((tall.transpose() * tall).inv().tolist()))
-
-    def step(self, g: Balls) -> Balls:
-        return (self.matrix @ g).without_radius()
-
-    def norms(self, g: Balls) -> tuple[Balls, Balls]:
-        solved = self.matrix @ g
-        kept = solved.take(slice(1, None))
-        return (g.T @ solved).sqrt(), (kept * kept).total().sqrt()
-
-    def reach(self) -> Balls:
-        """Bound the norm of (C'C)^-1 C', the root of the largest eigenvalue, by the trace."""
-        return Balls(self.matrix.values.diagonal()).total().sqrt()
+        return Proof.of(bound, tolerance, bits, "" if np.isfinite(bound) else f"{bits} bits are not enough")
 
 
 def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:

@@ -23,15 +23,13 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.column_accuracy import (
+from substrate.least_squares.column_reduction import (
     FORMULA,
     ColumnMachine,
-    EnclosedColumns,
-    KeptColumnFactor,
-    bound_columns_by_factor,
+    column_rows,
     enclose_columns,
+    solve_columns,
 )
-from substrate.least_squares.column_reduction import column_rows, solve_columns
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target
@@ -39,13 +37,13 @@ from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
 
 __all__ = [
-    "ColumnMachineData",
     "ColumnModel",
     "ColumnReducedClassifier",
     "Facts",
     "MachineGroup",
     "Reduced",
     "Selection",
+    "StoredRows",
 ]
 
 _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cut-off decides among their solutions")
@@ -89,19 +87,15 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnMachineData:
-    """One machine of a model: its rows, their labels, the kept ones, and its coefficients.
+class StoredRows:
+    """One machine of a model on its rows.
 
     ``fitted`` is what predict returns for the rows; coefficients are in regression's sign. ``tolerance`` is the
     accuracy required, as a share of the spread of y.
     """
 
     points: Any
-    y: Array
-    columns: Any
-    gamma: float
-    bias: float
-    coefficients: Array
+    machine: ColumnMachine
     fitted: Array
     tolerance: float
 
@@ -126,11 +120,11 @@ class ColumnModel(Model):
         facts = (("kernel", repr(self.estimator.kernel_)),)
         return nullcontext(StoredFit(machines, lambda: ((), facts)))
 
-    def recall_machine(self, held: ColumnMachineData) -> StoredMachine:
+    def recall_machine(self, stored: StoredRows) -> StoredMachine:
         """Return one machine on its kept columns; those are the columns of its nonzero coefficients."""
-        return StoredColumns(self.estimator.kernel_, held)
+        return StoredColumns(self.estimator.kernel_, stored)
 
-    def check_rows(self, X: Any, Y: Array) -> Iterator[ColumnMachineData]:
+    def check_rows(self, X: Any, Y: Array) -> Iterator[StoredRows]:
         """Return every machine of this model, on the training rows."""
         model = self.estimator
         a = np.reshape(model._coefficients(), (model.support_.size, Y.shape[1]))
@@ -142,13 +136,16 @@ class ColumnModel(Model):
             place = np.searchsorted(members, model.support_[used])
             inside = place < members.size
             inside[inside] = members[place[inside]] == model.support_[used][inside]
-            yield ColumnMachineData(
-                points=machine_rows.points(X, model.kernel_.pairwise),
+            machine = ColumnMachine(
                 y=machine_rows.y,
                 columns=place[inside],
                 gamma=positive(model.gamma, "gamma"),
                 bias=float(bias[column]),
                 coefficients=np.ascontiguousarray(a[used[inside], column]),
+            )
+            yield StoredRows(
+                points=machine_rows.points(X, model.kernel_.pairwise),
+                machine=machine,
                 fitted=np.ascontiguousarray(fitted[members, column]),
                 tolerance=model._tolerance(),
             )
@@ -241,8 +238,7 @@ class ColumnReducedClassifier(Classifier):
         facts: Facts = (_DEPENDENT,)
         if solved.full:
             enclosed = enclose_columns(group.kernel, group.points, columns)
-            factor = solved.factor or KeptColumnFactor.of_columns(stored.add_border(enclosed.matrix.middle))
-            bounded, facts = _bound_columns(stored, enclosed, factor, None, self._tolerance())
+            bounded, facts = _bound_columns(stored, enclosed, None, self._tolerance())
         return Reduced(
             bias=solved.bias, coefficients=solved.coefficients, rows=(*bounded, *rows), method=method, facts=facts
         )
@@ -253,40 +249,22 @@ class StoredColumns:
     """Least squares on the kept columns, all rows, for the present coefficients."""
 
     kernel: Kernel
-    machine_data: ColumnMachineData
+    stored: StoredRows
 
     def certify(self) -> Added:
         """Bound the answer, and check the conditions of optimality."""
-        kernel, machine_data = self.kernel, self.machine_data
-        machine = ColumnMachine(
-            y=machine_data.y,
-            columns=machine_data.columns,
-            gamma=machine_data.gamma,
-            bias=machine_data.bias,
-            coefficients=machine_data.coefficients,
-        )
-        columns = enclose_columns(kernel, machine_data.points, machine_data.columns)
-        C, kept = machine.add_border(columns.matrix.middle), np.arange(machine_data.columns.size)
-        factor = KeptColumnFactor.of_columns(C)
-        bounded, facts = _bound_columns(machine, columns, factor, machine_data.fitted, machine_data.tolerance)
-        return (
-            *bounded,
-            *column_rows(C, kept, bordered_target(machine_data.y), machine_data.bias, machine_data.coefficients),
-        ), facts
+        stored, machine = self.stored, self.stored.machine
+        columns = enclose_columns(self.kernel, stored.points, machine.columns)
+        bounded, facts = _bound_columns(machine, columns, stored.fitted, stored.tolerance)
+        C, B = machine.enclose(columns).midpoint, bordered_target(machine.y)
+        C, kept = np.roll(C, 1, axis=0), np.arange(machine.columns.size)  # the border first
+        return (*bounded, *column_rows(C, kept, B, machine.bias, machine.coefficients)), facts
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        machine_data = self.machine_data
-        arguments = (
-            self.kernel,
-            machine_data.points,
-            machine_data.y,
-            machine_data.gamma,
-            machine_data.columns,
-            machine_data.coefficients,
-        )
-        tolerance = tolerance_in_balls(machine_data.y, np.ones(machine_data.y.size), machine_data.tolerance)
-        return prove_kept_columns(*arguments, machine_data.bias, machine_data.fitted, tolerance)
+        stored, y = self.stored, self.stored.machine.y
+        tolerance = tolerance_in_balls(y, np.ones(y.size), stored.tolerance)
+        return prove_kept_columns(self.kernel, stored.points, stored.machine, stored.fitted, tolerance)
 
 
 def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
@@ -298,14 +276,10 @@ def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
 
 
 def _bound_columns(
-    machine: ColumnMachine,
-    columns: EnclosedColumns[Double],
-    factor: KeptColumnFactor,
-    fitted: Array | None,
-    tolerance: float,
+    machine: ColumnMachine, columns: Double, fitted: Array | None, tolerance: float
 ) -> tuple[tuple[Row, ...], Facts]:
     """Return the row of the solution on the kept columns, none where they cannot be told from dependent ones."""
-    bound = bound_columns_by_factor(machine, columns, factor, fitted)
+    bound = machine.bound(columns, fitted)
     if not np.isfinite(bound):
         return (), (_DEPENDENT,)
     row = Tolerance.of(machine.y, np.ones(machine.y.size), tolerance).row(bound, FORMULA)

@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state
 
 from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
 from problems.estimators.pruned.column_fit import (
-    ColumnMachineData,
     ColumnModel,
     ColumnReducedClassifier,
     MachineGroup,
     Reduced,
     Selection,
+    StoredRows,
 )
 from problems.estimators.shared.checked_again import StoredMachine, StoredSaddle, definite_gram
 from problems.estimators.shared.machine_rows import points_of
@@ -44,21 +44,21 @@ class PatternModel(ColumnModel, LeavesOut):
     def members(self, alpha: Array, codes: Array) -> Any:
         return alpha != 0.0  # every machine keeps its own rows
 
-    def recall_machine(self, held: ColumnMachineData) -> StoredMachine:
+    def recall_machine(self, stored: StoredRows) -> StoredMachine:
         """Return the LS-SVM of the kept patterns alone."""
-        kept, kernel = held.columns, self.estimator.kernel_
-        points = points_of(held.points, kept, kernel.pairwise)
+        machine, kernel = stored.machine, self.estimator.kernel_
+        points = points_of(stored.points, machine.columns, kernel.pairwise)
         return StoredSaddle(
             kernel=kernel,
             points=points,
             gram=partial(definite_gram, kernel, points),
-            y=held.y[kept],
-            gamma=held.gamma,
-            weights=np.ones(kept.size),
-            a=held.coefficients,
-            b=held.bias,
-            fitted=held.fitted[kept],
-            tolerance=held.tolerance,
+            y=machine.y[machine.columns],
+            gamma=machine.gamma,
+            weights=np.ones(machine.columns.size),
+            a=machine.coefficients,
+            b=machine.bias,
+            fitted=stored.fitted[machine.columns],
+            tolerance=stored.tolerance,
         )
 
 
