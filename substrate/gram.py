@@ -210,8 +210,6 @@ class Gram(KernelOperator):
         self.negative = 0.0
         #: A bound on the eigenvalues of the error of K where the kernel is what cancellation leaves, zero elsewhere.
         self.cancelled = 0.0
-        #: The rank that K has at most by the kernel's formula, None where that is the number of points.
-        self.rank: int | None = None
         self._store = matrix
         self._ridge: Array | None = None
         self._factor_diagonal: Array | None = None
@@ -242,7 +240,6 @@ class Gram(KernelOperator):
             return cls(symmetric_matrix(kernel, matrix), kernel, alterations)
         gram = cls(symmetric_matrix(kernel, X), kernel)
         gram.points = X
-        gram.rank = kernel.rank(X.shape[1])
         if (envelope := kernel.envelope) is not kernel:
             # entries within p sqrt(k(x, x) k(z, z)) move an eigenvalue by p trace(K) at most
             gram.cancelled = 2.0 * envelope.rounding(X) * float(np.sum(to_numpy(envelope.diag(X))))
@@ -420,7 +417,7 @@ class Gram(KernelOperator):
     def restrict(self, rows: Any) -> "Gram":
         """Return the Gram matrix of some of the points."""
         restricted = Gram(self.block(rows, rows), self.kernel, self.alterations)
-        restricted.negative, restricted.cancelled, restricted.rank = self.negative, self.cancelled, self.rank
+        restricted.negative, restricted.cancelled = self.negative, self.cancelled
         return restricted
 
     def release(self) -> None:

@@ -17,9 +17,6 @@ is :math:`N^3` operations where a decomposition takes about ten times as many. :
 With weights of the rows it is :math:`V^{1/2} K V^{1/2}`, and :math:`V^{1/2} 1` in place of 1, as in
 :mod:`~substrate.least_squares.spectrum`. Nothing here is bounded: these values guide a search, and what it ends with is
 judged by a spectrum (:mod:`~substrate.search.gamma_search`).
-
-A value alone takes less: with :math:`A = U^T U` the evidence has :math:`y^T A^{-1} y = \|U^{-T} y\|^2`, a third of the
-operations, and :math:`B_{ii}` are sums of squares of the rows of :math:`U^{-1}`, two thirds.
 """
 
 from dataclasses import dataclass
@@ -41,8 +38,6 @@ from substrate.least_squares.kernel_slope import (
 )
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.least_squares.saddle_system import target_unit
-from substrate.least_squares.triangular_inverse import invert_from_factor, invert_triangle
-from substrate.namespaces import column_squares
 
 __all__ = ["FactoredPart"]
 
@@ -112,9 +107,6 @@ class FactoredPart:
         factored = _Factored.of(K, lam, self.root)
         if factored is None:
             return None
-        if not slope and self.kind in ("loo", "gcv", "evidence"):
-            known = self._value(factored)
-            return None if known is None else (self.share * known, None)
         B = factored.inverse()
         if B is None:
             return None
@@ -140,31 +132,15 @@ class FactoredPart:
 
     def _response(self, B: Array, alpha: Array, factored: "_Factored") -> Response:
         """Return the criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
+        n, diagonal = self.Y.shape[0], B.diagonal()
         if self.blocks is not None:
             return block_response(B, alpha, self.blocks)
         if self.kind == "evidence":
-            return self._evidence(float(np.vdot(self.Y, alpha)), factored)
-        return self._response_of_rows(B.diagonal(), alpha)
-
-    def _response_of_rows(self, diagonal: Array, alpha: Array) -> Response:
-        """Return leave-one-out, or generalised cross-validation, from the B_ii."""
-        n = diagonal.size
+            return evidence_response(self.Y, float(np.vdot(self.Y, alpha)), float(np.exp(factored.mean_log)), n - 1)
         if self.kind == "loo":
             return left_out_response(diagonal, alpha, n)
         v = mean_one(self.root)
         return gcv_response(alpha, float(np.square(alpha).sum()), float((v * diagonal).sum()), n, v)
-
-    def _evidence(self, quadratic: float, factored: "_Factored") -> Response:
-        n = self.Y.shape[0]
-        return evidence_response(self.Y, quadratic, float(np.exp(factored.mean_log)), n - 1)
-
-    def _value(self, factored: "_Factored") -> float | None:
-        """Return the criterion alone, without B; None where the factor has a zero on its diagonal."""
-        if self.kind == "evidence":
-            quadratic = factored.quadratic_form(self.Y)
-            return None if quadratic is None else self._evidence(quadratic, factored).value
-        rows = factored.diagonal_and_product(self.Y)
-        return None if rows is None else self._response_of_rows(*rows).value
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,36 +189,15 @@ class _Factored:
 
     def inverse(self) -> Array | None:
         """Return B, in the memory of the factor."""
-        inverse = invert_from_factor(self.factor)
-        if inverse is None:
+        from scipy.linalg.lapack import dpotri
+
+        inverse, info = dpotri(self.factor, lower=0, overwrite_c=1)
+        if info != 0:
             return None
-        B = inverse.T  # the lower triangle in numpy's order
+        B = np.asarray(inverse.T)  # the lower triangle in numpy's order
         mirror_lower(B)
         if self.unit is None:
             B -= 1.0 / (B.shape[0] * self.constant)
         else:
             B -= np.outer(self.unit / self.constant, self.unit)
         return B
-
-    def quadratic_form(self, Y: Array) -> float | None:
-        """Return the sum of y'B y over the columns of Y."""
-        from scipy.linalg.lapack import dtrtrs
-
-        half, info = dtrtrs(self.factor, Y, lower=0, trans=1)
-        along = self._along(Y)
-        return float(np.vdot(half, half)) - float(along @ along) / self.constant if info == 0 else None
-
-    def diagonal_and_product(self, Y: Array) -> tuple[Array, Array] | None:
-        """Return the B_ii, and B Y, by the inverse of the factor, in its memory."""
-        from scipy.linalg.blas import dtrmm
-
-        if not invert_triangle(self.factor):
-            return None
-        product = dtrmm(1.0, self.factor, dtrmm(1.0, self.factor, Y, lower=0, trans_a=1), lower=0)
-        unit = np.full(Y.shape[0], 1.0 / np.sqrt(Y.shape[0])) if self.unit is None else self.unit
-        product -= np.outer(unit / self.constant, self._along(Y))
-        return column_squares(self.factor.T) - unit**2 / self.constant, np.asarray(product)
-
-    def _along(self, Y: Array) -> Array:
-        """Return the share of the columns of Y in the constant direction."""
-        return np.asarray(Y.sum(axis=0) / np.sqrt(Y.shape[0]) if self.unit is None else self.unit @ Y)

@@ -18,7 +18,7 @@ from substrate.errors import DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.border import Border
-from substrate.least_squares.conjugate_gradient import GradientSolution, IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.conjugate_gradient import GradientSolution, solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.regularization import Regularization
@@ -84,7 +84,7 @@ def solve_groups(
     question: AnswerProblem,
     matrix: KernelOperator,
     inverse: Callable[[Array], Callable[[Array], Array]],
-    limits: IterationLimits,
+    most: int,
     progress: LateProgress,
 ) -> list[SolvedGroup]:
     """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge."""
@@ -107,7 +107,7 @@ def solve_groups(
             targets,
             ridge,
             np.append(question.largest_radii[columns], radii_of_slopes),
-            limits,
+            most,
             progress=progress,
             border=border,
         )
@@ -148,7 +148,7 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
     Points may be on a device, where this is for kernel matrices that do not fit; targets and weights are on the host.
     """
     plan = _plan(question, max_iter)
-    if plan.sample is None or plan.limits is None:
+    if plan.sample is None:
         return Unfitted((("choice", plan.fact),) if plan.fact else ())
     progress, sample = LateProgress(), plan.sample
     stored = Gram.of(question.kernel, question.X) if plan.stored else None
@@ -160,7 +160,7 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         return sample.inverse(ridge, progress)
 
     try:
-        solved = solve_groups(question, matrix, inverse, plan.limits, progress)
+        solved = solve_groups(question, matrix, inverse, plan.most, progress)
     except SolverError as error:
         if required:
             raise
@@ -231,4 +231,4 @@ def _plan(question: AnswerProblem, max_iter: int | None) -> Plan:
     sample = KernelSample.of(kernel, X, sample_size(n, ridge, kernel.diag(X)))
     seconds = iterated_seconds(n, sample.rows.size, systems, question.share)
     warn_of_long_fit(n, seconds, sample.bytes, "conjugate gradients")
-    return Plan("cg", sample, IterationLimits.plain(max_iter), only=True)
+    return Plan("cg", sample, max_iter, only=True)

@@ -1,23 +1,19 @@
 r"""Rows removed from an LS-SVM one after another: the solution without them, by down-dating instead of refitting.
 
-Let M be the bordered matrix of [Suykens2002]_ eq. (5) or (12) and :math:`C = M^{-1}`. Deleting row and column r of M
-changes inverse and solution by
+Let M be the bordered matrix of [Suykens2002]_ eq. (5) or (12) and :math:`C = M^{-1}`. Deleting the rows and columns F
+of M changes the inverse and the solution on the others, R, by
 
-.. math:: C' = C - \frac{C_{\cdot r} C_{r \cdot}}{C_{rr}}, \qquad
-          \begin{bmatrix} \alpha' \\ b' \end{bmatrix} = \begin{bmatrix} \alpha \\ b \end{bmatrix}
-          - \frac{\alpha_r}{C_{rr}} C_{\cdot r} .
+.. math:: C'_{RR} = C_{RR} - C_{RF}\, C_{FF}^{-1} C_{FR}, \qquad
+          \begin{bmatrix} \alpha' \\ b' \end{bmatrix} = \begin{bmatrix} \alpha \\ b \end{bmatrix}_R
+          - C_{RF}\, C_{FF}^{-1} \alpha_F ,
 
-That is one step of a Cholesky factorisation of C with pivot r, so pruning all N rows one at a time costs one inverse
-and one factorisation with pivots, :math:`O(N^3)` in all, where refitting after every removal would cost
-:math:`O(N^4)`. The updates of C are collected and applied a panel at a time as one product of matrices; until then a
-column is updated only when its row leaves.
-
-The diagonal of C is updated as well, so the leave-one-out errors :math:`\alpha_i / C_{ii}` of every machine are
-available (:mod:`substrate.least_squares.leave_one_out`). Pruning itself is [Suykens2002]_ Algorithm 2 and
-[Carvalho2006]_ section 3.2.
+so that pruning all N rows costs one inverse and one elimination, :math:`O(N^3)` in all, where refitting after every
+removal would cost :math:`O(N^4)`. The diagonal of C gives the leave-one-out errors :math:`\alpha_i / C_{ii}` of every
+machine (:mod:`substrate.least_squares.leave_one_out`). Pruning itself is [Suykens2002]_ Algorithm 2 and [Carvalho2006]_
+section 3.2.
 """
 
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +24,6 @@ from substrate.gram import Gram
 from substrate.threads import blas_threads
 
 __all__ = ["DownDating", "bordered_inverse"]
-
-#: Number of removals collected before the matrix is updated.
-_PANEL = 128
 
 
 def bordered_inverse(gram: Gram) -> Array:
@@ -67,30 +60,20 @@ class DownDating:
         with blas_threads(gram.n):
             self._C: Array = bordered_inverse(gram)
         self._n = gram.n
-        self._frame: NDArray[np.intp] = np.arange(gram.n + 1)  # the rows of the present matrix; the border comes last
-        self._place = self._frame.copy()  # the position of each row in it
-        # of the rows of the present matrix: whether they remain, their solution, and the diagonal
-        self._kept: Array = np.ones(gram.n + 1)
         self._solution: Array = np.vstack([support_values, bias])
-        self._diagonal: Array = self._C.diagonal().copy()
-        self._panel: Array = np.empty((_PANEL, gram.n + 1))
-        self._pending = 0
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The remaining rows."""
-        return np.asarray(self._frame[:-1][self._kept[:-1] > 0.0])
+        #: The remaining rows.
+        self.rows: NDArray[np.intp] = np.arange(gram.n)
 
     @property
     def kept_values(self) -> Array:
         """alpha of the remaining rows."""
-        return np.asarray(self._solution[:-1][self._kept[:-1] > 0.0])
+        return self._solution[:-1]
 
     @property
     def support_values(self) -> Array:
         """alpha of all n rows, zero where a row has left."""
         values = np.zeros((self._n, self._solution.shape[1]))
-        values[self._frame[:-1]] = self._solution[:-1]
+        values[self.rows] = self.kept_values
         return values
 
     @property
@@ -101,53 +84,32 @@ class DownDating:
     @property
     def diagonal(self) -> Array:
         """The diagonal of B of the remaining rows, for their leave-one-out errors."""
-        return np.asarray(self._diagonal[:-1][self._kept[:-1] > 0.0])
+        return np.asarray(self._C.diagonal()[:-1])
 
     def inverse(self) -> Array:
         """Return B of the remaining rows: the inverse without its border."""
-        self._apply()
-        return np.asarray(self._C[:-1, :-1])
+        return self._C[:-1, :-1]
 
-    def remove(self, rows: Iterable[int]) -> None:
+    def remove(self, rows: Any) -> None:
         """Remove rows, in any order; at least one must remain."""
-        for row in rows:
-            self._remove(int(row))
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    def _remove(self, row: int) -> None:
-        place = self._place[row]
-        if place < 0 or self._kept[place] == 0.0:
-            raise SolverError(f"row {row} was removed before")
-        panel = self._panel[: self._pending, : self._frame.size]
-        column = self._C[place] - panel[:, place] @ panel
-        pivot = float(column[place])
-        if not pivot > 0.0:
-            raise SolverError(
-                f"without row {row} the machine is not determined: its pivot is {pivot:.3g}; use a positive "
-                "semi-definite kernel or a smaller gamma"
-            )
-        column *= self._kept  # rows that have left stay at zero
-        self._solution -= column[:, None] * (self._solution[place] / pivot)
-        column /= np.sqrt(pivot)
-        self._diagonal -= column * column
-        self._panel[self._pending, : self._frame.size] = column
-        self._pending += 1
-        self._kept[place] = 0.0
-        self._solution[place] = 0.0
-        if self._pending == _PANEL:
-            self._apply()
-
-    def _apply(self) -> None:
-        """Update the matrix and drop the removed rows from it."""
-        if self._pending == 0:
-            return
-        stay = np.flatnonzero(self._kept)
+        leaving = np.asarray(rows, dtype=np.intp)
+        gone = np.setdiff1d(leaving, self.rows)
+        if gone.size:
+            raise SolverError(f"row {gone[0]} was removed before")
+        stay, F = np.append(~np.isin(self.rows, leaving), True), np.searchsorted(self.rows, leaving)
         with blas_threads(stay.size):
-            panel = np.ascontiguousarray(self._panel[: self._pending, stay])
-            self._C = self._C.take(stay, axis=0).take(stay, axis=1)  # faster than np.ix_
-            self._C -= panel.T @ panel
-        self._frame, self._solution = self._frame[stay], self._solution[stay]
-        self._place[:] = -1
-        self._place[self._frame] = np.arange(stay.size)
-        self._kept = np.ones(stay.size)
-        self._diagonal = self._C.diagonal().copy()
-        self._pending = 0
+            # by columns of one scale: rows of small weight have large entries
+            root = np.sqrt(np.abs(self._C.diagonal()[F]))
+            across = self._C[stay][:, F] / root
+            try:
+                factor = cho_factor(self._C[np.ix_(F, F)] / root / root[:, None], lower=True)
+            except (LinAlgError, ValueError) as error:
+                raise SolverError(
+                    "without these rows the machine is not determined: their block of the inverse is not positive "
+                    "definite; use a positive semi-definite kernel or a smaller gamma"
+                ) from error
+            C = self._C[stay][:, stay] - across @ cho_solve(factor, across.T)
+            self._solution = self._solution[stay] - across @ cho_solve(factor, self._solution[F] / root[:, None])
+        self._C, self.rows = (C + C.T) / 2.0, self.rows[stay[:-1]]

@@ -26,7 +26,6 @@ import numpy as np
 from substrate.arrays import Array, available_memory, stated_memory
 from substrate.errors import LongFitWarning
 from substrate.kernels import Kernel
-from substrate.least_squares.conjugate_gradient import IterationLimits
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.saddle_system import FACTORED_ROWS
 from substrate.namespaces import has_room, to_numpy
@@ -47,8 +46,6 @@ _FLOP, _ENTRY, _VALUE = 0.03, 0.4, 12.0
 _LEAST_TOLERANCE = 1e-9
 #: Bytes of a stored matrix, unless a memory limit is stated.
 _STORED = 8.0 * 2**30
-#: After every so many iterations the estimate is judged by the eigenvalues they show.
-_JUDGED = 8
 #: Iterations that are allowed at most, whatever a factorisation costs.
 _MOST = 1000
 #: Sampled rows on a device, relative to the host, and the room for their columns: with a copy of them, and tiles.
@@ -61,14 +58,14 @@ Way = Literal["cholesky", "cg"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The solver, the sampled rows of its preconditioner, its limits, and a line for the certificate.
+    """The solver, the sampled rows of its preconditioner, the iterations allowed, and a line for the certificate.
 
     ``stored`` states that the matrix is stored, and ``only`` that a factorisation cannot follow.
     """
 
     way: Way
     sample: KernelSample | None = None
-    limits: IterationLimits | None = None
+    most: int = 0
     fact: str = ""
     stored: bool = False
     only: bool = False
@@ -157,10 +154,10 @@ def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> 
     warn_of_long_fit(n, seconds, sample.bytes + (whole if stored else 0.0), "conjugate gradients")
     if not fits:
         fact = "conjugate gradients: a factorisation would not fit"
-        return Plan("cg", sample, IterationLimits.plain(_MOST), fact, only=True)
+        return Plan("cg", sample, _MOST, fact, only=True)
     most = min(max(math.ceil(direct / product), 1), _MOST)
     fact = f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
-    return Plan("cg", sample, IterationLimits(most, _JUDGED), fact, stored=stored)
+    return Plan("cg", sample, most, fact, stored=stored)
 
 
 def plan_on_device(kernel: Kernel, X: Any, ridge: Array, max_iter: int | None) -> Plan:
@@ -172,9 +169,9 @@ def plan_on_device(kernel: Kernel, X: Any, ridge: Array, max_iter: int | None) -
     size = min(n // 2, _MORE_ON_DEVICE * sample_size(n, ridge, np.asarray(to_numpy(kernel.diag(X)))))
     while size > 1 and not has_room(X, _BESIDE_SAMPLE * 8.0 * n * size):
         size //= 2
-    limits = IterationLimits.plain(_MOST if max_iter is None else max_iter)
+    most = _MOST if max_iter is None else max_iter
     fact = "conjugate gradients" + (": the kernel matrix does not fit the device" if max_iter is None else "")
-    return Plan(way="cg", sample=KernelSample.of(kernel, X, size), limits=limits, fact=fact, only=True)
+    return Plan(way="cg", sample=KernelSample.of(kernel, X, size), most=most, fact=fact, only=True)
 
 
 def _plan_factorisation(n: int, fact: str) -> Plan:

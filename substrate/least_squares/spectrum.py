@@ -37,7 +37,6 @@ from substrate.errors import DataError, DeclarationError, SolverError
 from substrate.gram import Gram
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.finite_rank import decompose_of_rank
 from substrate.least_squares.saddle_system import target_unit
 from substrate.least_squares.spectrum_error import measure_error
 from substrate.namespaces import blocks_beside, is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
@@ -310,7 +309,7 @@ def centred_spectrum(
         trace, values, basis = _decomposition_on_device(K, on_device_of(K, v))
     else:
         # a symmetric copy in LAPACK's order
-        trace, values, basis = _decomposition(np.array(K, order="C").T, v, gram.rank)
+        trace, values, basis = _decomposition(np.array(K, order="C").T, v)
     largest = float(xp.max(xp.abs(values)))
     lowest, norm = float(values[0]), max(largest, constant)
     # below the noise of the matrix itself an eigenvalue is a zero, whatever its sign
@@ -347,11 +346,11 @@ def _decomposition_off_border(K: Any, directions: Array) -> tuple[float, Any, An
     return trace, values, reflected[:, m:] @ vectors
 
 
-def _decomposition(K: Array, v: Array, rank: int | None) -> tuple[float, Array, Array]:
+def _decomposition(K: Array, v: Array) -> tuple[float, Array, Array]:
     with blas_threads(v.size):
         inner = _reflect(K, v)
         trace = float(inner.trace())
-        values, vectors = decompose_of_rank(inner, rank) or _eigen(inner)
+        values, vectors = _eigen(inner)
         return trace, values, _restore(vectors, v)
 
 

@@ -16,7 +16,7 @@ from substrate.datasets import sinc
 from substrate.errors import DeclarationError, IndefiniteKernelWarning, SubstrateError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
-from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.preconditioner import KernelSample
 from substrate.least_squares.regularization import Regularization
@@ -38,7 +38,7 @@ def iterated_by(kernel, X, Y, ridge, tolerance=1e-8, size=30):
     matrix.use_accurate_products()
     inverse = KernelSample.of(kernel, X, min(size, len(Y) // 2)).inverse(ridge)
     radii = np.array([one.largest_radius for one in tolerances_of(Y, 1.0 / ridge, tolerance)])
-    return solve_by_conjugate_gradients(matrix, inverse, Y, ridge, radii, IterationLimits.plain(1000))
+    return solve_by_conjugate_gradients(matrix, inverse, Y, ridge, radii, 1000)
 
 
 def both(kernel, X, Y, gamma, weights=None, **options):

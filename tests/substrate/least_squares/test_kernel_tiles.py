@@ -9,7 +9,7 @@ from substrate.arrays import Array
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Foreign, Laplacian, Linear, Matern, Polynomial, Precomputed, tiled_product
 from substrate.least_squares import conjugate_gradient, solver_choice
-from substrate.least_squares.conjugate_gradient import IterationLimits, solve_by_conjugate_gradients
+from substrate.least_squares.conjugate_gradient import solve_by_conjugate_gradients
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.least_squares.solver_choice import plan_on_device
 from substrate.operators import KernelOperator
@@ -112,7 +112,7 @@ def test_refinement_goes_on_while_it_contracts_and_then_in_all_digits(error, ref
     K, ridge = RBF(1.0)(points), np.full(n, 0.01)
     matrix = Coarse(K, error)
     radii = 1e-9 * np.ones(2)
-    solved = solve_by_conjugate_gradients(matrix, None, y, ridge, radii, IterationLimits.plain(4000))
+    solved = solve_by_conjugate_gradients(matrix, None, y, ridge, radii, 4000)
     assert solved.is_converged, solved.reason
     assert matrix.is_rough == refined
     residual = y - K @ solved.support_values - ridge[:, None] * solved.support_values - solved.bias
@@ -127,9 +127,7 @@ def test_a_residual_of_rough_products_does_not_end_the_iteration(monkeypatch):
     K, ridge = RBF(1.0)(points), np.full(n, 0.01)
     monkeypatch.setattr(Coarse, "accurate_product", Coarse.product)
     monkeypatch.setattr(Coarse, "use_accurate_products", lambda self: False)
-    solved = solve_by_conjugate_gradients(
-        Coarse(K, 1e-4), None, y, ridge, np.array([1e-6]), IterationLimits.plain(4000)
-    )
+    solved = solve_by_conjugate_gradients(Coarse(K, 1e-4), None, y, ridge, np.array([1e-6]), 4000)
     residual = y - K @ solved.support_values - ridge[:, None] * solved.support_values - solved.bias
     assert np.sqrt(np.square(residual - residual.mean()).mean()) > 1e-6, "what the law above would notice"
 

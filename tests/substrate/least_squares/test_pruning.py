@@ -48,9 +48,7 @@ def test_the_bordered_inverse():
     assert_allclose(bordered_inverse(gram), np.linalg.inv(bordered(K, ridge)), atol=1e-10)
 
 
-@pytest.mark.parametrize("panel", [1, 3, 128])
-def test_every_machine_on_the_way_is_the_one_refitted(panel, monkeypatch):
-    monkeypatch.setattr("substrate.least_squares.pruning._PANEL", panel)
+def test_every_machine_on_the_way_is_the_one_refitted():
     K, Y, ridge, rng = problem()
     engine, order = started(K, Y, ridge), rng.permutation(40)
     for k in range(39):
@@ -59,10 +57,8 @@ def test_every_machine_on_the_way_is_the_one_refitted(panel, monkeypatch):
     assert_allclose(engine.bias, Y[order[-1]], atol=1e-9)  # one row left: the bias takes it all
 
 
-@pytest.mark.parametrize("panel", [2, 5, 128])
-def test_the_inverse_and_its_diagonal_follow(panel, monkeypatch):
+def test_the_inverse_and_its_diagonal_follow():
     """:equation [Cawley2004]_ (A.1): the Schur complement is the inverse of what is left of the bordered matrix."""
-    monkeypatch.setattr("substrate.least_squares.pruning._PANEL", panel)
     K, Y, ridge, rng = problem(seed=1)
     engine, order = started(K, Y, ridge), rng.permutation(40)
     for k in range(0, 36, 3):
@@ -94,5 +90,5 @@ def test_a_row_leaves_once_and_a_singular_machine_is_refused():
     indefinite = (Q * [-1.0, 1.0, 1.0, 2.0, 3.0, -4.0]) @ Q.T
     with pytest.warns(UserWarning, match="not positive semi-definite"):
         engine = started((indefinite + indefinite.T) / 2.0, Y[:6], np.full(6, 0.1))
-    with pytest.raises(SolverError, match=r"the machine is not determined: its pivot is -"):
+    with pytest.raises(SolverError, match="the machine is not determined"):
         engine.remove(range(5))
