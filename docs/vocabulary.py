@@ -60,8 +60,6 @@ _L1 = (
     "FusedL1SubstrateRegressor",
     "L1SubstrateClassifier",
     "L1SubstrateRegressor",
-    "SparseL1SubstrateClassifier",
-    "SparseL1SubstrateRegressor",
 )
 _VARIATION = (
     "FusedMaximalVariationClassifier",
@@ -155,7 +153,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "sample_weight in fit",
-        (*_L1[:4], *_VARIATION[:4]),
+        (*_L1[:2], *_VARIATION[:4]),
         "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
         "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
         "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",

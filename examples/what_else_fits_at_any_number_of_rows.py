@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from problems import (
+    L1SubstrateRegressor,
     RobustSparseLSSVMRegressor,
-    SparseL1SubstrateRegressor,
     SparseLSSVMRegressor,
     SparseMaximalVariationRegressor,
 )
@@ -43,7 +43,7 @@ share = (robust.row_weights(X, y)[wrong] < 0.01).mean()
 print(f"  wrong targets with a small weight: {share:.0%}")
 
 clean, target = X[~wrong], y[~wrong]
-sparse = SparseL1SubstrateRegressor(RBF(2.5), zeta=2.0, **common).fit(clean, target)
+sparse = L1SubstrateRegressor(RBF(2.5), zeta=2.0, **common).fit(clean, target)
 print(f"1-norm: {sparse.n_support_} of 60 vectors, {describe_distance('1-norm, clean rows', sparse)}")
 for zeta in (2000.0, 20.0, 2.0):  # every zeta from the one path, without a refit
     print(f"  zeta {zeta:5g}: {np.count_nonzero(sparse.at(zeta)[0])} vectors")

@@ -15,8 +15,7 @@ The predictor is :math:`f(x) = \sum_{j} \beta_j k(x_j, x) + b` over the vectors 
 
 S is given, or chosen by :func:`~substrate.reduced.rules.select_feature_vectors`.
 
-Fast path: the exact path in zeta (:func:`substrate.fits.l1.solve_columns`), and from sums over any number of rows
-(:mod:`substrate.fits.l1_on_a_basis`).
+Fast path: the exact path in zeta (:func:`substrate.fits.l1.solve_l1`).
 """
 
 from typing import Any
@@ -27,8 +26,7 @@ from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points, sparse_expansion
-from substrate.fits.l1 import solve_columns
-from substrate.fits.paths import centered_columns
+from substrate.fits.l1 import solve_l1
 from substrate.kernels import RBF
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
@@ -72,6 +70,6 @@ def closed_form(K: Any, y: Any, zeta: float, n_basis: float = 0.5, basis: Any = 
     S = basis_points(gram, n_basis, basis)
     gram.check_definite()  # convex for any matrix, but then without a w
     Phi = np.ascontiguousarray(gram.matrix[:, S])
-    solved = solve_columns(*centered_columns(Phi, target), weight, zero_sum=False)
+    solved = solve_l1(Phi, target, weight, zero_sum=False)
     e = target - Phi @ solved.coefficients - solved.bias
     return {"coefficients": solved.coefficients, "bias": np.asarray(solved.bias), "errors": e}

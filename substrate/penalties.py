@@ -299,6 +299,16 @@ def _multiply(matrix: Double, x: Any) -> Double:
     return reduce(add, products)
 
 
+def _enclose_kernel(kernel: Kernel, X: Any, Z: Any, matrix: Array) -> Double:
+    """Return kernel values by the formula of little rounding, with their radius; those of a given matrix are exact."""
+    if kernel.pairwise or not kernel.trusted:
+        return Double(matrix)
+    X, Z = (points.toarray() if is_sparse(points) else points for points in (X, Z))
+    share = max(kernel.careful_rounding(X), kernel.careful_rounding(Z))
+    roots = [np.sqrt(np.maximum(kernel.diag(points), 0.0)) for points in (X, Z)]
+    return Double(kernel.values(X, Z, careful=True), share * np.outer(*roots))
+
+
 def _from_first(rows: Double) -> Double:
     """Return the differences of all rows but the first to the first one."""
     return rows.take(slice(1, None)) - rows.take(slice(0, 1))
@@ -319,14 +329,25 @@ class DoubleColumns:
     deviation: Array | None = None
 
     @classmethod
-    def of_kernel(cls, kernel: Kernel, X: Any, matrix: Array, ridge: float = 0.0) -> Self:
-        """Return a kernel matrix between points, by values of little rounding; a given one is exact."""
-        K = Double(matrix)
-        if not kernel.pairwise and kernel.trusted:
-            s = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-            points = X.toarray() if is_sparse(X) else X
-            K = Double(kernel.values(points, points, careful=True), kernel.careful_rounding(points) * np.outer(s, s))
-        return cls(K, np.ones(len(matrix)), True, ridge, K if ridge > 0.0 else None)
+    def of_kernel(
+        cls,
+        kernel: Kernel,
+        X: Any,
+        matrix: Array,
+        ridge: float = 0.0,
+        *,
+        weights: Array | None = None,
+        points: Any = None,
+        energy: Array | None = None,
+    ) -> Self:
+        """Return a kernel matrix between points, by values of little rounding; a given one is exact.
+
+        ``points`` are those of a basis, with their kernel matrix as ``energy``; the rows X themselves unless given.
+        """
+        Z, v = X if points is None else points, np.ones(len(matrix)) if weights is None else weights
+        K = _enclose_kernel(kernel, X, Z, matrix)
+        E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
+        return cls(K, v, True, ridge, E if ridge > 0.0 else None)
 
     @property
     def numbers(self) -> type[Double]:

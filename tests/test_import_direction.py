@@ -65,6 +65,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("problems.estimators.full",),
     ("problems.estimators.kernel_machine",),
     ("problems.estimators.reduced", "problems.estimators.pruned", "problems.estimators.composed"),
+    ("problems.estimators.penalised",),
     ("problems.estimators.chosen",),
     ("problems.estimators.components", "problems.estimators.two_views"),
     ("problems.estimators.series",),

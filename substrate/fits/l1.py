@@ -7,9 +7,13 @@ r"""The L1 substrate at one zeta: the end of its exact path, solved once more on
 
 .. math:: c_i - \nu = \zeta \operatorname{sign}(a_i) \;\; (a_i \ne 0), \qquad |c_i - \nu| \le \zeta \;\; (a_i = 0).
 
-With a ridge, :math:`\tfrac{\tau}{2} w^T w = \tfrac{\tau}{2} a^T K a` is added, for a square :math:`\Phi = K` only:
-:math:`c = K (P (y - K a) - \tau a)`, and the rest is as it is. At a = 0 nothing changes, so :math:`\zeta_{max}` does
-not depend on the ridge; at :math:`\zeta \to 0` the machine is the LS-SVM of :math:`\gamma = 1/\tau`.
+With a ridge, :math:`\tfrac{\tau}{2} w^T w = \tfrac{\tau}{2} a^T E a` is added, E the kernel matrix of the points whose
+kernel functions are the columns: :math:`c = \Phi^T P (y - \Phi a) - \tau E a`, and the rest is as it is. At a = 0
+nothing changes, so :math:`\zeta_{max}` does not depend on the ridge; at :math:`\zeta \to 0` the machine is the LS-SVM
+of :math:`\gamma = 1/\tau`. Rows may have weights, of their squared errors.
+
+On a reduced basis ([Cawley2004]_ eq. (2)) the columns are the kernel functions of its points, which are no multipliers
+of a constraint with a bias: they need not sum to zero, :math:`\nu = 0`, and :math:`\zeta_{max} = \max |c|`.
 
 The path (:mod:`substrate.fits.paths`) is followed down to zeta. On the columns in use, with given signs, the conditions
 are linear: they are solved by a QR factorisation, which removes the rounding of the path, until the signs agree and no
@@ -43,19 +47,29 @@ class L1Solution:
     path: Path
 
 
-def zeta_max(Phi: Array, y: Array) -> float:
+def zeta_max(Phi: Array, y: Array, *, weights: Array | None = None, zero_sum: bool = True) -> float:
     """Return the smallest zeta at which a = 0 is optimal."""
-    c = Phi.T @ (y - y.mean())
-    return float(c.max() - c.min()) / 2.0
+    v = np.ones(y.size) if weights is None else weights
+    c = Phi.T @ (v * (y - np.average(y, weights=v)))
+    return float(c.max() - c.min()) / 2.0 if zero_sum else float(np.abs(c).max())
 
 
-def solve_l1(Phi: Array, y: Array, zeta: float, *, ridge: float = 0.0) -> L1Solution:
-    """Solve for one zeta > 0; ``ridge`` weighs half of a'Ka, where Phi is a kernel matrix K.
+def solve_l1(
+    Phi: Array,
+    y: Array,
+    zeta: float,
+    *,
+    ridge: float = 0.0,
+    weights: Array | None = None,
+    energy: Array | None = None,
+    zero_sum: bool = True,
+) -> L1Solution:
+    """Solve for one zeta > 0; ``ridge`` weighs half of a'Ea, where E is the ``energy``, or Phi, a kernel matrix.
 
     :equation [Pelckmans2005]_ (16): the end of its path
     """
-    B, target, means, noise = centered_columns(Phi, y, ridge)
-    return solve_columns(B, target, means, noise, zeta, zero_sum=True)
+    B, target, means, noise = centered_columns(Phi, y, ridge, weights=weights, energy=energy)
+    return solve_columns(B, target, means, noise, zeta, zero_sum=zero_sum)
 
 
 def solve_columns(
@@ -127,23 +141,35 @@ def _solve_signed(
 
 
 def l1_rows(
-    Phi: Array, y: Array, zeta: float, a: Array, b: float, tolerance: float = 1e-8, *, ridge: float = 0.0
+    Phi: Array,
+    y: Array,
+    zeta: float,
+    a: Array,
+    b: float,
+    tolerance: float = 1e-8,
+    *,
+    ridge: float = 0.0,
+    weights: Array | None = None,
+    energy: Array | None = None,
+    zero_sum: bool = True,
 ) -> tuple[Row, ...]:
     """Return the subgradient condition with the best nu, 1'a = 0 and 1'e = 0, recomputed from data and solution."""
+    v = np.ones(y.size) if weights is None else weights
     e = y - Phi @ a - b
-    centred = y - y.mean() - Phi @ a  # without b, which may be large relative to the rest
-    c = Phi.T @ (centred - centred.mean())
+    centred = y - np.average(y, weights=v) - Phi @ a  # without b, which may be large relative to the rest
+    c = Phi.T @ (v * (centred - np.average(centred, weights=v)))
     if ridge > 0.0:
-        c = c - ridge * (Phi.T @ a)
-    scale = zeta + float(np.abs(Phi.T @ (y - y.mean())).max(initial=0.0))
+        c = c - ridge * ((Phi if energy is None else energy).T @ a)
+    scale = zeta + float(np.abs(Phi.T @ (v * (y - np.average(y, weights=v)))).max(initial=0.0))
     size = float(np.abs(a).sum())
+    sums = (Row(name="1'alpha = 0", value=float(abs(a.sum())), scale=size, tolerance=tolerance, formula="|1'alpha|"),)
     return (
-        *subgradient_rows(c, zeta, a, scale, tolerance, zero_sum=True),
-        Row(name="1'alpha = 0", value=float(abs(a.sum())), scale=size, tolerance=tolerance, formula="|1'alpha|"),
+        *subgradient_rows(c, zeta, a, scale, tolerance, zero_sum=zero_sum),
+        *(sums if zero_sum else ()),
         Row(
             name="1'e = 0",
-            value=float(abs(e.sum())),
-            scale=float(np.abs(y).sum() + np.abs(y - e).sum()),
+            value=float(abs(v @ e)),
+            scale=float(v @ np.abs(y) + v @ np.abs(y - e)),
             tolerance=tolerance,
             formula="|1'e|",
         ),

@@ -222,22 +222,31 @@ def l1_path(
     return path_of_columns(*centered_columns(Phi, y, ridge), zeta_min, zero_sum=zero_sum)
 
 
-def centered_columns(Phi: Array, y: Array, ridge: float = 0.0) -> tuple[Array, Array, tuple[Array, float], float]:
+def centered_columns(
+    Phi: Array, y: Array, ridge: float = 0.0, *, weights: Array | None = None, energy: Array | None = None
+) -> tuple[Array, Array, tuple[Array, float], float]:
     """Return centred columns as rows of a matrix and the target in as few coordinates, their means, and their noise.
 
-    With a ridge there are further coordinates, which are not centred and in which the target is zero.
+    Rows with ``weights`` are multiplied by their roots. With a ridge there are further coordinates, which are not
+    centred and in which the target is zero: the root of the ``energy``, or of Phi, a kernel matrix.
     """
     p = Phi.shape[1]
+    means, mean = np.average(Phi, axis=0, weights=weights), float(np.average(y, weights=weights))
     with blas_threads(max(Phi.shape)):
-        B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect((y - y.mean())[:, None])[1:, 0]
+        if weights is None:
+            B, target = np.ascontiguousarray(reflect(Phi)[1:].T), reflect((y - mean)[:, None])[1:, 0]
+        else:
+            roots = np.sqrt(weights)
+            B, target = np.ascontiguousarray((roots[:, None] * (Phi - means)).T), roots * (y - mean)
         # columns that are constant but for rounding (a kernel far too wide) correlate with nothing
-        noise = correlation_noise(Phi, target)
+        noise = correlation_noise(Phi if weights is None else roots[:, None] * Phi, target)
         if ridge > 0.0:
-            B, target = np.hstack([B, math.sqrt(ridge) * root_of(Phi).T]), np.append(target, np.zeros(p))
+            root = root_of(Phi if energy is None else energy)
+            B, target = np.hstack([B, math.sqrt(ridge) * root.T]), np.append(target, np.zeros(p))
         if target.size > p:  # the part of the residual orthogonal to all columns never changes
             Q, R = np.linalg.qr(B.T)
             B, target = np.ascontiguousarray(R.T), Q.T @ target
-    return B, target, (Phi.mean(axis=0), float(y.mean())), noise
+    return B, target, (means, mean), noise
 
 
 def path_of_columns(

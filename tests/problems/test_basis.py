@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from problems import SparseL1SubstrateRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems import L1SubstrateRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
 from problems.estimators.reduced.machine import ReducedModel
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -59,12 +59,9 @@ def test_the_rule_that_is_not_named_is_that_of_the_estimator():
             "by feature_vectors"
             in dict(SparseLSSVMRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
         )
-        assert (
-            "by kmeans++"
-            in dict(SparseL1SubstrateRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
-        )
+        assert "by kmeans++" in dict(L1SubstrateRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
     with pytest.raises(DeclarationError, match=r"reconstruction_tolerance=0\.1 stops .*rule='kmeans\+\+' ends at"):
-        SparseL1SubstrateRegressor(basis=Basis(reconstruction_tolerance=0.1)).fit(X, Y)
+        L1SubstrateRegressor(basis=Basis(reconstruction_tolerance=0.1)).fit(X, Y)
 
 
 def test_a_search_over_the_size_of_a_basis():

@@ -5,10 +5,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
     RobustSparseLSSVMRegressor,
     SparseComponentwiseLSSVMRegressor,
-    SparseL1SubstrateClassifier,
-    SparseL1SubstrateRegressor,
     SparseLSSVMClassifier,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
@@ -31,8 +31,8 @@ MODELS = {
     "classes": (SparseLSSVMClassifier(RBF(1.0), 10.0, basis=BASIS), LABELS),
     "components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
     "robust": (RobustSparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
-    "L1": (SparseL1SubstrateRegressor(RBF(1.0), 0.5, basis=BASIS), Y),
-    "L1 of classes": (SparseL1SubstrateClassifier(RBF(1.0), 0.5, basis=BASIS), LABELS),
+    "L1": (L1SubstrateRegressor(RBF(1.0), 0.5, basis=BASIS), Y),
+    "L1 of classes": (L1SubstrateClassifier(RBF(1.0), 0.5, basis=BASIS), LABELS),
     "maximal variation": (SparseMaximalVariationRegressor(RBF(1.0), rho=2.0, basis=BASIS), Y),
 }
 
@@ -132,8 +132,9 @@ def test_blocks_and_arrays_are_certified_alike():
     for name in ("direct", "robust", "L1", "maximal variation"):
         model = MODELS[name][0].fit(X, Y)
         assert model.certify(blocks).accuracy == model.certify(X, Y).accuracy
-        with pytest.raises(DataError, match="in memory"):
-            model.prove(blocks, None)
+        if name in ("direct", "robust"):
+            with pytest.raises(DataError, match="in memory"):
+                model.prove(blocks, None)
 
 
 def test_rows_that_bring_their_targets_need_no_y():

@@ -8,7 +8,7 @@ from every_model import ESTIMATORS, make_data, make_estimator, output, parameter
 from sampled_cases import first
 from sklearn.base import clone
 
-from problems import SparseL1SubstrateRegressor, SparseLSSVMRegressor
+from problems import L1SubstrateRegressor, SparseLSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import RULES, Basis
 
@@ -33,7 +33,7 @@ def test_defaults_draw_the_same_rows(estimator):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("estimator", [SparseLSSVMRegressor, SparseL1SubstrateRegressor])
+@pytest.mark.parametrize("estimator", [SparseLSSVMRegressor, L1SubstrateRegressor])
 def test_every_rule_has_a_seed(estimator, rule):
     """Fewer candidates and scoring rows than rows, so that these are drawn too."""
     X, y = make_data(estimator, n=60)
@@ -59,7 +59,7 @@ def test_parallel_threads_give_the_same_bits(estimator):
 
 
 def test_other_rows_on_request():
-    X, y = make_data(SparseL1SubstrateRegressor, n=130, columns=2)
-    model = SparseL1SubstrateRegressor(RBF(1.5), basis=Basis(10, random_state=None))
+    X, y = make_data(L1SubstrateRegressor, n=130, columns=2)
+    model = L1SubstrateRegressor(RBF(1.5), basis=Basis(10, random_state=None))
     drawn = {tuple(model.fit(X, y).basis_indices_) for _ in range(4)}
     assert len(drawn) > 1

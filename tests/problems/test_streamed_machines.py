@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from problems import (
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
     RobustSparseLSSVMRegressor,
-    SparseL1SubstrateClassifier,
-    SparseL1SubstrateRegressor,
     SparseMaximalVariationRegressor,
 )
 from substrate.errors import DataError
@@ -27,8 +27,8 @@ LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
 COMMON = {"kernel": RBF(1.0), "basis": Basis(15, "random", random_state=0)}
 MACHINES = {
     "robust": RobustSparseLSSVMRegressor(gamma=10.0, scale="mad", **COMMON),
-    "l1": SparseL1SubstrateRegressor(zeta=300.0, **COMMON),
-    "l1 classes": SparseL1SubstrateClassifier(zeta=300.0, **COMMON),
+    "l1": L1SubstrateRegressor(zeta=300.0, **COMMON),
+    "l1 classes": L1SubstrateClassifier(zeta=300.0, **COMMON),
     "maximal variation": SparseMaximalVariationRegressor(rho=1000.0, **COMMON),
 }
 over_machines = pytest.mark.parametrize("name", MACHINES)

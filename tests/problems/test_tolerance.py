@@ -191,7 +191,7 @@ def test_sums_about_any_centre_permit_no_more_than_the_rows():
 
 ON_A_BASIS = [
     SparseLSSVMRegressor(RBF(1.5), 10.0),
-    problems.SparseL1SubstrateRegressor(RBF(1.5), 1e-3),
+    problems.L1SubstrateRegressor(RBF(1.5), 1e-3, basis=100),
 ]
 
 

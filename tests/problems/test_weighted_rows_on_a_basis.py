@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import (
+    L1SubstrateClassifier,
+    L1SubstrateRegressor,
     RobustSparseLSSVMRegressor,
     SparseComponentwiseLSSVMRegressor,
-    SparseL1SubstrateClassifier,
-    SparseL1SubstrateRegressor,
     SparseLSSVMClassifier,
     SparseLSSVMClassifierCV,
     SparseLSSVMRegressor,
@@ -45,8 +45,8 @@ MODELS = {
     "components": SparseComponentwiseLSSVMRegressor(KERNEL, 10.0),
     "robust": RobustSparseLSSVMRegressor(KERNEL, 10.0),
     "robust, iterated": RobustSparseLSSVMRegressor(KERNEL, 10.0, scale="mad", max_reweightings=30),
-    "L1": SparseL1SubstrateRegressor(KERNEL, 0.5),
-    "L1 of classes": SparseL1SubstrateClassifier(KERNEL, 0.5),
+    "L1": L1SubstrateRegressor(KERNEL, 0.5),
+    "L1 of classes": L1SubstrateClassifier(KERNEL, 0.5),
     "maximal variation": SparseMaximalVariationRegressor(KERNEL, rho=2.0),
 }
 SEARCHES = {

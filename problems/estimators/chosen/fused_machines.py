@@ -12,8 +12,8 @@ from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.shaped import has_shape
-from problems.estimators.full.structure import MaximalVariationClassifier, MaximalVariationRegressor
-from problems.estimators.full.substrates import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.penalised.l1 import L1SubstrateClassifier, L1SubstrateRegressor
+from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import KernelEstimator

@@ -25,10 +25,10 @@ from problems.estimators.chosen.support_refit import (
     fit_on_support,
     supports_of,
 )
-from problems.estimators.full.group_weights import GroupWeights, state_weights
-from problems.estimators.full.l1_fit import StoredL1, fit_l1
-from problems.estimators.full.refit_answer import chosen_row, refit_components
-from problems.estimators.full.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
+from problems.estimators.penalised.group_weights import GroupWeights, state_weights
+from problems.estimators.penalised.l1 import L1Columns, L1Machine, fit_l1
+from problems.estimators.penalised.refit_answer import chosen_row, refit_components
+from problems.estimators.penalised.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, whole_number
@@ -247,7 +247,8 @@ class OverZeta(FusedSearch):
             return self.fit_refitted(kernel, X, Y, value)
         both = value if isinstance(value, dict) else {"zeta": value, "ridge": 0.0}
         zeta, labels = max(both["zeta"], float(np.finfo(np.float64).tiny)), bool(model._labels)
-        fit = fit_l1(kernel, X, Gram.of(kernel, X), Y, zeta, both["ridge"], model._tolerance(), labels=labels)
+        columns, v = L1Columns.of(kernel, X), np.ones(Y.shape[0])
+        fit = fit_l1(columns, Y, v, zeta, both["ridge"], model._tolerance(), labels=labels)
         kept: dict[str, Any] = {"n_support_": int(fit.coefficients.any(axis=1).sum()), "zeta_": both["zeta"]}
         kept |= {} if model.ridge_range is None else {"ridge_": both["ridge"]}
         return Final(coefficients=fit.coefficients, bias=fit.bias, rows=fit.rows, facts=fit.facts, kept=kept)
@@ -438,18 +439,19 @@ def _above_zero(chosen: Any, Y: Array) -> Any:
 def _is_known(kernel: Kernel, X: Any, matrix: Array, y: Array, path: Path, zeta: float, tolerance: float) -> bool:
     """Return whether double precision determines the L1 substrate at zeta to the tolerance, by a point of its path."""
     point = path.at(zeta)
-    machine = StoredL1(
+    machine = L1Machine(
         kernel=kernel,
+        X=X,
         points=X,
+        matrix=matrix,
+        energy=matrix,
         y=y,
+        weights=np.ones(y.size),
         zeta=max(zeta, float(np.finfo(np.float64).tiny)),
         ridge=0.0,
-        a=point.primal,
-        b=point.bias,
-        fitted=matrix @ point.primal + point.bias,
         tolerance=tolerance,
     )
-    return machine.bound(matrix)[0].passes
+    return machine.bound(point.primal, matrix @ point.primal + point.bias).passes
 
 
 def _choose(kernel: Kernel, name: str, read: ReadOff, folds: list[Any], beyond: float | None = None) -> Choice:

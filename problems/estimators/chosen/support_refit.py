@@ -24,9 +24,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen.structure_refit import FOLLOWED, Members, RefittedRows, SetJudge
 from problems.estimators.chosen.tasks import CriterionShare, criterion_of
-from problems.estimators.full.l1_fit import L1Model
-from problems.estimators.full.refit_answer import mean_accuracy, mean_proof
+from problems.estimators.penalised.l1 import L1Model
+from problems.estimators.penalised.refit_answer import mean_accuracy, mean_proof
 from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
+from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array
@@ -131,11 +132,11 @@ def fit_on_support(model: Any, kernel: Kernel, points: Any, y: Array, support: A
 class FusedL1Model(L1Model):
     """The L1 substrate at a chosen zeta, or the sparse LS-SVM on its support."""
 
-    def recall_machines(self, X: Any, Y: Array) -> Iterator[Any]:
+    def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
         """Return every machine; a refitted one is fitted again on its basis, and compared with what is stored."""
-        model = self.estimator
+        model, X = self.estimator, given.X
         if not model.refit:
-            yield from super().recall_machines(X, Y)
+            yield from super().recall_machines(given, Y)
             return
         rows, stored = model.training_rows_, model._coefficients()
         stored = stored[:, None] if stored.ndim == 1 else stored

@@ -1,20 +1,14 @@
-r"""The substrate family: additive regularization with given constants, and sparsity by the 1-norm.
+r"""Additive regularization with given constants, see :mod:`problems.ls_svm_substrate`."""
 
-See :mod:`problems.ls_svm_substrate` and :mod:`problems.l1_substrate`.
-"""
-
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from problems.estimators.full.l1_fit import L1Model, fit_l1
 from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
-from problems.estimators.shared.base import Fitted
 from problems.estimators.shared.checked_again import GivenFit, add_target_error
-from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, positive, real_array
+from substrate.arrays import Array, real_array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DataError
@@ -23,7 +17,7 @@ from substrate.least_squares.answer import AnswerProblem, bound_answer
 from substrate.least_squares.saddle_certificate import saddle_rows
 from substrate.least_squares.saddle_system import solve_saddle_system
 
-__all__ = ["L1SubstrateClassifier", "L1SubstrateRegressor", "SubstrateRegressor"]
+__all__ = ["SubstrateRegressor"]
 
 
 class SubstrateModel(LeavesOut):
@@ -130,114 +124,3 @@ class SubstrateRegressor(Regressor):
         warn_unless_holds(self.certificate_)
         self._keep_expansion(X, np.arange(y.size), kernel, alpha, bias)
         return self
-
-
-def _fit_l1(self: Fitted, X: Any, y: Any) -> Fitted:
-    """Fit to rows X and targets y, or labels of any kind."""
-    model: Any = self
-    model._begin_fit()
-    zeta, ridge = positive(model.zeta, "zeta"), model._model.ridge_of_w()
-    model._check_coding()
-    X, y, _ = model._check_data(X, y, None, numeric=not model._labels)
-    coded, kernel = model._encode(y), model._resolved_kernel(X)
-    Y = coded.codes(y)
-    fit = fit_l1(kernel, X, Gram.of(kernel, X), Y, zeta, ridge, model._tolerance(), labels=model._labels)
-    (rows,) = np.nonzero(fit.coefficients.any(axis=1))
-    one = Y.shape[1] == 1
-    codes, kept = np.ascontiguousarray(Y[rows]), fit.coefficients[rows]
-    kept = coded.sign(codes, kept)
-    model._keep_classes(coded, codes)
-    model.n_support_, model.zeta_max_ = int(rows.size), fit.zeta_max
-    model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
-    warn_unless_holds(model.certificate_)
-    bias = float(fit.bias[0]) if one else fit.bias
-    model._keep_expansion(X, rows, kernel, np.ascontiguousarray(kept[:, 0] if one else kept), bias)
-    return self
-
-
-@dataclass(eq=False, repr=False)
-class L1SubstrateRegressor(Regressor):
-    """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
-
-    With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`.
-    zeta : float, default=1.0
-        Weight of the 1-norm against half the squared errors; from ``zeta_max_`` on only the bias is left.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    ridge : float, default=0.0
-        Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
-
-    Attributes
-    ----------
-    support_ : array of shape (n_support,)
-        The rows with a support value other than zero.
-    n_support_ : int
-        The number of those rows.
-    support_values_, support_vectors_ : arrays
-        Those rows only.
-    zeta_max_ : float
-        The smallest zeta at which all support values are zero, whatever the ridge.
-    bias_, kernel_, certificate_
-        As for :class:`~problems.LSSVMRegressor`.
-    """
-
-    _model_type = L1Model
-    _page = "l1_substrate"
-    _takes_weights = False
-    _typical = ({"ridge": 0.1},)
-    _title = "L1 substrate, regression"
-    zeta: float = 1.0
-    _: KW_ONLY
-    ridge: float = 0.0
-
-    fit = _fit_l1
-
-    def predict(self, X: Any) -> Array:
-        """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
-        return self._expansion(X)
-
-
-@dataclass(eq=False, repr=False)
-class L1SubstrateClassifier(Classifier):
-    """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
-
-    Parameters
-    ----------
-    kernel, zeta, tol
-        As for :class:`L1SubstrateRegressor`.
-    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, see :mod:`substrate.codings`.
-    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
-        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
-    ridge
-        As for :class:`L1SubstrateRegressor`.
-
-    Attributes
-    ----------
-    classes_, code_book_, support_codes_
-        As for :class:`~problems.LSSVMClassifier`.
-    support_, n_support_, support_values_, support_vectors_
-        The rows that some machine uses.
-    zeta_max_ : float
-        The smallest zeta that leaves none in any machine.
-    bias_, kernel_, certificate_
-        As for :class:`~problems.LSSVMClassifier`.
-    """
-
-    _model_type = L1Model
-    _page = "l1_substrate"
-    _takes_weights = False
-    _typical = ({"ridge": 0.1},)
-    _title = "L1 substrate, classification"
-    zeta: float = 1.0
-    _: KW_ONLY
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-    ridge: float = 0.0
-
-    fit = _fit_l1

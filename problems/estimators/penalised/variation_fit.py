@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.full.refit_answer import recall_refit
+from problems.estimators.penalised.refit_answer import recall_refit
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
 from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
 from problems.estimators.shared.machine_rows import MachineRows, each_machine

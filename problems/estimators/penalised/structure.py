@@ -5,9 +5,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from problems.estimators.full.group_weights import GroupWeights
-from problems.estimators.full.refit_answer import refit_components
-from problems.estimators.full.variation_fit import PAGES, Variation, VariationFit, VariationModel
+from problems.estimators.penalised.group_weights import GroupWeights
+from problems.estimators.penalised.refit_answer import refit_components
+from problems.estimators.penalised.variation_fit import PAGES, Variation, VariationFit, VariationModel
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.coded import Classes, numbers_of_codes

@@ -1,0 +1,533 @@
+r"""The L1 substrate: sparsity by the 1-norm, on all rows or on a basis.
+
+.. math:: \min_{a, b} \; \tfrac12 \sum_i v_i \Big( y_i - \sum_j a_j k(x_i, z_j) - b \Big)^2 + \zeta \|a\|_1
+          + \tfrac{\tau}{2} a^T E a
+
+On all rows :math:`1^T a = 0`, see :mod:`problems.l1_substrate`; on a basis there is no such constraint, see
+:mod:`problems.reduced_l1_substrate`. The weights v are one unless ``sample_weight`` gives others.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from problems.estimators.penalised.rows import (
+    WithBasis,
+    basis_facts,
+    choose_basis,
+    predict_blocks,
+    read_rows,
+    weights_of_rows,
+)
+from problems.estimators.shared.base import Fitted, WeightedRows
+from problems.estimators.shared.checked_again import Added, Facts, StoredFit, definite_gram, rows_of_fit
+from problems.estimators.shared.classifier import Classifier
+from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns, points_of
+from problems.estimators.shared.model import Model
+from problems.estimators.shared.probabilities import Calibration
+from problems.estimators.shared.regressor import Regressor
+from substrate.arrays import Array, is_sparse, non_negative, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rows import Accuracy, power_of_two
+from substrate.certificates.tolerance import Tolerance
+from substrate.errors import DataError, DeclarationError
+from substrate.fits.l1 import L1Solution, l1_rows, solve_l1, zeta_max
+from substrate.fits.paths import VIOLATION, Path
+from substrate.kernels import Kernel
+from substrate.least_squares.kernel_products import expansion_values
+from substrate.least_squares.saddle_certificate import worst_rows
+from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
+from substrate.proof import Proof, tolerance_in_balls
+from substrate.proof.penalties import prove_l1
+
+__all__ = [
+    "L1Columns",
+    "L1Fit",
+    "L1Machine",
+    "L1Model",
+    "L1SubstrateClassifier",
+    "L1SubstrateRegressor",
+    "fit_l1",
+]
+
+_UNKNOWN = (
+    "rounding",
+    "double precision cannot give the answer to this tolerance; scale the columns, centre the inputs, or take a "
+    "larger zeta",
+)
+_INDEFINITE = ("accuracy", "unknown: the kernel matrix is not positive semi-definite, and w'w is no norm")
+
+
+@dataclass(frozen=True, slots=True)
+class L1Machine:
+    """One machine: kernel values of its rows with the points of its columns, and of these points with each other.
+
+    Where the kernel is a precomputed matrix, ``points`` are the numbers of its columns. Where the columns are those of
+    the ``whole`` of the rows, the coefficients sum to zero. ``negative`` is infinite for an indefinite matrix.
+    """
+
+    kernel: Kernel
+    X: Any
+    points: Any
+    matrix: Array
+    energy: Array
+    y: Array
+    weights: Array
+    zeta: float
+    ridge: float
+    tolerance: float
+    whole: bool = True
+    negative: float = 0.0
+
+    def solve(self) -> L1Solution:
+        """Return the coefficients and the bias, by the path down to zeta, in the units of y."""
+        unit = power_of_two(float(np.abs(self.y).max()))
+        how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
+        solved = solve_l1(self.matrix, self.y / unit, self.zeta / unit, ridge=self.ridge, **how)
+        path = replace(
+            solved.path,
+            values=unit * solved.path.values,
+            primal=unit * solved.path.primal,
+            bias=unit * solved.path.bias,
+        )
+        return L1Solution(unit * solved.coefficients, unit * solved.bias, path)
+
+    def zeta_max(self) -> float:
+        """Return the smallest zeta at which all coefficients are zero."""
+        return zeta_max(self.matrix, self.y, weights=self._unequal(), zero_sum=self.whole)
+
+    def predict(self, a: Array, b: float) -> Array:
+        """Return the values at the rows as ``predict`` computes them, from the columns in use."""
+        (used,) = np.nonzero(a)
+        points = None if self.kernel.pairwise else self.points[used]
+        numbers = self.points[used] if self.kernel.pairwise else used
+        return expansion_values(self.kernel, points, a[used], b, self.X, numbers)
+
+    def bound(self, a: Array, fitted: Array) -> Accuracy:
+        """Return the row of the answer."""
+        basis: Any = {} if self.whole else {"points": self.points, "energy": self.energy}
+        columns = DoubleColumns.of_kernel(self.kernel, self.X, self.matrix, self.ridge, weights=self.weights, **basis)
+        tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
+        row = accuracy_of(columns, OneNorm(self.zeta, self.whole), self.y, a, fitted, tolerance)
+        # convex for any matrix, but with a ridge for a positive semi-definite one only
+        return replace(row, value=float("inf")) if self.ridge > 0.0 and np.isinf(self.negative) else row
+
+    def certify(self, a: Array, b: float, fitted: Array) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        answer = self.bound(a, fitted)
+        how: Any = {"weights": self._unequal(), "energy": self.energy, "zero_sum": self.whole}
+        checks = l1_rows(self.matrix, self.y, self.zeta, a, b, ridge=self.ridge, **how)
+        doubt = _INDEFINITE if self.ridge > 0.0 and np.isinf(self.negative) else _UNKNOWN
+        return (answer, *checks), () if answer.passes else (doubt,)
+
+    def prove(self, a: Array, fitted: Array) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        tolerance = tolerance_in_balls(self.y, self.weights, self.tolerance)
+        if self.ridge > 0.0 and np.isinf(self.negative):
+            return Proof.of(float("inf"), tolerance, 0, "the kernel matrix is not positive semi-definite")
+        arguments = (self.y, OneNorm(self.zeta, self.whole), a, fitted, self.weights, tolerance, self.ridge)
+        return prove_l1(self.kernel, self.X, self.points, *arguments)
+
+    def _unequal(self) -> Array | None:
+        """Return the weights of the rows; None where all are one."""
+        return None if (self.weights == 1.0).all() else self.weights
+
+
+@dataclass(frozen=True, slots=True)
+class L1Columns:
+    """The columns of all machines of a fit: kernel values of its rows with all of them, or with those of a basis."""
+
+    kernel: Kernel
+    X: Any
+    points: Any
+    matrix: Array
+    energy: Array
+    whole: bool
+    negative: float
+    facts: Facts
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, basis: Any = None) -> "L1Columns":
+        """Return the columns of all rows, or of a basis: points, or numbers of columns where the matrix is given."""
+        gram = definite_gram(kernel, X if basis is None or kernel.pairwise else basis)
+        E, facts = gram.matrix, tuple(gram.record())
+        if basis is None:
+            points = np.arange(gram.n) if kernel.pairwise else X
+            return cls(kernel, X, points, E, E, True, gram.negative, facts)
+        if kernel.pairwise:
+            matrix, E = np.ascontiguousarray(E[:, basis]), np.ascontiguousarray(E[np.ix_(basis, basis)])
+        else:
+            matrix, facts = kernel.values(X, basis), tuple(fact for fact in facts if fact[0] != "Gram matrix")
+        return cls(kernel, X, basis, matrix, E, False, gram.negative, facts)
+
+    def machine(self, rows: MachineRows, weights: Array, zeta: float, ridge: float, tolerance: float) -> L1Machine:
+        """Return the machine of some rows."""
+        X, pairwise = rows.points(self.X, self.kernel.pairwise and self.whole), self.kernel.pairwise
+        square = np.array(rows.square(self.matrix)) if self.whole else self.matrix[rows.rows]
+        whole_points = np.arange(rows.y.size) if pairwise else X
+        return L1Machine(
+            kernel=self.kernel,
+            X=X,
+            points=whole_points if self.whole else self.points,
+            matrix=square,
+            energy=square if self.whole else self.energy,
+            y=rows.y,
+            weights=weights[rows.rows],
+            zeta=zeta,
+            ridge=ridge,
+            tolerance=tolerance,
+            whole=self.whole,
+            negative=self.negative,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredL1:
+    """One machine with the numbers that a model stores of it, and what ``predict`` returns."""
+
+    machine: L1Machine
+    a: Array
+    b: float
+    fitted: Array
+    facts: Facts
+
+    def certify(self) -> Added:
+        """Bound the answer, and check the conditions of optimality."""
+        rows, doubts = self.machine.certify(self.a, self.b, self.fitted)
+        return rows, (*self.facts, *doubts)
+
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic."""
+        return self.machine.prove(self.a, self.fitted)
+
+
+@dataclass(frozen=True, slots=True)
+class L1Fit:
+    """Coefficients in regression's sign and biases, one column per machine; zeta_max, rows, facts and paths."""
+
+    coefficients: Array
+    bias: Array
+    zeta_max: float
+    rows: tuple[Row, ...]
+    facts: Facts
+    paths: tuple[Path, ...]
+
+
+def fit_l1(
+    columns: L1Columns, Y: Array, weights: Array, zeta: float, ridge: float, tolerance: float, *, labels: bool
+) -> L1Fit:
+    """Fit the machine of every column of the targets."""
+    machines, a, bias, largest, paths = list(each_machine(Y, labels)), [], [], [], []
+    rows, facts = [], dict.fromkeys((*columns.facts, ("zeta", f"{zeta:g}")))
+    if ridge > 0.0:
+        facts |= {("ridge", f"{ridge:g}/2 w'w is part of the objective"): None}
+    for each in machines:
+        machine = columns.machine(each, weights, zeta, ridge, tolerance)
+        solved = machine.solve()
+        fitted = machine.predict(solved.coefficients, solved.bias)
+        checks, doubts = machine.certify(solved.coefficients, solved.bias, fitted)
+        facts |= dict.fromkeys((("solver", f"exact path, {len(solved.path)} knots"), *doubts))
+        a.append(solved.coefficients)
+        bias.append(solved.bias)
+        largest.append(machine.zeta_max())
+        rows.append(checks)
+        paths.append(solved.path)
+    coefficients = in_columns(machines, a, len(Y)) if columns.whole else np.column_stack(a)
+    return L1Fit(coefficients, np.array(bias), max(largest), worst_rows(rows), tuple(facts), tuple(paths))
+
+
+class L1Model(Model):
+    """The L1 substrates: fits, and their answers checked again."""
+
+    def fit(self, given: WeightedRows, n_given: int) -> None:
+        """Fit to checked rows, and set the fitted attributes."""
+        model = self.estimator
+        coded, kernel = model._encode(given.y), model._resolved_kernel(given.X)
+        Y, zeta, ridge = coded.codes(given.y), self.zeta(), self.ridge_of_w()
+        basis = None if model.basis is None else choose_basis(model, "kmeans++", kernel, given, Y, n_given)
+        points = given.X if basis is None else basis.points
+        columns = L1Columns.of(kernel, given.X, None if basis is None else basis.rows if points is None else points)
+        fit = fit_l1(columns, Y, given.weights, zeta, ridge, model._tolerance(), labels=bool(model._labels))
+        (used,) = np.nonzero(fit.coefficients.any(axis=1))
+        kept, bias, names = fit.coefficients[used], fit.bias, used
+        model._keep_classes(coded, np.ascontiguousarray(Y[used]) if basis is None else None)
+        if basis is None:
+            kept, names = coded.sign(Y[used], kept), given.numbers[used]
+        else:
+            model.basis_indices_ = None if basis.rows is None else given.numbers[basis.rows]
+            names = used if basis.rows is None else model.basis_indices_[used]
+            if points is not None:
+                model.candidates_ = points
+            if not model._labels:
+                path = fit.paths[0]
+                model.zetas_, model.bias_path_, model.support_values_path_ = path.values, path.bias, path.primal
+        model.n_support_, model.zeta_max_, model.n_rows_ = int(used.size), fit.zeta_max, int(Y.shape[0])
+        facts = (*fit.facts, *(() if basis is None else basis_facts(basis)), *weights_of_rows(given))
+        model.certificate_ = Certificate(model._title, fit.rows, facts)
+        warn_unless_holds(model.certificate_)
+        one = Y.shape[1] == 1
+        values = np.ascontiguousarray(kept[:, 0] if one else kept)
+        model._keep_expansion(points, used, kernel, values, float(bias[0]) if one else bias)
+        model.support_ = names
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Return all machines on the data of the fit."""
+        model = self.estimator
+        given, _ = read_rows(model, X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
+        facts = (("kernel", repr(model.kernel_)), ("zeta", f"{self.zeta():g}"), *weights_of_rows(given))
+        return nullcontext(StoredFit(self.recall_machines(given, Y), lambda: ((), facts)))
+
+    def recall_machines(self, given: WeightedRows, Y: Array) -> Iterator[Any]:
+        """Return every machine, with the coefficients of all its columns."""
+        model = self.estimator
+        rows, pairwise = rows_of_fit(model, Y.shape[0]), model.kernel_.pairwise
+        fitted, biases = self.fitted_values(given), np.atleast_1d(model.bias_)
+        fitted = np.reshape(fitted, Y.shape)[rows]
+        X = given.X if rows.size == Y.shape[0] else points_of(given.X, rows, pairwise)
+        columns = L1Columns.of(model.kernel_, X, self.basis_points(given))
+        stored, names = model._coefficients(), self.column_names(given.numbers[rows])
+        if not np.isin(model.support_, names).all():
+            raise DataError(f"the model has support at row {model.support_.max()}, these are {Y.shape[0]} rows")
+        coefficients = np.zeros((names.size, Y.shape[1]))
+        order = np.argsort(names)
+        places = order[np.searchsorted(names[order], model.support_)]
+        coefficients[places] = stored[:, None] if stored.ndim == 1 else stored
+        for each in each_machine(Y[rows], bool(model._labels)):
+            own = (self.zeta(), self.ridge_of_w(), model._tolerance())
+            a = coefficients[each.rows if columns.whole else slice(None), each.column]
+            machine = columns.machine(each, given.weights[rows], *own)
+            yield StoredL1(machine, a, float(biases[each.column]), fitted[each.rows, each.column], columns.facts)
+
+    def fitted_values(self, given: WeightedRows) -> Array:
+        """Return what ``predict`` returns for the rows of the fit; of a given matrix, without those of weight zero."""
+        model = self.estimator
+        if not model.kernel_.pairwise:
+            return self.evaluate(given.X)
+        support = np.searchsorted(given.numbers, model.support_)
+        return expansion_values(model.kernel_, None, model._coefficients(), model.bias_, given.X, support)
+
+    def basis_points(self, given: WeightedRows) -> Any:
+        """Return the points of the basis, or the numbers of its columns among rows of positive weight; None: all."""
+        model = self.estimator
+        if getattr(model, "basis", None) is None:
+            return None
+        if not model.kernel_.pairwise:
+            return model.candidates_
+        return np.searchsorted(given.numbers, model.basis_indices_)
+
+    def column_names(self, numbers: Any) -> Any:
+        """Return the numbers that ``support_`` has of the columns."""
+        model = self.estimator
+        if getattr(model, "basis", None) is None:
+            return numbers
+        return np.arange(model.candidates_.shape[0]) if model.basis_indices_ is None else model.basis_indices_
+
+    def own_page(self) -> str:
+        """Return the page that states the machine with its present parameters."""
+        page: str = self.estimator._page
+        return page if getattr(self.estimator, "basis", None) is None else "reduced_l1_substrate"
+
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in blocks."""
+        return predict_blocks(self, X)
+
+    def check_loaded(self) -> None:
+        """Refuse a path that no fit leaves."""
+        model = self.estimator
+        super().check_loaded()
+        if hasattr(model, "zetas_"):
+            knots, a = model.zetas_.shape, model.support_values_path_
+            if not is_sparse(a) or a.shape[:1] != knots or model.bias_path_.shape != knots:
+                raise DataError("the knots, the coefficients and the biases of the path do not belong together")
+
+    def zeta(self) -> float:
+        """Return the zeta of the fit: given, or chosen."""
+        chosen = getattr(self.estimator, "zeta_", None)
+        if chosen is not None:
+            return max(float(chosen), float(np.finfo(np.float64).tiny))
+        return positive(self.estimator.zeta, "zeta")
+
+    def ridge_of_w(self) -> float:
+        """Return the weight of half the squared norm of w: given, or chosen with zeta."""
+        model = self.estimator
+        if model._chooses is not None:
+            return float(getattr(model, "ridge_", 0.0))
+        return non_negative(model.ridge, "ridge", "as the weight of a squared norm")
+
+
+def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors against zeta.
+
+    With ``basis`` X may be blocks ``(X, y)`` or a Dask collection.
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    estimator._model.zeta()
+    estimator._model.ridge_of_w()
+    estimator._check_coding()
+    estimator._model.fit(*read_rows(estimator, X, y, sample_weight))
+    return self
+
+
+def _candidates(self: Any) -> Any:
+    """Return the basis vectors among which the 1-norm chooses; absent without a basis, or for a precomputed kernel."""
+    return self.candidates_
+
+
+@dataclass(eq=False, repr=False)
+class L1SubstrateRegressor(WithBasis, Regressor):
+    """The sparse LS-SVM substrate ([Pelckmans2005]_ eq. (16)): most support values are exactly zero.
+
+    With a ``ridge``, which is not in the paper, it goes over into the LS-SVM.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        As for :class:`~problems.LSSVMRegressor`.
+    zeta : float, default=1.0
+        Weight of the 1-norm against half the squared errors; from ``zeta_max_`` on only the bias is left.
+    tol : float, default=1e-6
+        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
+    basis : Basis, int, str, array or None, default=None
+        The points among which the 1-norm chooses, for many rows; None: all rows, and their support values sum to zero.
+        A :class:`~substrate.reduced.Basis` or its short forms; a basis that names no rule is chosen by ``"kmeans++"``.
+    ridge : float, default=0.0
+        Weight of half the squared norm of w: with it and a small zeta the machine is the LS-SVM of gamma = 1/ridge.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_support,)
+        The rows with a support value other than zero (numbers of the points of a basis that was given as points).
+    n_support_ : int
+        The number of those rows.
+    support_values_, support_vectors_ : arrays
+        Those rows only.
+    n_rows_ : int
+        The number of rows of positive weight.
+    zeta_max_ : float
+        The smallest zeta at which all support values are zero, whatever the ridge.
+    zetas_ : array of shape (n_knots,)
+        Knots of the path, ascending from zeta to ``zeta_max_``, between which the solution is affine (this and the next
+        four with ``basis`` only).
+    support_values_path_ : sparse matrix of shape (n_knots, n_basis)
+        The support values of all basis vectors at the knots; :meth:`at` reads between them.
+    bias_path_ : array of shape (n_knots,)
+        The bias at the knots.
+    basis_, candidates_ : array of shape (n_basis, n_features)
+        All basis vectors (absent for a precomputed kernel).
+    basis_indices_ : array of shape (n_basis,) or None
+        Their rows, None for points.
+    bias_, kernel_, certificate_
+        As for :class:`~problems.LSSVMRegressor`.
+
+    Examples
+    --------
+    >>> from problems import L1SubstrateRegressor
+    >>> from substrate.datasets import motorcycle
+    >>> from substrate.kernels import RBF
+    >>> X, y = motorcycle()
+    >>> model = L1SubstrateRegressor(kernel=RBF(sigma=5.0), zeta=50.0, basis=30).fit(X, y)
+    >>> model.n_support_ < 20, bool(model.certificate_.holds)
+    (True, True)
+    """
+
+    _model_type = L1Model
+    _page = "l1_substrate"
+    _typical = ({"ridge": 0.1}, {"basis": 10})
+    _title = "L1 substrate, regression"
+    zeta: float = 1.0
+    _: KW_ONLY
+    ridge: float = 0.0
+
+    fit = _fit
+    basis_ = property(_candidates)
+
+    def predict(self, X: Any) -> Array:
+        """Predict f(x) = sum_i alpha_i k(x_i, x) + b over the support."""
+        return self._expansion(X)
+
+    def at(self, zeta: float) -> tuple[Array, float]:
+        """Return the support values of all basis vectors, and the bias, at any zeta from that of the fit on.
+
+        They are exact and need no refit; a fit without ``basis`` keeps no path.
+        """
+        check_is_fitted(self)
+        if self.basis is None:
+            raise DeclarationError("a fit without a basis keeps no path: give basis, or fit at this zeta")
+        last = float(self.zetas_[-1])  # zeta_max up to rounding: all is zero from the smaller of the two on
+        path = Path(
+            parameter="zeta",
+            values=self.zetas_,
+            primal=self.support_values_path_,
+            dual=np.zeros((self.zetas_.size, 1)),
+            bias=self.bias_path_,
+            complete=True,
+            constant_below=False,
+            constant_above=True,
+            stop="the zeta of the fit",
+            rounding=VIOLATION * last + max(last - self.zeta_max_, 0.0),
+        )
+        point = path.at(positive(zeta, "zeta"))
+        return point.primal, point.bias
+
+
+class L1Calibration(Calibration):
+    """Rows left out in folds, on the basis of the fit."""
+
+    def fold_machine(self, X: Any) -> Any:
+        """Return the machine on the same basis vectors, unless they are columns of a matrix, or all rows."""
+        model = self.estimator
+        machine = super().fold_machine(X)
+        if model.basis is None or model.kernel_.pairwise:
+            return machine
+        return machine.set_params(kernel=model.kernel_, basis=model.basis_)
+
+
+@dataclass(eq=False, repr=False)
+class L1SubstrateClassifier(WithBasis, Classifier):
+    """The sparse LS-SVM substrate for classes ([Pelckmans2005]_ eq. (16) with errors 1 - y f).
+
+    Parameters
+    ----------
+    kernel, zeta, tol, basis, ridge
+        As for :class:`L1SubstrateRegressor`, with the same zeta in every machine.
+    coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
+        How more than two classes become two-class machines, see :mod:`substrate.codings`; not "one_vs_one" on a basis.
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
+        As for :class:`~problems.LSSVMClassifier`, from decision values of rows left out in five folds.
+
+    Attributes
+    ----------
+    classes_, code_book_, support_codes_
+        As for :class:`~problems.LSSVMClassifier`; on a basis the machines are regressions on the codes, and there are
+        no codes of the support.
+    support_, n_support_, support_values_, support_vectors_
+        The rows, or basis vectors, that some machine uses.
+    zeta_max_ : float
+        The smallest zeta that leaves none in any machine.
+    basis_, candidates_, basis_indices_, n_rows_, bias_, kernel_, certificate_
+        As for :class:`L1SubstrateRegressor`.
+    """
+
+    _model_type = L1Model
+    _page = "l1_substrate"
+    _calibration_type = L1Calibration
+    _typical = ({"ridge": 0.1}, {"basis": 10})
+    _title = "L1 substrate, classification"
+    zeta: float = 1.0
+    _: KW_ONLY
+    coding: str = "one_vs_rest"
+    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
+    ridge: float = 0.0
+
+    fit = _fit
+    basis_ = property(_candidates)
+
+    @property
+    def _regressed(self) -> bool:  # type: ignore[override]
+        return self.basis is not None
