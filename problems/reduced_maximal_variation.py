@@ -38,7 +38,7 @@ from substrate.fits.variation_on_a_basis import VariationRows, solve_reduced_var
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.least_squares.saddle_system import target_unit
-from substrate.reduced.rows import KernelRows, MatrixColumns
+from substrate.reduced.rows import KernelRows, KernelValues
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -85,7 +85,6 @@ def closed_form(
     rows = VariationRows(
         values=values,
         source=kernel_rows.source,
-        passes=kernel_rows.passes,
         targets=kernel_rows.target_summary(),
         unit=target_unit(target),
         anchor=stacked[S],
@@ -107,7 +106,7 @@ def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
 def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
     """Return the features of rows that hold the rows of all matrices side by side."""
     n = matrices[0].shape[0]
-    components = [MatrixColumns(S + n * number) for number in range(len(matrices))]
+    components = [KernelValues(Precomputed(), S + n * number) for number in range(len(matrices))]
     return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)
 
 

@@ -38,7 +38,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import to_numpy
-from substrate.streaming.source import MICRO, Source
+from substrate.streaming.rows import Source
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -514,7 +514,7 @@ def add_moments(features: Features, source: Source, weights: Array | None) -> Mo
     kernel, points, rank = features.kernel, features.points, features.rank
     origin, second, first = features.rows(points).mean(axis=0), np.zeros((rank, rank)), np.zeros(rank)
     mass = diagonal = rounding = longest = 0.0
-    for block in source.blocks(0, source.n_rows, MICRO):
+    for block in source.blocks():
         X = np.asarray(to_numpy(block.X))
         v = np.ones(X.shape[0]) if weights is None else weights[block.rows]
         Z = features.rows(block.X) - origin

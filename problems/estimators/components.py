@@ -50,9 +50,7 @@ from substrate.spectral import (
     spanning_rows,
     state_components,
 )
-from substrate.streaming.array_source import ArraySource, width_rows
-from substrate.streaming.source import Source, streams
-from substrate.streaming.sources import source_of
+from substrate.streaming.rows import ArraySource, Source, source_of, streams, width_rows
 
 __all__ = [
     "ComponentsModel",

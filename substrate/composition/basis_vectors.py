@@ -9,7 +9,7 @@ from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
 from substrate.reduced import Basis
 from substrate.reduced.choice import chosen_basis
-from substrate.streaming.array_source import ArraySource
+from substrate.streaming.rows import ArraySource
 
 __all__ = ["basis_vectors"]
 

@@ -8,32 +8,32 @@ are left out, as in :mod:`~substrate.fits.coordinates`. [Pelckmans2005]_ eq. (6)
 expansion of [Cawley2004]_ eq. (2).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double
 from substrate.kernels import Kernel
-from substrate.reduced.rows import BasisValues, KernelValues, RowValues
-from substrate.streaming.source import Block
-from substrate.streaming.tally import Tally
+from substrate.reduced.rows import KernelValues, RowValues
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 from substrate.threads import blas_threads
 
-__all__ = ["ComponentFeatures", "VariationOfLeaf", "component_functions"]
+__all__ = ["ComponentFeatures", "VariationOfBlock", "component_functions"]
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentFeatures(RowValues):
     """Kernel values of every component, each times a matrix of its own (n x r_l), side by side."""
 
-    components: tuple[BasisValues, ...]
+    components: tuple[KernelValues, ...]
     transforms: tuple[Array, ...]
 
     @classmethod
-    def of(cls, components: Sequence[BasisValues], matrices: Sequence[Array], cutoff: float) -> Self:
+    def of(cls, components: Sequence[KernelValues], matrices: Sequence[Array], cutoff: float) -> Self:
         """Return features of the components' kernel matrices at the basis."""
         transforms = []
         for matrix in matrices:
@@ -66,10 +66,10 @@ class ComponentFeatures(RowValues):
         ends = np.cumsum(self.ranks)
         return tuple(slice(int(end) - rank, int(end)) for end, rank in zip(ends, self.ranks, strict=True))
 
-    def fill(self, X: Any, out: Array) -> None:
-        """Fill in component by component."""
-        for values, transform, place in zip(self.components, self.transforms, self.slices, strict=True):
-            out[:, place] = values.matrix(X) @ transform
+    def __call__(self, X: Any) -> Array:
+        """Return the features of rows, component by component."""
+        pairs = zip(self.components, self.transforms, strict=True)
+        return np.concatenate([values.matrix(X) @ transform for values, transform in pairs], axis=1)
 
     def split(self, features: Array) -> Array:
         """Return rows of features as matrices C^l, d x N x r, zero outside the component's own columns."""
@@ -107,18 +107,20 @@ def component_functions(kernels: Sequence[Kernel], points: Any, coefficients: Ar
 class LargestValues(Tally):
     """max |f^l| over rows."""
 
-    largest: Annotated[Array, np.maximum]
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"largest": np.maximum}
+
+    largest: Array
 
 
 @dataclass(frozen=True, slots=True)
-class VariationOfLeaf:
-    """The maximal variation of component functions over the rows of a leaf."""
+class VariationOfBlock:
+    """The maximal variation of component functions over the rows of a block."""
 
     functions: ComponentFeatures
 
-    def __call__(self, blocks: Iterable[Block]) -> LargestValues:
-        """Accumulate over its micro-blocks."""
+    def __call__(self, block: Block) -> LargestValues:
+        """Take the largest tile by tile."""
         largest = np.zeros(self.functions.n_basis)
-        for _, _, tile in self.functions.walk(blocks):
+        for _, tile in self.functions.tiles(block.X):
             np.maximum(largest, np.abs(tile).max(axis=0), out=largest)
         return LargestValues(largest)

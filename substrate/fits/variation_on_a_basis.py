@@ -20,9 +20,9 @@ solution is that of all rows. The multipliers :math:`\xi` of the rows in W are a
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,10 @@ from substrate.fits.polish import VariationPoint
 from substrate.fits.variation import PointOnRows, sides_of, solve_on_rows
 from substrate.ingredients.component_bounds import variation_rows
 from substrate.penalties import FORMULA, DoubleColumns, MaximalVariation, bound_by_duality
-from substrate.reduced.moments import MomentsOfLeaf, Origin
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import LEAF, Block, Source
-from substrate.streaming.summation import highest
+from substrate.reduced.moments import MomentsOfBlock, Origin
+from substrate.streaming.passes import Tally, longest_sum, sum_blocks
+from substrate.streaming.rows import BLOCK_ROWS, Block, Source
 from substrate.streaming.survey import TargetSummary
-from substrate.streaming.tally import Tally, join
 
 __all__ = ["ReducedVariation", "VariationRows", "VariationSweep", "solve_reduced_variation"]
 
@@ -64,10 +62,10 @@ class RowsAbove:
 
     def __add__(self, other: "RowsAbove") -> "RowsAbove":
         return RowsAbove(
-            place=join(self.place, other.place),
-            excess=join(self.excess, other.excess),
-            number=join(self.number, other.number),
-            features=join(self.features, other.features),
+            place=np.concatenate([self.place, other.place]),
+            excess=np.concatenate([self.excess, other.excess]),
+            number=np.concatenate([self.number, other.number]),
+            features=np.concatenate([self.features, other.features]),
             most=self.most,
         ).furthest()
 
@@ -93,13 +91,15 @@ class Swept(Tally):
     lengths of features and ``diagonal`` the sums of k(x, x), one number per component.
     """
 
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"largest": np.maximum, "longest": np.maximum}
+
     mass: float
     slope: Array
     total: float
     squares: float
     targets: float
-    largest: Annotated[Array, np.maximum]
-    longest: Annotated[Array, np.maximum]
+    largest: Array
+    longest: Array
     diagonal: Array
     above: RowsAbove
 
@@ -115,10 +115,10 @@ class VariationSweep:
     bounds: Array
     most: int
 
-    def __call__(self, blocks: Iterable[Block]) -> Swept:
-        """Accumulate over the micro-blocks of a leaf."""
+    def __call__(self, block: Block) -> Swept:
+        """Add up tile by tile."""
         swept = self._nothing()
-        for block, rows, tile in self.values.walk(blocks):
+        for rows, tile in self.values.tiles(block.X):
             light = None if block.weights is None else block.weights[rows]
             swept = swept + self._of_tile(
                 tile, block.X[rows], block.Y[rows, 0] / self.unit, light, block.start + rows.start
@@ -186,11 +186,10 @@ _ZERO = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class VariationRows:
-    """All rows: their features, their source, the settings of passes, and a summary of the targets."""
+    """All rows: their features, their source, and a summary of the targets."""
 
     values: ComponentFeatures
     source: Source
-    passes: OpenPasses
     targets: TargetSummary
     unit: float
     anchor: Any
@@ -199,8 +198,8 @@ class VariationRows:
         """Return the sums over all rows, of one pass."""
         near = self.values.matrix(self.anchor).mean(axis=0)  # subtracted before squaring
         origin = Origin(near, self.targets.means_in(self.unit), self.unit)
-        function = MomentsOfLeaf(self.values, origin)
-        total, _ = self.passes.sums(self.source, function).moments()
+        function = MomentsOfBlock(self.values, origin)
+        total, _ = sum_blocks(self.source, function).moments()
         mean, target = total.first / total.mass, total.targets / total.mass
         centred = total.shift_to(mean, target)
         target_mean = float(target[0] + origin.targets[0])
@@ -221,7 +220,7 @@ class VariationRows:
     def sweep(self, v: Array, bias: float, bounds: Array) -> Swept:
         """Make one pass with the machine v, b."""
         sweep = VariationSweep(values=self.values, unit=self.unit, v=v, bias=bias, bounds=bounds, most=_JOIN)
-        swept: Swept = self.passes.sums(self.source, sweep)
+        swept: Swept = sum_blocks(self.source, sweep)
         return swept
 
 
@@ -268,7 +267,7 @@ class ReducedVariation:
         root, length, total = math.sqrt(swept.mass), math.sqrt(swept.squares), abs(swept.total)
         # lengths of the columns of features, and how many terms a sum over all rows adds one after the other
         lengths = np.sqrt(np.maximum(np.diagonal(sums.scatter), 0.0) + swept.mass * np.square(sums.mean))
-        summed = sum_rounding(4 * (values.step + LEAF // values.step + highest(rows.source.n_rows)))
+        summed = sum_rounding(4 * (values.step + BLOCK_ROWS // values.step + longest_sum(rows.source.n_rows)))
         off = summed * (float(lengths @ np.abs(v)) + math.sqrt(swept.targets) + root * abs(bias / unit))
         g = Double(swept.slope, summed * lengths * (length + total / root)) - Double(sums.mean) * swept.total
         R: Array = np.asarray(np.linalg.cholesky(sums.scatter + ridge * np.eye(v.size)).T, dtype=np.float64)

@@ -13,7 +13,7 @@ from substrate.kernels import Kernel
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.namespaces import HOST, is_device_array, take_rows, to_numpy, where_it_lives
 from substrate.reduced import Basis
-from substrate.reduced.rows import BasisValues, KernelRows
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.rules import (
     Candidates,
     Chosen,
@@ -23,9 +23,7 @@ from substrate.reduced.rules import (
     select_pivots,
     select_spread,
 )
-from substrate.streaming.array_source import draw_rows
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source
+from substrate.streaming.rows import Source, draw_rows
 
 __all__ = ["LIGHT_FACTOR", "MOST", "ChosenBasis", "chosen_basis", "sample_of"]
 
@@ -92,7 +90,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
     """Return the basis for the rows of a source (the matrix itself, where the kernel is a precomputed one) and their
     targets.
 
-    What is drawn are numbers of rows, by :mod:`~substrate.streaming.array_source`: a seed means the same rows
+    What is drawn are numbers of rows, by :func:`~substrate.streaming.rows.draw_rows`: a seed means the same rows
     wherever they are kept.
     """
     generator, n, rule = choice.generator(), source.n_rows, choice.rule
@@ -116,7 +114,7 @@ def chosen_basis(choice: Basis, kernel: Kernel, source: Source, lam: float) -> C
 
     def every() -> KernelRows:
         points = rows if kernel.pairwise else source.beside(X[rows])
-        return KernelRows(BasisValues.of(kernel, points), source, OpenPasses().share(source, rows.size))
+        return KernelRows(KernelValues(kernel, points), source)
 
     picked = _pick(choice, candidates, count, every, lam, generator)
     if picked.rows.size == 0:  # a kernel that is zero everywhere spans nothing; one vector keeps shapes alive

@@ -9,7 +9,6 @@ and left out: nothing is singular, whereas the system printed in [Cawley2002]_ i
 working precision, for every smooth kernel.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,6 @@ from substrate.arrays import Array
 from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.rows import RowValues
-from substrate.streaming.source import Block
 from substrate.threads import blas_threads
 
 __all__ = ["Features", "LinearFeatures", "basis_features", "independent_vectors", "reconstruction_errors"]
@@ -148,27 +146,12 @@ class LinearFeatures(RowValues):
         """The number of features of a row."""
         return int(self.transform.shape[1])
 
-    def fill(self, X: Any, out: Array) -> None:
-        """Write the features of rows into ``out``."""
-        for rows, features in self.tiles(Block(X, None, 0), self.buffer()):
-            out[rows, :] = features
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the features of rows on a device."""
-        out: Array = zeros_beside(self.transform, (X.shape[0], self.n_basis))
-        self.fill(X, out)
-        return out
-
-    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield the features of the tiles of kernel values, whose memory ``buffer`` is."""
-        for rows, tile in self.values.tiles(block, buffer):
-            tile -= self.origin
-            features = tile @ self.transform
-            yield rows, features if self.mean is None else features - self.mean
-
-    def buffer(self) -> Array:
-        """Allocate memory for tiles of kernel values."""
-        return self.values.buffer()
+    def __call__(self, X: Any) -> Array:
+        """Return the features of rows."""
+        values = self.values(X)
+        values -= self.origin
+        features: Array = values @ self.transform
+        return features if self.mean is None else features - self.mean
 
     @property
     def step(self) -> int:

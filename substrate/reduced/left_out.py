@@ -18,9 +18,9 @@ and a call sends :math:`1/(a_k + \lambda)` to it and receives sums.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,12 +38,10 @@ from substrate.namespaces import (
 )
 from substrate.reduced.criteria import SpectrumRadius, less_rounding
 from substrate.reduced.features import LinearFeatures
-from substrate.reduced.rows import BasisValues, GivenValues, KernelRows, RowValues
+from substrate.reduced.rows import KernelRows, KernelValues, RowValues
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Block
-from substrate.streaming.tally import Tally
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 from substrate.threads import blas_threads
 
 __all__ = ["LeftOutRows", "LeverageFactor", "OutputsOfBlock", "ReducedLeaveOneOut", "left_out_rows", "leverage_factor"]
@@ -119,7 +117,7 @@ class LeftOutRows:
 class LeftOutOfBlock:
     """Fitted values, leverages and targets of a block, one row per row of data."""
 
-    values: BasisValues
+    values: KernelValues
     coefficients: Array
     bias: Array
     factor: LeverageFactor
@@ -127,7 +125,7 @@ class LeftOutOfBlock:
     def __call__(self, block: Block) -> LeftOutRows:
         """Compute tile by tile."""
         fitted, leverages = zeros_beside(self.bias, block.Y.shape), zeros_beside(self.bias, block.Y.shape[0])
-        for _, rows, tile in self.values.walk([block]):
+        for rows, tile in self.values.tiles(block.X):
             fitted[rows, :] = tile @ self.coefficients + self.bias
             leverages[rows] = self.factor.leverages(tile, None if block.weights is None else block.weights[rows])
         return LeftOutRows(start=block.start, Y=block.Y, fitted=fitted, leverages=leverages, weights=block.weights)
@@ -156,21 +154,21 @@ class OutputsOfBlock:
 
 #: Least 1 - h_ii of a weighted row: of one that outweighs all others it is rounding, and its residual must stay finite.
 _OUTWEIGHED = 1e-30
-#: Up to this many bytes the rows' features are kept between calls instead of being computed again.
-KEPT = 2.0**25
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualSums(Tally):
     """Sums over rows, one row per lambda: squared residuals (one column per output); 1/(1 - h_ii); min of 1 - h_ii."""
 
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"smallest": np.minimum}
+
     squares: Array
     reciprocal: Array
-    smallest: Annotated[Array, np.minimum]
+    smallest: Array
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutOfLeaf:
+class ResidualsOfBlock:
     """Leave-one-out at many lambdas: two matrix products per tile, with the weights and, squared, with 1/(a + lambda).
 
     ``features`` are centred, in eigen-coordinates.
@@ -183,13 +181,13 @@ class LeftOutOfLeaf:
     centre: Array
     mass: float
 
-    def __call__(self, blocks: Iterable[Block]) -> ResidualSums:
-        """Accumulate over the micro-blocks of a leaf."""
+    def __call__(self, block: Block) -> ResidualSums:
+        """Add up tile by tile."""
         c, xp = self.coordinates, namespace_of(self.coordinates)
         g = on_device_of(c, self.inverses)
         squares, reciprocal = zeros_beside(c, (g.shape[1], c.shape[1])), zeros_beside(c, g.shape[1])
         smallest = xp.ones_like(reciprocal)
-        for block, numbers, rows in self.features.walk(blocks):
+        for numbers, rows in self.features.tiles(block.X):
             Y = block.Y[numbers, :]
             weights = xp.ones_like(Y[:, 0]) if block.weights is None else block.weights[numbers]
             spare = xp.clip(1.0 - weights[:, None] * (1.0 / self.mass + (rows * rows) @ g), min=_OUTWEIGHED)
@@ -205,17 +203,6 @@ class LeftOutOfLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class FeaturesOfBlock:
-    """Features of a block, centred, in eigen-coordinates, and its targets."""
-
-    features: RowValues
-
-    def __call__(self, block: Block) -> tuple[Array, Array]:
-        """Compute tile by tile."""
-        return self.features.matrix(block.X), block.Y
-
-
-@dataclass(frozen=True, slots=True)
 class ReducedLeaveOneOut(LeftOutCriterion):
     """The mean square of e_i/(1 - h_ii), with weights of mean one; ``there`` is the spectrum where the rows are."""
 
@@ -223,18 +210,13 @@ class ReducedLeaveOneOut(LeftOutCriterion):
     radius: SpectrumRadius
     there: ReducedSpectrum
     rows: KernelRows
-    kept: ArraySource | None
 
     @classmethod
     def of_rows(
         cls, spectrum: ReducedSpectrum, rows: KernelRows, radius: SpectrumRadius, *, pooled: bool = False
     ) -> Self:
         """Return the criterion on the rows of the statistic and their targets."""
-        kept, host = None, spectrum.on_host()
-        if 8.0 * rows.n_rows * host.values.size <= KEPT:
-            blocks = list(rows.each(FeaturesOfBlock(_features(spectrum, rows.values))))
-            X, Y = (namespace_of(arrays[0]).concat(arrays, axis=0) for arrays in zip(*blocks, strict=True))
-            kept = ArraySource(X, Y, weights=rows.weights)
+        host = spectrum.on_host()
         return cls(
             spectrum=host,
             targets=host.targets(),
@@ -244,31 +226,24 @@ class ReducedLeaveOneOut(LeftOutCriterion):
             radius=radius,
             there=spectrum,
             rows=rows,
-            kept=kept,
         )
 
     def _sample_left_out(self, g: Array, t: Array) -> tuple[Samples, Array]:
-        """Return a pass over the rows, or over their features where these were kept."""
+        """Return a pass over the rows."""
         spectrum, n = self.there, self.spectrum.n
-        centre = spectrum.origin.targets + spectrum.target_mean
-        values = _features(spectrum, self.rows.values)
-        features = values if self.kept is None else GivenValues(int(spectrum.cross.shape[0]))
-        function = LeftOutOfLeaf(
-            features=features, inverses=g, coordinates=spectrum.cross, unit=self.unit, centre=centre, mass=spectrum.mass
+        mean: Array = spectrum.mean @ spectrum.rotation
+        function = ResidualsOfBlock(
+            features=LinearFeatures(self.rows.values, spectrum.origin.kernel_values, spectrum.directions, mean),
+            inverses=g,
+            coordinates=spectrum.cross,
+            unit=self.unit,
+            centre=spectrum.origin.targets + spectrum.target_mean,
+            mass=spectrum.mass,
         )
-        if self.kept is None:
-            sums: ResidualSums = self.rows.sums(function)
-        else:
-            sums = OpenPasses().sums(self.kept, function)
+        sums: ResidualSums = self.rows.sums(function)
         means, spare = self._shape(sums.squares / n, t), sums.smallest.reshape(t.shape)
         # the relative error of 1 - h_ii is that of a sum of so many terms, divided by it
         terms = spectrum.values.shape[0] / (self.size + 16.0)
         with np.errstate(over="ignore"):  # of a row that is the machine nothing is known
             rounding = (means * np.square(terms / spare[:, :, None])).max(axis=1)
         return less_rounding(self, self.radius, Samples(means, rounding), t, spare), np.exp(t.ravel()) * sums.reciprocal
-
-
-def _features(spectrum: ReducedSpectrum, values: RowValues) -> LinearFeatures:
-    """Return the features of rows: centred, in eigen-coordinates."""
-    mean: Array = spectrum.mean @ spectrum.rotation
-    return LinearFeatures(values, spectrum.origin.kernel_values, spectrum.directions, mean)

@@ -17,7 +17,7 @@ weights; factors about two centers are moved to one and stacked, and factored ag
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,8 @@ from substrate.errors import DataError
 from substrate.kernels import Kernel
 from substrate.least_squares.border import Border, column_factor, column_units, weighted_center
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Block, Source
-from substrate.streaming.tally import Tally
+from substrate.streaming.passes import sum_blocks
+from substrate.streaming.rows import Block, Source
 
 __all__ = ["LinearColumns", "survey_linear_columns"]
 
@@ -82,13 +81,13 @@ def columns_of(X: Any, numbers: Iterable[int]) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class LinearColumnFactor(Tally):
+class LinearColumnFactor:
     """Rows, the triangular factor about their center, the ranges of the columns, and the sum of v k(x, x)."""
 
     count: int
     mass: float
-    low: Annotated[Array, np.minimum]
-    high: Annotated[Array, np.maximum]
+    low: Array
+    high: Array
     diagonal: float
     center: Array
     factor: Array
@@ -96,7 +95,15 @@ class LinearColumnFactor(Tally):
     def __add__(self, other: "LinearColumnFactor") -> "LinearColumnFactor":
         center = self.center + (other.center - self.center) * (other.mass / (self.mass + other.mass))
         stacked = np.concatenate([self.shift_to(center), other.shift_to(center)])
-        return self.combine(other, center=center, factor=np.linalg.qr(stacked, mode="r"))
+        return LinearColumnFactor(
+            count=self.count + other.count,
+            mass=self.mass + other.mass,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            diagonal=self.diagonal + other.diagonal,
+            center=center,
+            factor=np.asarray(np.linalg.qr(stacked, mode="r")),
+        )
 
     def shift_to(self, center: Array) -> Array:
         """Return a factor about another center: its last columns less the first one times the difference."""
@@ -106,36 +113,26 @@ class LinearColumnFactor(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFactorOfLeaf:
-    """The factor of the linear columns of a leaf."""
+class ColumnFactorOfBlock:
+    """The factor of the linear columns of a block."""
 
     numbers: tuple[int, ...]
     kernel: Kernel
 
-    def __call__(self, blocks: Iterable[Block]) -> LinearColumnFactor:
-        """Factor the columns over the micro-blocks of a leaf, all held at once."""
-        blocks_with_weights = [(to_numpy(columns_of(block.X, self.numbers)), self._weigh(block)) for block in blocks]
-        z, v = (
-            np.concatenate([columns for columns, _ in blocks_with_weights]),
-            np.concatenate([weights for _, (weights, _) in blocks_with_weights]),
-        )
+    def __call__(self, block: Block) -> LinearColumnFactor:
+        """Factor the columns of a block."""
+        z = to_numpy(columns_of(block.X, self.numbers))
+        v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
         center = weighted_center(z, v)
-        lengths = sum(length for _, (_, length) in blocks_with_weights)
-        mass = float(v.sum())
-        factor = column_factor(z - center, v)
         return LinearColumnFactor(
             count=v.size,
-            mass=mass,
+            mass=float(v.sum()),
             low=z.min(axis=0),
             high=z.max(axis=0),
-            diagonal=lengths,
+            diagonal=float(v @ np.maximum(to_numpy(self.kernel.diag(block.X)), 0.0)),
             center=center,
-            factor=factor,
+            factor=column_factor(z - center, v),
         )
-
-    def _weigh(self, block: Block) -> tuple[Array, float]:
-        v = np.ones(block.X.shape[0]) if block.weights is None else to_numpy(block.weights)
-        return v, float(v @ np.maximum(to_numpy(self.kernel.diag(block.X)), 0.0))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by the name of its column
@@ -155,7 +152,7 @@ def survey_linear_columns(
             f"{len(numbers)} linear columns and the bias fit all {source.n_rows} rows, which leaves none to the "
             "kernel; use fewer linear columns or more rows"
         )
-    surveyed: LinearColumnFactor = OpenPasses().sums(source, ColumnFactorOfLeaf(numbers, kernel))
+    surveyed: LinearColumnFactor = sum_blocks(source, ColumnFactorOfBlock(numbers, kernel))
     middle = np.clip(surveyed.center, surveyed.low, surveyed.high) if center is None else center
     units = column_units(np.maximum(np.abs(surveyed.low - middle), np.abs(surveyed.high - middle)), names)
     factor = surveyed.shift_to(middle)

@@ -11,9 +11,10 @@ features by T once at the end, for a third of the work; but rounding of the sums
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from operator import add
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,12 +33,12 @@ from substrate.namespaces import (
 from substrate.reduced.features import Features
 from substrate.reduced.folds import GivenFolds
 from substrate.reduced.rows import PART, KernelRows, RowValues
-from substrate.streaming.source import Block
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 from substrate.streaming.survey import TargetSummary
-from substrate.streaming.tally import Tally, add_in_pairs
 from substrate.threads import blas_threads
 
-__all__ = ["Moments", "MomentsOfLeaf", "Origin", "Statistic", "accumulate", "origin_of"]
+__all__ = ["Moments", "MomentsOfBlock", "Origin", "Statistic", "accumulate", "origin_of"]
 
 #: Estimated relative error up to which the sums of kernel values are transformed afterwards.
 _LARGEST_ERROR = 1e-8
@@ -98,6 +99,10 @@ class Moments(Tally):
             squares=xp.sum(targets * targets, axis=0),
         )
 
+    def __sub__(self, other: "Moments") -> "Moments":
+        names = [field.name for field in fields(self)]
+        return Moments(*(getattr(self, name) - getattr(other, name) for name in names))
+
     def on_host(self) -> "Moments":
         """Return the same in numpy."""
         names = ("first", "second", "targets", "cross", "squares")
@@ -135,7 +140,11 @@ def _products(features: Array) -> Array:
 class FoldMoments(Tally):
     """Sums over the rows in no fold, then over those of each fold."""
 
-    parts: Annotated[tuple[Moments, ...], add_in_pairs]
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
+        "parts": lambda first, second: tuple(map(add, first, second))
+    }
+
+    parts: tuple[Moments, ...]
 
     def moments(self) -> tuple[Moments, tuple[Moments, ...]]:
         """Return the moments of all rows, and of each fold."""
@@ -144,18 +153,18 @@ class FoldMoments(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class MomentsOfLeaf:
-    """Sums of kernel values about an origin, or of features of them where a transform is given."""
+class MomentsOfBlock:
+    """Sums over a block of kernel values about an origin, or of features of them where a transform is given."""
 
     values: RowValues
     origin: Origin
     transform: Array | None = None
     folds: GivenFolds | None = None
 
-    def __call__(self, blocks: Iterable[Block]) -> FoldMoments:
-        """Accumulate over the micro-blocks of a leaf."""
+    def __call__(self, block: Block) -> FoldMoments:
+        """Add up tile by tile."""
         origin, parts = self.origin, dict[int, Moments]()
-        for block, rows, tile in self.values.walk(blocks):
+        for rows, tile in self.values.tiles(block.X):
             tile -= origin.kernel_values
             features = tile if self.transform is None else tile @ self.transform
             targets = block.Y[rows, :] / origin.unit - origin.targets
@@ -204,7 +213,7 @@ def accumulate(
     """
     # on a device the estimate takes longer than it saves
     if rows.on_device or _expected_error(K, features.of_kernel, rows.n_rows, lam) <= _LARGEST_ERROR:
-        function = MomentsOfLeaf(rows.values, origin, folds=folds)
+        function = MomentsOfBlock(rows.values, origin, folds=folds)
         total, of_folds = rows.sums(function).moments()
         T = features.transform
         with blas_threads(features.n_basis):
@@ -215,7 +224,7 @@ def accumulate(
                 parts = tuple(fold.transform(T) for fold in of_folds)
                 lengths = _lengths(total) @ np.abs(to_numpy(T))
                 return Statistic(features, origin, transformed, parts, "accumulated", error, lengths)
-    function = MomentsOfLeaf(rows.values, origin, features.transform, folds)
+    function = MomentsOfBlock(rows.values, origin, features.transform, folds)
     total, of_folds = rows.sums(function).moments()
     return Statistic(features, origin, total, of_folds, "row-wise", ROUNDED_ONCE, _lengths(total))
 

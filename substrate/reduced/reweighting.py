@@ -22,8 +22,7 @@ from substrate.namespaces import to_numpy
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.solution import ReducedSolution
-from substrate.streaming.array_source import ArraySource, PreparedSource
-from substrate.streaming.source import Block
+from substrate.streaming.rows import ArraySource, Block, ReadSource
 
 __all__ = ["Reweighted", "errors_of_rows", "iterate_weights", "reweigh"]
 
@@ -46,9 +45,9 @@ def reweigh(rows: KernelRows, weights: Array) -> KernelRows:
     """Return the rows with these weights multiplied into those given."""
     given = np.ones(rows.n_rows) if rows.weights is None else to_numpy(rows.weights)
     source = rows.source
-    if isinstance(source, ArraySource):
-        return replace(rows, source=replace(source, weights=source.beside(given * weights)))
-    return replace(rows, source=PreparedSource(source, weights=given * weights))
+    if not isinstance(source, (ArraySource, ReadSource)):
+        raise TypeError(f"rows of a {type(source).__name__} have no weights of their own")
+    return replace(rows, source=replace(source, weights=source.beside(given * weights)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ do, so everything that is computed from it is computed block by block, in memory
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
 from substrate.certificates.rounding import ROUNDED_ONCE
-from substrate.errors import DataError
 from substrate.kernels import Kernel
-from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import (
     HOST,
     device_blocks,
@@ -27,13 +25,11 @@ from substrate.namespaces import (
     zeros_beside,
 )
 from substrate.reduced.linear_columns import LinearColumns
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import LEAF, MICRO, Block, Source
-from substrate.streaming.summation import LeafSum, highest
+from substrate.streaming.passes import each_block, longest_sum, sum_blocks
+from substrate.streaming.rows import BLOCK_ROWS, ArraySource, Block, Source
 from substrate.streaming.survey import TargetSummary, summary_of_targets
 
-__all__ = ["PART", "BasisValues", "GivenValues", "KernelRows", "KernelValues", "MatrixColumns", "RowValues"]
+__all__ = ["PART", "KernelRows", "KernelValues", "RowValues"]
 
 #: Entries of a tile: 4 MB; larger ones make no product faster (measured).
 _TILE_ENTRIES = 1 << 19
@@ -52,159 +48,44 @@ class RowValues(ABC):
         """The number of values per row."""
 
     @abstractmethod
-    def fill(self, X: Any, out: Array) -> None:
-        """Write the values of rows into ``out``."""
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the values of rows on a device, in a new array there."""
-        raise DataError("this machine is not computed on a device; give it numpy arrays, X.cpu().numpy() of a tensor")
+    def __call__(self, X: Any) -> Array:
+        """Return the values of rows in a new array, where the rows are."""
 
     @property
     def step(self) -> int:
         """Rows of a tile: a power of two given by the basis alone, so that every row is always in the same tile."""
         fitting = max(_TILE_ENTRIES // max(self.n_basis, 1), 128)
-        return min(1 << (fitting.bit_length() - 1), MICRO)
+        return min(1 << (fitting.bit_length() - 1), BLOCK_ROWS)
 
-    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield the rows of a block one tile at a time, with their positions in it; a tile may be overwritten.
-
-        In numpy ``buffer`` is used for all of them. On a device tiles are large enough to keep it busy, in new memory.
-        """
-        n = int(block.X.shape[0])
-        if is_device_array(block.X):
-            for rows in device_blocks(n, self.n_basis):
-                yield rows, self.evaluate(block.X[rows, :])
-            return
-        for rows in strips(n, self.step):
-            tile = buffer[: rows.stop - rows.start]
-            self.fill(block.X[rows], tile)
-            yield rows, tile
-
-    def walk(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, slice, Array]]:
-        """Yield the tiles of all blocks, one after another in the same memory, each with its block and its rows there.
-
-        This is how a function of a leaf goes through its rows.
-        """
-        buffer = self.buffer()
-        for block in blocks:
-            for rows, tile in self.tiles(block, buffer):
-                yield block, rows, tile
+    def tiles(self, X: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield the values of rows one tile at a time, with their places; on a device tiles keep it busy."""
+        n = int(X.shape[0])
+        for rows in device_blocks(n, self.n_basis) if is_device_array(X) else strips(n, self.step):
+            yield rows, self(X[rows, :])
 
     def matrix(self, X: Any) -> Array:
         """Return the values of given rows."""
         if is_device_array(X):
-            return self.evaluate(X)
+            return self(X)
         out = np.empty((X.shape[0], self.n_basis))
-        for strip in strips(X.shape[0], self.step):
-            self.fill(X[strip], out[strip])
+        for rows, tile in self.tiles(X):
+            out[rows] = tile
         return out
 
     def product(self, X: Any, V: Array) -> Array:
         """Return the values of given rows times V, one tile at a time."""
         out: Array = zeros_beside(V, (X.shape[0], *V.shape[1:]))
-        for _, rows, tile in self.walk([Block(X, None, 0)]):
+        for rows, tile in self.tiles(X):
             out[rows, ...] = tile @ V
         return out
 
-    def buffer(self) -> Array:
-        """Allocate memory for the tiles."""
-        return np.empty((self.step, self.n_basis))
-
 
 @dataclass(frozen=True, slots=True)
-class GivenValues(RowValues):
-    """The rows themselves, where they are values already."""
+class KernelValues(RowValues):
+    """A kernel between rows and basis points; the columns of a ``linear`` part, if any, follow its values.
 
-    n_columns: int
-
-    @property
-    def n_basis(self) -> int:
-        """The number of columns of the rows."""
-        return self.n_columns
-
-    def fill(self, X: Any, out: Array) -> None:
-        """Copy the rows into ``out``."""
-        out[...] = X
-
-    def tiles(self, block: Block, buffer: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield all rows of the block at once, where they are: they must not be overwritten."""
-        yield slice(0, int(block.X.shape[0])), block.X
-
-    def buffer(self) -> Array:
-        """Return an empty array: no memory is needed."""
-        return np.empty((0, 0))
-
-
-class BasisValues(RowValues):
-    """Values of rows with basis vectors.
-
-    :meth:`of` makes them: by a kernel between points (:class:`KernelValues`), or, for a precomputed kernel, whose rows
-    hold the values already, by the numbers of columns (:class:`MatrixColumns`).
+    The rows of a precomputed kernel hold the values already, and ``points`` are the numbers of the columns.
     """
-
-    __slots__ = ()
-
-    #: The basis vectors: points, or numbers of columns.
-    points: Any
-
-    @staticmethod
-    def of(kernel: Kernel, points: Any, linear: LinearColumns | None = None) -> "BasisValues":
-        """Return the values of a kernel with basis vectors; of a precomputed one, with columns by number."""
-        return MatrixColumns(points) if kernel.pairwise else KernelValues(kernel, points, linear)
-
-    @property
-    def n_basis(self) -> int:
-        """n, and the number of linear columns."""
-        return int(self.points.shape[0]) + (0 if self.columns is None else len(self.columns.numbers))
-
-    @property
-    def most_directions(self) -> int:
-        """How many directions the vectors can have: their number, or fewer where the kernel has fewer features."""
-        return int(self.points.shape[0])
-
-    @property
-    def columns(self) -> LinearColumns | None:
-        """Columns that are not penalised, whose values follow those of the kernel."""
-        return None
-
-    @property
-    def of_kernel(self) -> "BasisValues":
-        """The values without those of linear columns."""
-        return self
-
-    @property
-    def from_differences(self) -> "BasisValues | None":
-        """The same values by operations of less rounding; None where there are none."""
-        return None
-
-    def scale(self, coefficients: Array) -> Array:
-        """Return coefficients, one column per output, with those of linear columns in their units."""
-        return coefficients
-
-    @abstractmethod
-    def rounding(self, X: Any) -> float:
-        """Return p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones."""
-
-    @abstractmethod
-    def diagonal(self, block: Block) -> Array:
-        """Return k(x, x) of the rows of a block."""
-
-    @abstractmethod
-    def sizes(self, X: Any) -> Array:
-        """Return the root of k(x, x) of points in numpy."""
-
-    @abstractmethod
-    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
-        """Return the values of rows times coefficients, plus the bias, as ``predict`` does."""
-
-    @abstractmethod
-    def scaling_kernel(self) -> Kernel:
-        """Return the kernel, for derivatives in its scales."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelValues(BasisValues):
-    """A kernel between rows and basis points; the columns of a ``linear`` part, if any, follow its values."""
 
     kernel: Kernel
     points: Any
@@ -212,65 +93,70 @@ class KernelValues(BasisValues):
     careful: bool = False
 
     @property
+    def n_basis(self) -> int:
+        """n, and the number of linear columns."""
+        return int(self.points.shape[0]) + (0 if self.linear is None else len(self.linear.numbers))
+
+    @property
     def most_directions(self) -> int:
-        """The number of points, or fewer where the kernel has fewer features."""
-        count, features = int(self.points.shape[0]), self.kernel.rank(self.points.shape[1])
+        """How many directions the vectors can have: their number, or fewer where the kernel has fewer features."""
+        count = int(self.points.shape[0])
+        features = None if self.kernel.pairwise else self.kernel.rank(self.points.shape[1])
         return count if features is None else min(count, features)
 
     @property
-    def columns(self) -> LinearColumns | None:
-        """Those of the linear part."""
-        return self.linear
-
-    @property
-    def of_kernel(self) -> "BasisValues":
+    def of_kernel(self) -> "KernelValues":
         """The kernel values alone."""
         return self if self.linear is None else replace(self, linear=None)
 
     @property
-    def from_differences(self) -> "BasisValues | None":
-        """The same kernel values from differences of dense points in numpy."""
-        if self.careful or is_sparse(self.points) or is_device_array(self.points):
+    def from_differences(self) -> "KernelValues | None":
+        """The same kernel values by a formula of less rounding, of dense points in numpy; None where there is none."""
+        if self.careful or self.kernel.pairwise or is_sparse(self.points) or is_device_array(self.points):
             return None
         return replace(self, careful=True)
 
     def scale(self, coefficients: Array) -> Array:
-        """Return coefficients, one column per output, with those of linear columns in their units."""
+        """Return coefficients, one column per output, with the linear ones in the units of their columns."""
         if self.linear is None:
             return coefficients
         xp, m = namespace_of(coefficients), self.points.shape[0]
         last = self.linear.scale(coefficients[m:, :])
         return xp.concat([coefficients[:m, :], last], axis=0)  # type: ignore[no-any-return]
 
-    def fill(self, X: Any, out: Array) -> None:
-        """Write the values of rows into ``out``."""
-        if self.linear is not None:
-            out[:, : self.points.shape[0]] = self.of_kernel.matrix(X)
-            out[:, self.points.shape[0] :] = self.linear(X)
-        elif self.careful and not is_sparse(X):
-            self.kernel.fill_carefully(X, self.points, out)
-        else:
-            self.kernel.fill(X, self.points, out)
-
-    def evaluate(self, X: Any) -> Array:
-        """Return the values of rows on a device."""
+    def __call__(self, X: Any) -> Array:
+        """Return kernel values, and linear columns after them."""
         xp = namespace_of(X)
-        values: Array = self.kernel.evaluate(X, self.points, xp.float64)
+        if self.kernel.pairwise:
+            columns = X[:, self.points]
+            values = np.array(columns.toarray() if is_sparse(columns) else columns)
+        elif is_device_array(X):
+            values = self.kernel.evaluate(X, self.points, xp.float64)
+        else:
+            values = self.kernel.values(X, self.points, self.careful and not is_sparse(X))
         return values if self.linear is None else xp.concat([values, self.linear(X)], axis=1)
 
     def diagonal(self, block: Block) -> Array:
-        """Return k(x, x) of the rows of a block."""
-        diagonal = self.kernel.diag(block.X)
+        """Return k(x, x) of the rows of a block; of a matrix, where row and column numbers agree."""
+        if self.kernel.pairwise:
+            places = np.arange(block.n_rows)
+            diagonal = np.asarray(block.X[places, block.start + places]).ravel()
+        else:
+            diagonal = self.kernel.diag(block.X)
         if self.linear is not None:
             diagonal = diagonal + self.linear.floor
         return diagonal if is_device_array(diagonal) else np.asarray(diagonal, dtype=np.float64)
 
     def sizes(self, X: Any) -> Array:
-        """Return the root of k(x, x) of points in numpy."""
+        """Return the roots of k(x, x) of points in numpy; ones for the rows of a matrix, which do not tell them."""
+        if self.kernel.pairwise:
+            return np.ones(X.shape[0])
         return np.sqrt(np.maximum(np.asarray(self.kernel.diag(X), dtype=np.float64), 0.0))
 
     def rounding(self, X: Any) -> float:
-        """Return p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones."""
+        """Return p such that values are within p sqrt(k(x, x) k(z, z)) of the true ones; a matrix is exact."""
+        if self.kernel.pairwise:
+            return 0.0
         if is_sparse(X) or is_sparse(self.points):
             from scipy.sparse import vstack
 
@@ -280,66 +166,18 @@ class KernelValues(BasisValues):
             share = float(rounding(namespace_of(X).concat([X, self.points], axis=0)))
         return share if self.linear is None else max(share, ROUNDED_ONCE)  # linear columns are rounded once, too
 
-    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
-        """Return the expansion in the points, as ``predict`` does, beside that in linear columns."""
-        m = self.points.shape[0]
-        beside = bias if self.linear is None else self.linear(X) @ coefficients[m:] + bias
-        return expansion_values(self.kernel, self.points, coefficients[:m], beside, X)
-
-    def scaling_kernel(self) -> Kernel:
-        """Return the kernel."""
-        return self.kernel
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixColumns(BasisValues):
-    """Columns of a kernel matrix by number, for rows that hold its values; they are exact by definition."""
-
-    points: Any
-
-    def fill(self, X: Any, out: Array) -> None:
-        """Copy the columns of rows into ``out``."""
-        columns = X[:, self.points]
-        out[...] = columns.toarray() if is_sparse(columns) else columns
-
-    def rounding(self, X: Any) -> float:
-        """Return zero."""
-        return 0.0
-
-    def diagonal(self, block: Block) -> Array:
-        """Return k(x, x) of the rows of a block: where row and column numbers agree."""
-        numbers = np.arange(block.X.shape[0])
-        diagonal = block.X[numbers, block.start + numbers]
-        return np.asarray(diagonal, dtype=np.float64).ravel()
-
-    def sizes(self, X: Any) -> Array:
-        """Return ones: a row of a matrix does not tell its length."""
-        return np.ones(X.shape[0])
-
-    def expand(self, X: Any, coefficients: Array, bias: Any) -> Array:
-        """Return the expansion in the columns."""
-        return np.asarray(self.matrix(X) @ coefficients + bias)
-
-    def scaling_kernel(self) -> Kernel:
-        """Refuse: a matrix has no scales."""
-        raise TypeError("these values have no kernel to differentiate")
-
 
 @dataclass(frozen=True, slots=True)
 class KernelRows:
-    """Kernel values of all rows of a source, and the settings of passes over them."""
+    """Kernel values of all rows of a source."""
 
-    values: BasisValues
+    values: KernelValues
     source: Source
-    passes: OpenPasses = field(default_factory=OpenPasses)
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, points: Any, Y: Any = None, weights: Any = None) -> Self:
-        """Return rows in memory with their targets, one column per output, and their weights.
-
-        The rows of a precomputed kernel are those of its matrix, and ``points`` are numbers of columns.
-        """
-        return cls(BasisValues.of(kernel, points), ArraySource(X, Y, weights=weights))
+        """Return rows in memory with their targets, one column per output, and their weights."""
+        return cls(KernelValues(kernel, points), ArraySource(X, Y, weights=weights))
 
     @property
     def n_rows(self) -> int:
@@ -354,7 +192,7 @@ class KernelRows:
     @property
     def weights(self) -> Any:
         """v, one per row; None where all are one."""
-        return self.source.row_weights()
+        return self.source.weights
 
     @property
     def mass(self) -> float:
@@ -368,34 +206,32 @@ class KernelRows:
 
     @property
     def terms(self) -> int:
-        """The number of terms that a sum over all rows adds sequentially: a tile, the tiles of a leaf, the tree."""
+        """The number of terms that a sum over all rows adds sequentially: a tile, the tiles of a block, the blocks."""
         if self.on_device:
             tiles = list(device_blocks(self.n_rows, self.n_basis))
             longest = max(int(rows.stop - rows.start) for rows in tiles)
             return min(longest, PART) + -(-longest // PART) + len(tiles)
         step = self.values.step
-        return min(self.n_rows, step) + LEAF // step + highest(self.n_rows)
+        return min(self.n_rows, step) + BLOCK_ROWS // step + longest_sum(self.n_rows)
 
-    def sums(self, function: LeafSum) -> Any:
+    def sums(self, function: Callable[[Block], Any]) -> Any:
         """Compute a sum over all rows."""
-        return self.passes.sums(self.source, function)
+        return sum_blocks(self.source, function, self.n_basis)
 
     def each(self, function: Callable[[Block], Any]) -> Iterator[Any]:
-        """Evaluate a function of every micro-block."""
-        return self.passes.each(self.source, function)
+        """Evaluate a function of every block."""
+        return each_block(self.source, function, self.n_basis)
 
-    def drop_row(self, row: int) -> Self:
-        """Return all rows but one; they must be in memory."""
+    def drop_row(self, row: int) -> "KernelRows":
+        """Return the rows but for one."""
         block = self.source.whole("rows are left out of arrays only")
-        kept_rows = np.flatnonzero(np.arange(self.n_rows) != row)
-        weights = None if block.weights is None else take_rows(block.weights, kept_rows)
-        source = ArraySource(take_rows(block.X, kept_rows), take_rows(block.Y, kept_rows), weights=weights)
-        return replace(self, source=source, passes=OpenPasses())
+        others = np.flatnonzero(np.arange(self.n_rows) != row)
+        weights = None if block.weights is None else take_rows(block.weights, others)
+        return replace(self, source=ArraySource(take_rows(block.X, others), take_rows(block.Y, others), weights))
 
     def target_summary(self) -> TargetSummary:
         """Return means and extremes of the targets."""
-        passes = self.passes
-        summary: TargetSummary = passes.sums(self.source, summary_of_targets)
+        summary: TargetSummary = sum_blocks(self.source, summary_of_targets)
         return summary
 
     def take_rows(self, rows: Any) -> Array:

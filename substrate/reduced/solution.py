@@ -27,9 +27,9 @@ points, which lose fewer digits.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,11 +39,11 @@ from substrate.certificates.rows import ACCURATE, Accuracy, accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
 from substrate.namespaces import is_device_array, namespace_of, on_device_of, to_numpy, zeros_beside
 from substrate.reduced.features import Features
-from substrate.reduced.rows import PART, BasisValues, KernelRows
+from substrate.reduced.rows import PART, KernelRows, KernelValues
 from substrate.reduced.spectrum import ReducedSpectrum
-from substrate.streaming.source import Block
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 from substrate.streaming.survey import TargetSummary
-from substrate.streaming.tally import Tally
 from substrate.threads import blas_threads
 
 __all__ = [
@@ -75,6 +75,8 @@ class Residuals(Tally):
     ``diagonal`` the sum of all v k(x, x), and ``rounding`` the largest relative error of a kernel value.
     """
 
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"rounding": max}
+
     count: int
     mass: float
     slope: Array
@@ -84,7 +86,7 @@ class Residuals(Tally):
     shifts: Array
     spreads: Array
     diagonal: float
-    rounding: Annotated[float, max]
+    rounding: float
 
     def tolerances(self, unit: float, targets: TargetSummary, share: float) -> tuple[Tolerance, ...]:
         """Return the absolute errors that are permitted, from the sums over the user's targets.
@@ -99,23 +101,21 @@ class Residuals(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualsOfLeaf:
-    """The errors e = t - f of the rows of a leaf, as sums: with kernel values, alone, and squared."""
+class ResidualsOfBlock:
+    """The errors e = t - f of the rows of a block, as sums: with kernel values, alone, and squared."""
 
-    values: BasisValues
+    values: KernelValues
     unit: float
     coefficients: Array
     bias: Array
     centre: Array
 
-    def __call__(self, blocks: Iterable[Block]) -> Residuals:
-        """Accumulate over the micro-blocks of a leaf."""
+    def __call__(self, block: Block) -> Residuals:
+        """Add up tile by tile."""
         slope = zeros_beside(self.bias, self.coefficients.shape)
-        sums, diagonal, rounding, count = [zeros_beside(self.bias, self.bias.shape[0])] * 5, 0.0, 0.0, 0
-        mass = 0.0
-        for block, rows, tile in self.values.walk(blocks):
-            if rows.start == 0:
-                rounding, lengths = max(rounding, self.values.rounding(block.X)), self.values.diagonal(block)
+        sums, lengths = [zeros_beside(self.bias, self.bias.shape[0])] * 5, self.values.diagonal(block)
+        diagonal = mass = 0.0
+        for rows, tile in self.values.tiles(block.X):
             targets = block.Y[rows, :] / self.unit
             xp = namespace_of(targets)
             v = xp.ones_like(targets[:, 0]) if block.weights is None else block.weights[rows]
@@ -124,9 +124,10 @@ class ResidualsOfLeaf:
             parts = (v @ errors, v @ (errors * errors), v @ (targets * targets), v @ about, v @ (about * about))
             sums = [total + part for total, part in zip(sums, parts, strict=True)]
             diagonal += float(v @ xp.clip(lengths[rows], min=0.0))
-            mass, count = mass + float(xp.sum(v)), count + int(targets.shape[0])
+            mass += float(xp.sum(v))
         total, squares, of_targets, shifts, spreads = (to_numpy(part) for part in sums)
-        return Residuals(count, mass, slope, total, squares, of_targets, shifts, spreads, diagonal, rounding)
+        rounding = self.values.rounding(block.X)
+        return Residuals(block.n_rows, mass, slope, total, squares, of_targets, shifts, spreads, diagonal, rounding)
 
 
 def _sum_products(tile: Array, errors: Array) -> Array:
@@ -144,7 +145,7 @@ def _sum_products(tile: Array, errors: Array) -> Array:
 
 def residual_pass(rows: KernelRows, unit: float, coefficients: Array, bias: Array, centre: Array) -> Residuals:
     """Return sums over the errors of all rows; ``centre`` is a centre of the targets, in their unit."""
-    function = ResidualsOfLeaf(rows.values, unit, coefficients, bias, on_device_of(bias, centre))
+    function = ResidualsOfBlock(rows.values, unit, coefficients, bias, on_device_of(bias, centre))
     sums: Residuals = rows.sums(function)
     return sums
 
@@ -175,7 +176,7 @@ class Penalty:
     share: float
 
     @classmethod
-    def of(cls, values: BasisValues, K: Array, features: Features) -> "Penalty":
+    def of(cls, values: KernelValues, K: Array, features: Features) -> "Penalty":
         """Return the penalty of a machine from the kernel matrix of its basis, from differences where that is known."""
         values, T = values.of_kernel, features.of_kernel.transform
         careful = None if is_device_array(K) else values.from_differences

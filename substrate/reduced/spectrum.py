@@ -42,7 +42,7 @@ from substrate.namespaces import (
 from substrate.reduced.features import Features
 from substrate.reduced.moments import Moments, Origin, Statistic
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfLeaf
+from substrate.reduced.squared_weights import SquaredWeights, SquaredWeightsOfBlock
 from substrate.threads import blas_threads
 
 __all__ = ["ReducedSpectrum", "reduced_spectrum"]
@@ -78,7 +78,7 @@ class ReducedSpectrum:
         """
         if rows.weights is None:
             return self
-        leaf = SquaredWeightsOfLeaf(rows.values, self.origin, self.directions, self.mean @ self.rotation)
+        leaf = SquaredWeightsOfBlock(rows.values, self.origin, self.directions, self.mean @ self.rotation)
         return replace(self, heavy=rows.sums(leaf))
 
     def on_host(self) -> "ReducedSpectrum":

@@ -3,7 +3,6 @@ r"""Sums over rows by the squares of their weights, for generalised cross-valida
 .. math:: \sum_i v_i^2, \qquad \sum_i v_i^2 \tilde z_i, \qquad \sum_i v_i^2 \tilde z_i \tilde z_i^T
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from substrate.arrays import Array
@@ -11,10 +10,10 @@ from substrate.namespaces import to_numpy
 from substrate.reduced.features import LinearFeatures
 from substrate.reduced.moments import Origin
 from substrate.reduced.rows import RowValues
-from substrate.streaming.source import Block
-from substrate.streaming.tally import Tally
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block
 
-__all__ = ["SquaredWeights", "SquaredWeightsOfLeaf"]
+__all__ = ["SquaredWeights", "SquaredWeightsOfBlock"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +30,19 @@ class SquaredWeights(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class SquaredWeightsOfLeaf:
-    """The sums of a leaf; features are kernel values about the origin times ``directions``, less ``mean``."""
+class SquaredWeightsOfBlock:
+    """The sums of a block; features are kernel values about the origin times ``directions``, less ``mean``."""
 
     values: RowValues
     origin: Origin
     directions: Array
     mean: Array
 
-    def __call__(self, blocks: Iterable[Block]) -> SquaredWeights:
-        """Accumulate over its micro-blocks."""
+    def __call__(self, block: Block) -> SquaredWeights:
+        """Add up tile by tile."""
         sums = SquaredWeights(0.0, 0.0 * self.mean, 0.0 * self.mean[:, None] * self.mean)
         features = LinearFeatures(self.values, self.origin.kernel_values, self.directions, self.mean)
-        for block, rows, z in features.walk(blocks):
-            if block.weights is None:
-                raise TypeError("internal error: squares of weights need weights")
+        for rows, z in features.tiles(block.X):
             v = block.weights[rows]
             heavy = v[:, None] * z
             sums = sums + SquaredWeights(float(v @ v), v @ heavy, heavy.T @ heavy)

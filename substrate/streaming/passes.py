@@ -1,4 +1,11 @@
-"""Passes over all rows of a source: a sum over them in a fixed order, or a function of each block.
+r"""Passes over all rows of a source: a sum over them in a fixed order, or a function of each block.
+
+Floating-point sums depend on their order. Here it is a property of the rows: the blocks of a span are added one after
+another, then the spans,
+
+.. math:: S = (S_1 + S_2) + S_3 + \dots, \qquad S_k = (B_{k1} + B_{k2}) + B_{k3} + \dots,
+
+so that the bits are the same in one thread, in many, and on the workers of a cluster.
 
 Rows in memory and blocks are read in this process; sums of large matrices are distributed among its threads. A Dask
 collection is computed by Dask, with the scheduler that is configured there: threads, or the workers of a cluster where
@@ -6,130 +13,134 @@ a client is open. A worker that is lost is replaced by Dask, which computes its 
 interrupted, Dask drops its tasks; what its client and its workers print then is theirs.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from itertools import islice
+from operator import add
+from typing import Any, ClassVar, Self
 
 from substrate.arrays import available_memory
 from substrate.namespaces import HOST
-from substrate.streaming.source import LEAF, MICRO, Block, Source, micro_blocks
-from substrate.streaming.summation import LeafSum, Span, SummationTree, highest, spans, sum_over
+from substrate.streaming.rows import BLOCK_ROWS, SPAN_ROWS, Block, RowBlocks, SlicedSource, Source, in_blocks
 from substrate.threads import one_blas_thread, threads_for
 
-__all__ = ["OpenPasses"]
+__all__ = ["Tally", "each_block", "longest_sum", "sum_blocks"]
 
-#: Bytes of rows that a process reads at a time, and copies of them: as read, as numbers, and in a kernel.
-_BUDGET, _COPIES = 64 * 2**20, 4
-#: Logarithm of the leaves that are read at a time at most.
-_LEVEL = 2
-#: Spans of a thread, where there are enough leaves, so that all of them end at about the same time.
-_SPANS_A_THREAD = 2
-#: For Dask: logarithms of the most leaves of a task, of the tasks there are at least, and of those sent together.
-_TASK, _TASKS, _TOGETHER = 4, 5, 8
-
-#: A function and blocks of rows: their sum, or the list of what the function makes of each.
-Work = Callable[[Any, Iterator[Block]], Any]
+#: Tasks that are sent to Dask together.
+_TOGETHER = 64
 
 
-def each_of(function: Callable[[Block], Any], blocks: Iterator[Block]) -> list[Any]:
-    """Return a function of every micro-block, in order."""
-    return [function(block) for block in blocks]
+class Tally:
+    """The base of records of what was added up over some rows, which are dataclasses: their sum is that of all rows.
+
+    Fields are sums, but for those that ``combine`` names with a function of two values, that of the rows before first.
+    """
+
+    __slots__ = ()
+
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {}
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        sums = [self.combine.get(name, add)(getattr(self, name), getattr(other, name)) for name in names]
+        return type(self)(*sums)
 
 
-def _step(source: Source) -> int:
-    """Return rows to read at a time: a multiple of :data:`~substrate.streaming.source.MICRO` within the budget."""
-    rows = int(_BUDGET / (8.0 * _COPIES * (source.n_features + 1)))
-    return min(max(rows // MICRO, 1) * MICRO, LEAF << _LEVEL)
+def each_block(source: Source, function: Callable[[Block], Any], order: int = 0) -> Iterator[Any]:
+    """Yield the function of every block, in order; of rows on a device, of all of them at once.
 
-
-def work_on(work: Work, function: Any, source: Source, span: Span, step: int) -> Any:
-    """Return the work on one span, on one BLAS thread."""
-    with one_blas_thread():
-        return work(function, micro_blocks(source.blocks(span.start, span.stop, step)))
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPasses:
-    """Passes over rows, whose spans are shared among ``threads``."""
-
-    threads: int = 1
-
-    def share(self, source: Source, order: int) -> Self:
-        """Return the same for sums of matrices of an order: where threads pay off, spans are shared among them.
-
-        Products are then computed in parallel, each on one thread, so that their bits do not depend on their number.
-        """
-        if not source.seekable:
-            return self
-        n_bytes = 8.0 * order * order * (highest(source.n_rows) + 2)  # the tree of a span, and the sums being computed
-        return replace(self, threads=min(threads_for(order), max(int(available_memory() / (2.0 * n_bytes)), 1)))
-
-    def sums(self, source: Source, function: LeafSum) -> Any:
-        """Return the sum of a function of leaves over all rows.
-
-        In this thread the function is called here, so that rows in memory are no further away than a loop.
-        """
-        n_rows = source.n_rows
-        if source.home != HOST:
-            return sum_over(function, source.blocks(0, n_rows, n_rows))
-        if not source.is_dask and self.threads == 1:
-            with one_blas_thread():
-                return sum_over(function, micro_blocks(source.blocks(0, n_rows, _step(source))))
-        tree = SummationTree()
-        for span, value in self._results(sum_over, function, source):
-            tree.push(span.height, value)
-        return tree.total()
-
-    def each(self, source: Source, function: Callable[[Block], Any]) -> Generator[Any, None, None]:
-        """Yield the function of every micro-block, in order; of rows on a device, of all of them at once."""
-        n_rows = source.n_rows
-        if source.home != HOST:
-            yield from each_of(function, source.blocks(0, n_rows, n_rows))
-        elif source.is_dask or self.threads > 1:
-            for _, values in self._results(each_of, function, source):
+    ``order`` is that of the matrices that are computed: where threads pay off, blocks are shared among them, each
+    block on one thread.
+    """
+    if isinstance(source, SlicedSource) and source.is_dask:
+        for tasks in _groups(_of_spans(source, _list_of_blocks, function)):
+            for values in _compute(*tasks):
                 yield from values
-        else:
-            for block in micro_blocks(source.blocks(0, n_rows, _step(source))):
-                with one_blas_thread():
-                    value = function(block)
-                yield value
+        return
+    if source.home != HOST:
+        yield from map(function, source.blocks())
+        return
+    threads = _threads(source, order)
+    if threads == 1:
+        for block in source.blocks():
+            with one_blas_thread():
+                value = function(block)
+            yield value
+        return
+    from joblib import Parallel, delayed
 
-    def _results(self, work: Work, function: Any, source: Source) -> Iterator[tuple[Span, Any]]:
-        """Return spans in the order of their rows, each with the work on it."""
-        of_all = _dask_results if source.is_dask else self._thread_results
-        return of_all(work, function, source, _step(source))
-
-    def _thread_results(self, work: Work, function: Any, source: Source, step: int) -> Iterator[tuple[Span, Any]]:
-        from joblib import Parallel, delayed
-
-        n_leaves = -(-source.n_rows // LEAF)
-        level = min(_LEVEL, max(n_leaves // (_SPANS_A_THREAD * self.threads), 1).bit_length() - 1)
-        every = list(spans(source.n_rows, level))
-        parallel = Parallel(n_jobs=self.threads, backend="threading", return_as="generator")
-        with one_blas_thread():
-            results = parallel(delayed(work_on)(work, function, source, span, step) for span in every)
-            yield from zip(every, results, strict=True)
+    with one_blas_thread():
+        parallel = Parallel(n_jobs=threads, backend="threading", return_as="generator")
+        yield from parallel(delayed(function)(block) for block in source.blocks())
 
 
-def _dask_results(work: Work, function: Any, source: Source, step: int) -> Iterator[tuple[Span, Any]]:
-    """Yield aligned groups of spans, each with the work on it by Dask: sums are added where they were computed."""
+def sum_blocks(source: Source, function: Callable[[Block], Any], order: int = 0) -> Any:
+    """Return the sum over all rows of a function of blocks, whose values can be added."""
+    total: Any = None
+    if isinstance(source, SlicedSource) and source.is_dask:
+        for tasks in _groups(_of_spans(source, _sum_of_blocks, function)):
+            for task in tasks:
+                total = task if total is None else _delayed(add)(total, task)
+            (total,) = _compute(total)
+        return total
+    values = each_block(source, function, order)
+    while (span := _sum_of(islice(values, SPAN_ROWS // BLOCK_ROWS))) is not None:
+        total = span if total is None else total + span
+    return total
+
+
+def longest_sum(n_rows: int) -> int:
+    """Return how many blocks and spans a sum over so many rows adds one after another."""
+    return min(-(-n_rows // BLOCK_ROWS), SPAN_ROWS // BLOCK_ROWS) + -(-n_rows // SPAN_ROWS)
+
+
+def _threads(source: Source, order: int) -> int:
+    """Return the number of threads for sums of matrices of an order, as many as there is memory for."""
+    if isinstance(source, RowBlocks):  # read in one order
+        return 1
+    n_bytes = 16.0 * (order + 1) ** 2  # the sum and what is added to it
+    return min(threads_for(order), max(int(available_memory() / (2.0 * n_bytes)), 1))
+
+
+def _sum_of(values: Iterable[Any]) -> Any:
+    """Return the sum of values, one after another; None where there is none."""
+    total: Any = None
+    for value in values:
+        total = value if total is None else total + value
+    return total
+
+
+def _sum_of_blocks(function: Callable[[Block], Any], rows: Block) -> Any:
+    with one_blas_thread():
+        return _sum_of(map(function, in_blocks(rows)))
+
+
+def _list_of_blocks(function: Callable[[Block], Any], rows: Block) -> list[Any]:
+    with one_blas_thread():
+        return [function(block) for block in in_blocks(rows)]
+
+
+def _delayed(function: Any) -> Any:
+    from dask import delayed
+
+    return delayed(function, traverse=False, pure=False)
+
+
+def _of_spans(source: SlicedSource, work: Any, function: Any) -> Iterator[Any]:
+    """Yield a task for every span; the function, which may hold large matrices, is one for all."""
+    shared, delayed_work = _delayed(function), _delayed(work)
+    for rows in source.delayed_spans():
+        yield delayed_work(shared, rows)
+
+
+def _groups(tasks: Iterator[Any]) -> Iterator[list[Any]]:
+    while group := list(islice(tasks, _TOGETHER)):
+        yield group
+
+
+def _compute(*tasks: Any) -> tuple[Any, ...]:
     import dask
 
-    level = min(_TASK, max(highest(source.n_rows) - _TASKS, 0))
-    is_sum = work is sum_over
-    for group in spans(source.n_rows, level + _TOGETHER):
-        # one task for the function, which may hold large matrices and is needed by all others
-        shared = dask.delayed(function, traverse=False, pure=False)
-        tasks = [
-            dask.delayed(work_on, pure=False)(work, shared, source.delay(span.start, span.stop), span, step)
-            for span in spans(group.stop, level, group.start)
-        ]
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            if is_sum:
-                tree = SummationTree()
-                for task in tasks:
-                    tree.push(level, task)
-                yield group, tree.total().compute()
-            else:
-                yield group, list(chain.from_iterable(dask.compute(*tasks)))
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        computed: tuple[Any, ...] = dask.compute(*tasks)
+    return computed

@@ -8,23 +8,22 @@ The summary of the targets holds their number, means and extremes, one column pe
 :math:`\bar t = \frac{l_1}{l} \bar t_1 + \frac{l_2}{l} \bar t_2`, without a sum that could overflow.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
-from substrate.streaming.array_source import numbers
-from substrate.streaming.source import Block
-from substrate.streaming.tally import Tally
+from substrate.streaming.passes import Tally
+from substrate.streaming.rows import Block, numbers
 
 __all__ = [
     "Labels",
     "Survey",
-    "SurveyOfLeaf",
+    "SurveyOfBlock",
     "TargetSummary",
     "summary_of_targets",
 ]
@@ -40,13 +39,15 @@ def mean_of_both(first: "TargetSummary | Survey", second: "TargetSummary | Surve
 class TargetSummary(Tally):
     """The number of rows; means, lowest and highest targets."""
 
+    combine: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {"low": np.minimum, "high": np.maximum}
+
     count: int
     mean: Array
-    low: Annotated[Array, np.minimum]
-    high: Annotated[Array, np.maximum]
+    low: Array
+    high: Array
 
     def __add__(self, other: "TargetSummary") -> "TargetSummary":
-        return self.combine(other, mean=mean_of_both(self, other))
+        return replace(Tally.__add__(self, other), mean=mean_of_both(self, other))
 
     @property
     def extremes(self) -> Array:
@@ -64,14 +65,12 @@ def near_largest(low: Array, high: Array) -> Array:
     return np.asarray(np.exp2(np.maximum(exponents, -1000).clip(max=1000)))
 
 
-def summary_of_targets(blocks: Iterable[Block]) -> TargetSummary:
-    """Return the summary of the targets of a leaf, on the host; means are computed in units of a power of two."""
-    targets = [block.Y for block in blocks]
-    xp = namespace_of(targets[0])
-    Y = xp.concat(targets, axis=0)
+def summary_of_targets(block: Block) -> TargetSummary:
+    """Return the summary of the targets of a block, on the host; means are computed in units of a power of two."""
+    xp, Y = namespace_of(block.Y), block.Y
     low, high = to_numpy(xp.min(Y, axis=0)), to_numpy(xp.max(Y, axis=0))
     unit = near_largest(low, high)
-    return TargetSummary(Y.shape[0], to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
+    return TargetSummary(block.n_rows, to_numpy(xp.mean(Y / on_device_of(Y, unit), axis=0)) * unit, low, high)
 
 
 #: Number of different labels above which they are not taken for classes.
@@ -96,23 +95,29 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey(Tally):
+class Survey:
     """Rows; the columns' lowest, highest, mean and summed squared deviations; targets as numbers or as labels."""
 
     count: int
-    low: Annotated[Array, np.minimum]
-    high: Annotated[Array, np.maximum]
+    low: Array
+    high: Array
     mean: Array
     deviations: Array
-    targets: TargetSummary | Labels | None
+    targets: TargetSummary | Labels
 
     def __add__(self, other: "Survey") -> "Survey":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = mean_of_both(self, other)
             between = np.square(self.mean - other.mean) * (self.count * (other.count / (self.count + other.count)))
             deviations = self.deviations + other.deviations + between
-        targets = None if self.targets is None else self.targets + other.targets  # type: ignore[operator]
-        return self.combine(other, mean=mean, deviations=deviations, targets=targets)
+        return Survey(
+            count=self.count + other.count,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            mean=mean,
+            deviations=deviations,
+            targets=self.targets + other.targets,  # type: ignore[operator]
+        )
 
     @property
     def standard_deviation(self) -> Array:
@@ -121,34 +126,30 @@ class Survey(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class SurveyOfLeaf:
-    """``targets``: None, ``"numbers"`` or ``"labels"``."""
+class SurveyOfBlock:
+    """The survey of a block, whose targets are ``labels`` or numbers."""
 
-    targets: str | None
+    labels: bool
     name: str
 
-    def __call__(self, blocks: Iterable[Block]) -> Survey:
-        """Survey the micro-blocks of a leaf, all held at once."""
-        blocks_of_leaf = list(blocks)
-        X = np.concatenate([block.X for block in blocks_of_leaf])
+    def __call__(self, block: Block) -> Survey:
+        """Return the survey of a block."""
+        if block.Y is None:
+            raise DataError(f"{self.name} has no targets; a fit needs them")
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = X.mean(axis=0)
-            deviations = np.square(X - mean).sum(axis=0)
+            mean = block.X.mean(axis=0)
+            deviations = np.square(block.X - mean).sum(axis=0)
+        targets: TargetSummary | Labels
+        if self.labels:
+            targets = Labels(*np.unique(block.Y, return_counts=True))
+        else:
+            given = range(block.rows.start, block.rows.stop)
+            targets = summary_of_targets(block._replace(Y=numbers(block.Y, self.name, given)))
         return Survey(
-            count=X.shape[0],
-            low=X.min(axis=0),
-            high=X.max(axis=0),
+            count=block.n_rows,
+            low=block.X.min(axis=0),
+            high=block.X.max(axis=0),
             mean=mean,
             deviations=deviations,
-            targets=self._targets(blocks_of_leaf),
+            targets=targets,
         )
-
-    def _targets(self, blocks: list[Block]) -> TargetSummary | Labels | None:
-        if self.targets is None:
-            return None
-        if self.targets == "numbers":
-            return summary_of_targets([Block(block.X, numbers(block, self.name), block.start) for block in blocks])
-        if blocks[0].Y is None:
-            raise DataError(f"{self.name} has no targets; a fit needs them")
-        classes, counts = np.unique(np.concatenate([block.Y for block in blocks]), return_counts=True)
-        return Labels(classes, counts)

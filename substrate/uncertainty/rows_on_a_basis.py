@@ -17,8 +17,8 @@ from substrate.errors import DataError
 from substrate.namespaces import namespace_of, on_device_of, room_on_device, to_numpy, zeros_beside
 from substrate.reduced.features import Features
 from substrate.reduced.left_out import LeftOutRows, LeverageFactor
-from substrate.reduced.rows import BasisValues, KernelRows
-from substrate.streaming.source import Block
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.streaming.rows import Block
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines
 
 __all__ = ["LeverageCoordinates", "ProjectedSpread", "machines_without_rows"]
@@ -31,7 +31,7 @@ _SAME = 1e-6
 class LeverageCoordinates:
     """psi of points, at one gamma."""
 
-    values: BasisValues
+    values: KernelValues
     factor: LeverageFactor
     gamma: float
 
@@ -60,7 +60,7 @@ class _CoordinatesOfBlock:
         coordinates, values = self.coordinates, self.coordinates.values
         psi = zeros_beside(self.bias, (block.Y.shape[0], coordinates.factor.matrix.shape[0]))
         errors = zeros_beside(self.bias, block.Y.shape)
-        for _, rows, tile in values.walk([block]):
+        for rows, tile in values.tiles(block.X):
             psi[rows, :] = coordinates.of_values(tile)
             errors[rows, :] = block.Y[rows, :] - tile @ self.coefficients - self.bias
         return psi, errors

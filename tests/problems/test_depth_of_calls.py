@@ -6,10 +6,10 @@ import numpy as np
 
 from problems import LSSVMRegressor
 from substrate.kernels import RBF
-from substrate.streaming.source import LEAF
+from substrate.streaming.rows import BLOCK_ROWS
 
 RNG = np.random.default_rng(39)
-N = LEAF + 500
+N = BLOCK_ROWS + 500
 X = RNG.normal(size=(N, 3))
 Y = np.sin(X[:, 0])
 WEIGHTS = RNG.uniform(0.5, 2.0, size=N)

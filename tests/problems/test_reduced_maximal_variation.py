@@ -14,7 +14,7 @@ from substrate.fits.variation_on_a_basis import VariationRows, VariationSweep, s
 from substrate.kernels import RBF, Componentwise, Linear, Precomputed
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows, KernelValues
-from substrate.streaming.source import Block
+from substrate.streaming.rows import Block
 
 RNG = np.random.default_rng(9)
 X = RNG.uniform(-1.0, 1.0, size=(150, 4))
@@ -27,7 +27,7 @@ S = np.arange(0, 150, 6)
 def rows_of(X=X, y=Y, points=X[S], cutoff=1e-6):
     features = ComponentFeatures.of([KernelValues(k, points) for k in PARTS], [k(points) for k in PARTS], cutoff)
     given = KernelRows.of(Precomputed(), X, S, y[:, None])
-    return VariationRows(features, given.source, given.passes, given.target_summary(), 1.0, points)
+    return VariationRows(features, given.source, given.target_summary(), 1.0, points)
 
 
 def model(rho=5.0, **parameters):
@@ -109,7 +109,7 @@ def test_the_sweep_keeps_the_rows_furthest_above():
     bounds = 0.3 * np.abs(values).max(axis=0)
     sweep = VariationSweep(features, 2.0, v, 0.25, bounds, 3)
     blocks = [Block(X[start : start + 40], Y[start : start + 40, None], start) for start in range(0, 150, 40)]
-    swept = sweep(blocks)
+    swept = sum(map(sweep, blocks[1:]), start=sweep(blocks[0]))
     above = np.concatenate([values - bounds, -values - bounds], axis=1)
     for place in range(8):
         order = np.argsort(-above[:, place], kind="stable")[:3]
@@ -120,7 +120,7 @@ def test_the_sweep_keeps_the_rows_furthest_above():
     assert_allclose(swept.slope, Z.T @ errors, atol=1e-10)
     assert_allclose([swept.total, swept.squares], [errors.sum(), errors @ errors])
     assert_allclose(swept.largest, np.abs(values).max(axis=0))
-    parts = sweep(blocks[:2]) + sweep(blocks[2:])
+    parts = sweep(blocks[0]) + (sweep(blocks[1]) + (sweep(blocks[2]) + sweep(blocks[3])))
     assert_array_equal(parts.above.number, swept.above.number)
 
 

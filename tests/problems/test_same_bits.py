@@ -18,7 +18,7 @@ import problems
 from problems.estimators.reduced.machine import ReducedModel
 from substrate.kernels import RBF
 from substrate.reduced import RULES, Basis
-from substrate.streaming import array_source as row_numbers
+from substrate.streaming import rows as row_numbers
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -33,11 +33,10 @@ SMALL = Basis(7, n_candidates=30, n_scoring=40, random_state=0)
 
 #: Where parts begin: the constant, the module that has it, and what it is here. None: every module that has it.
 THRESHOLDS = [
-    ("MICRO", None, 64),
-    ("LEAF", None, 256),
-    ("WIDTH_ROWS", "substrate.streaming.array_source", 200),
+    ("BLOCK_ROWS", None, 64),
+    ("SPAN_ROWS", None, 256),
+    ("WIDTH_ROWS", "substrate.streaming.rows", 200),
     ("_FEW_ROWS", "problems.estimators.reduced.fit", 50),
-    ("KEPT", "substrate.reduced.left_out", 2.0**10),
     ("_MOST_ROWS", "substrate.kernels.widths", 150),
 ]
 

@@ -15,7 +15,7 @@ from problems import (
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.reduced.linear_columns import survey_linear_columns
-from substrate.streaming.array_source import ArraySource
+from substrate.streaming.rows import ArraySource
 from tests.oracles.sampled_cases import first
 
 N, KERNEL, GAMMA, LINEAR = 50, RBF(1.5), 7.0, [0, 2]

@@ -22,7 +22,7 @@ from problems.estimators.reduced.ls_svm_machine import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
 from substrate.reduced import Basis
-from substrate.streaming.array_source import width_rows
+from substrate.streaming.rows import width_rows
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

@@ -27,7 +27,7 @@ from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.rules import Candidates, select_by_pruning
-from substrate.streaming.array_source import ArraySource
+from substrate.streaming.rows import ArraySource
 
 RNG = np.random.default_rng(3)
 N = 72

@@ -1,11 +1,9 @@
 r"""The criterion of a kernel on a reduced basis as a function of gamma, and its slopes in the scales of the kernel.
 
-With fewer rows than vectors the criterion is that of a dense machine on :math:`Z Z^T`. Slopes are those of
-:mod:`substrate.reduced.kernel_slope`, for the basis as it is; at an end of the default range of gamma, that end is
-taken for a multiple of the trace of the scatter, as in :mod:`problems.estimators.chosen.candidates`.
+Slopes are those of :mod:`substrate.reduced.kernel_slope`, for the basis as it is; at an end of the default range of
+gamma, that end is taken for a multiple of the trace of the scatter, as in
+:mod:`problems.estimators.chosen.candidates`.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -14,11 +12,7 @@ from problems.estimators.reduced.fit import PreparedRows, ReducedFit
 from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
-from substrate.gram import Gram
-from substrate.least_squares.criteria import Criterion, LeaveOneOut, LeftOutCriterion
-from substrate.least_squares.evidence import OF_SPECTRUM, Evidence, GeneralizedCrossValidation
-from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.spectrum import centred_spectrum
+from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.validation import CriterionSum
 from substrate.namespaces import namespace_of, to_numpy
 from substrate.reduced.criteria import (
@@ -30,20 +24,12 @@ from substrate.reduced.criteria import (
     sizes_of_rows,
 )
 from substrate.reduced.folds import GivenFolds
-from substrate.reduced.kernel_slope import (
-    RowSlopes,
-    evidence_rows,
-    fold_rows,
-    gcv_rows,
-    leave_one_out_rows,
-    scale_slopes,
-)
+from substrate.reduced.kernel_slope import fold_rows, scale_slopes, slopes_of_rows
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.moments import Statistic
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_result import GammaSearch
-from substrate.streaming.source import LEAF
 
 __all__ = ["criterion_on", "refitted_row", "slopes_on"]
 
@@ -58,8 +44,6 @@ def criterion_on(
     rows, host = prepared.rows, spectrum.on_host()
     rounding = rows, Penalty.of(rows.values, to_numpy(prepared.K), host.features), sizes_of_rows(rows)
     radius = SpectrumRadius.of(host, *rounding)
-    if which != "folds" and rows.n_rows <= rows.n_basis + 1:
-        return _dense_criterion(which, prepared, radius, pooled)
     if which == "loo":
         return ReducedLeaveOneOut.of_rows(spectrum, rows, radius, pooled=pooled)
     if which == "gcv":
@@ -73,22 +57,8 @@ def criterion_on(
     return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))
 
 
-def _dense_features(prepared: PreparedRows) -> tuple[Any, Any]:
-    """Return all rows as one block, and their features."""
-    (block,) = prepared.rows.source.blocks(0, prepared.rows.n_rows, LEAF)
-    return block, prepared.rows.values.matrix(block.X) @ prepared.features.transform
-
-
-def _dense_criterion(which: str, prepared: PreparedRows, radius: SpectrumRadius, pooled: bool) -> Criterion:
-    """Return the criterion for as many vectors as rows: 1 - h_ii may vanish, which the dense spectrum resolves better
-    than a difference.
-    """
-    block, Z = _dense_features(prepared)
-    kind = OF_SPECTRUM.get(which, LeaveOneOut)
-    return kind.of(centred_spectrum(Gram(Z @ Z.T), radius.of_matrix, block.weights), block.Y, pooled=pooled)
-
-
 def slopes_on(
+    which: str,
     criterion: Criterion | CriterionSum,
     prepared: PreparedRows,
     statistic: Statistic,
@@ -108,45 +78,16 @@ def slopes_on(
     if moving and trace > 0.0 and np.isclose(search.gamma[0], search.gamma_range, rtol=1e-6).any():
         values = criterion.sample(np.log(lam) + _STEP * _PLACES[None, :]).values[0, :, 0]
         rate = float(_WEIGHTS @ values) / _STEP / trace
+    spectra = [part.spectrum for part in criteria if isinstance(part.spectrum, ReducedSpectrum)]
     if isinstance(criterion, CriterionSum):
-        spectra = [
-            criterion_of_fold.spectrum
-            for criterion_of_fold in criteria
-            if isinstance(criterion_of_fold.spectrum, ReducedSpectrum)
-        ]
         share = 1.0 / len(criteria)
         machines = [
             fold_rows(spectrum, fold, lam, share) for spectrum, fold in zip(spectra, statistic.folds, strict=True)
         ]
-    elif isinstance(criterion.spectrum, ReducedSpectrum):
-        machines = [_machine(criterion, criterion.spectrum, prepared, lam)]
     else:
-        return _dense_slopes(criterion, prepared, lam, rate)
+        machines = [slopes_of_rows(spectra[0], lam, prepared.rows, which)]
     machines[widest] = machines[widest].with_trace(rate)
     return scale_slopes(prepared.rows, machines, folds)
-
-
-def _machine(criterion: Criterion, spectrum: ReducedSpectrum, prepared: PreparedRows, lam: float) -> RowSlopes:
-    if isinstance(criterion, LeftOutCriterion):
-        return leave_one_out_rows(spectrum, lam, prepared.rows)
-    if isinstance(criterion, Evidence):
-        return evidence_rows(spectrum, lam)
-    if isinstance(criterion, GeneralizedCrossValidation):
-        return gcv_rows(spectrum, lam)
-    raise TypeError(f"{type(criterion).__name__} has no slopes")
-
-
-def _dense_slopes(criterion: Criterion, prepared: PreparedRows, lam: float, rate: float) -> Array:
-    """Return the slopes in Z from the slopes W in Z Z': they are 2 W Z."""
-    block, Z = _dense_features(prepared)
-    (slope,) = criterion.slopes(Regularization.from_lambda(np.array([lam])).log_lambda(criterion.lift), np.ones(1))
-    v = np.ones(Z.shape[0]) if block.weights is None else block.weights
-    G = 2.0 * (slope.within @ Z) + 2.0 * rate * v[:, None] * (Z - (v / v.sum()) @ Z)
-    values, T = prepared.rows.values, prepared.features.transform
-    kernel, products = prepared.kernel, Z.T @ G
-    inner = -0.25 * T @ (products + products.T) @ T.T
-    through_rows: Array = kernel.scale_gradient(block.X, values.points, G @ T.T)
-    return through_rows + kernel.scale_gradient(values.points, values.points, inner)
 
 
 def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:

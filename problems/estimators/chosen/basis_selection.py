@@ -40,8 +40,8 @@ from substrate.reduced.folds import GivenFolds, folds_of
 from substrate.reduced.moments import accumulate
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_search import GAP, gamma_ends, lambda_range, search_gamma, search_widest
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Block
+from substrate.streaming.passes import each_block
+from substrate.streaming.rows import Block
 
 __all__ = ["BasisGammaChoice", "BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
 
@@ -137,7 +137,7 @@ class BasisSearch(OverGamma):
             X, Y = to_numpy(source.block_in_memory.X), to_numpy(source.block_in_memory.Y)
             labels = Y[:, 0] if classes is None else numbers_of_codes(Y, classes.book)
             return folds_of(self.splits(X, labels), source.n_rows)
-        codes = np.concatenate(list(OpenPasses().each(source, _targets)))
+        codes = np.concatenate(list(each_block(source, _targets)))
         labels = codes[:, 0] if classes is None else numbers_of_codes(codes, classes.book)
         return folds_of(self.splits(np.empty((source.n_rows, 0)), labels), source.n_rows)
 
@@ -148,7 +148,7 @@ class BasisSearch(OverGamma):
         if rows is None:
             X, y, _ = model._make_checker()._check_given(X, y, None, numeric=data.classes is None)
             return to_numpy(X), to_numpy(y)
-        targets = np.concatenate([np.ravel(targets) for targets in OpenPasses().each(rows, _targets)])
+        targets = np.concatenate([np.ravel(targets) for targets in each_block(rows, _targets)])
         return np.empty((rows.n_rows, 0)), targets
 
     def judge_kernel(
@@ -183,7 +183,7 @@ class BasisSearch(OverGamma):
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
         slope = None
         if slopes:
-            slope = slopes_on(criterion, prepared, statistic, search, folds, gammas is None)
+            slope = slopes_on(self.criterion, criterion, prepared, statistic, search, folds, gammas is None)
         if unit != 1.0:
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)

@@ -51,8 +51,7 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
 from substrate.namespaces import is_device_array
 from substrate.progress import Progress
-from substrate.streaming.array_source import draw_rows
-from substrate.streaming.source import Source
+from substrate.streaming.rows import Source, draw_rows
 
 __all__ = [
     "WidthSetting",

@@ -19,9 +19,7 @@ from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.reduced import Basis
 from substrate.reduced.choice import ChosenBasis, chosen_basis
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.source import LEAF, streams
-from substrate.streaming.sources import source_of
+from substrate.streaming.rows import ArraySource, source_of, streams
 
 __all__ = ["WithBasis", "basis_facts", "choose_basis", "predict_blocks", "read_rows", "weights_of_rows"]
 
@@ -92,13 +90,13 @@ def predict_blocks(model: Model, X: Any) -> Array:
     rows = source_of(X)
     if rows.n_features != estimator.n_features_in_:
         raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {estimator.n_features_in_}")
-    return np.concatenate([model.evaluate(block.X) for block in rows.blocks(0, rows.n_rows, LEAF)])
+    return np.concatenate([model.evaluate(block.X) for block in rows.blocks()])
 
 
 def _read_blocks(X: Any, y: Any) -> tuple[Any, Any]:
     """Return the rows and targets of blocks or of a Dask collection, with the names of the columns."""
     source = source_of(X, y)
-    blocks = list(source.blocks(0, source.n_rows, LEAF))
+    blocks = list(source.blocks())
     rows: Any = np.concatenate([block.X for block in blocks])
     if any(block.Y is None for block in blocks):
         raise DataError(f"{source.name} has no targets; give blocks (X, y), or y beside X")

@@ -30,7 +30,7 @@ from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import non_negative, positive
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rows import WITH_CUTOFF
-from substrate.fits.component_features import ComponentFeatures, VariationOfLeaf, component_functions
+from substrate.fits.component_features import ComponentFeatures, VariationOfBlock, component_functions
 from substrate.fits.coordinates import CUTOFF
 from substrate.fits.variation_on_a_basis import ReducedVariation, VariationRows, solve_reduced_variation
 from substrate.kernels.base import symmetric_matrix
@@ -41,7 +41,6 @@ from substrate.proof.penalties import prove_variation
 from substrate.reduced import Basis
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelValues
-from substrate.streaming.passes import OpenPasses
 from substrate.streaming.survey import TargetSummary
 
 __all__ = ["SparseComponentwiseLSSVMRegressor", "SparseMaximalVariationRegressor"]
@@ -59,7 +58,7 @@ class SparseComponentwiseModel(AdditiveModel, SparseModel):
         points, unit = fit.prepared.basis.points, fit.prepared.origin.unit
         components = kernel.components(rows.source.n_features)  # type: ignore[attr-defined]
         functions = component_functions(components, points, beta / unit)
-        self.estimator.maximal_variation_ = unit * rows.sums(VariationOfLeaf(functions)).largest
+        self.estimator.maximal_variation_ = unit * rows.sums(VariationOfBlock(functions)).largest
         squares = np.array(
             [beta / unit @ symmetric_matrix(component, points) @ (beta / unit) for component in components]
         )
@@ -130,9 +129,7 @@ class ReducedVariationModel(DecoupledModel, ReducedModel):
         values = ComponentFeatures.of(
             [KernelValues(component, points) for component in components], matrices, float(model.cutoff)
         )
-        rows = VariationRows(
-            values=values, source=data.source, passes=OpenPasses(), targets=known, unit=unit, anchor=points
-        )
+        rows = VariationRows(values=values, source=data.source, targets=known, unit=unit, anchor=points)
         return rows, solve_reduced_variation(rows, float(model.rho), float(model.ridge), _TOLERANCE)
 
     def outputs_of_rows(self) -> OutputsOfBlock:

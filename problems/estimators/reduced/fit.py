@@ -21,12 +21,10 @@ from substrate.reduced.features import Features, basis_features, independent_vec
 from substrate.reduced.left_out import LeverageFactor, leverage_factor
 from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.moments import Origin, accumulate, origin_of
-from substrate.reduced.rows import BasisValues, KernelRows
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import solve_reduced
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.streaming.array_source import ArraySource, LabelCodes, numbers, width_rows
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source
+from substrate.streaming.rows import ArraySource, Code, LabelCodes, Source, numbers, width_rows
 from substrate.streaming.survey import Labels, Survey, TargetSummary
 from substrate.threads import blas_threads
 
@@ -64,7 +62,8 @@ class FitData:
         """Return rows that are read in passes, after a first one."""
         if survey.count < 2:
             raise DataError(f"{rows.name} holds {survey.count} row; at least two are needed")
-        code, targets, classes = numbers, survey.targets, None
+        code: Code = numbers
+        targets, classes = survey.targets, None
         if isinstance(targets, Labels):
             classes = Classes.of(targets.classes, "one_vs_rest" if coding is None else coding)
             code, targets = LabelCodes(classes.names, classes.book), _summary(classes, targets.counts)
@@ -171,8 +170,8 @@ def prepare(
         gram = _basis_gram(kernel, whole, basis)
         kept = np.arange(basis.size)
     features = basis_features(gram.matrix, kept)
-    values = BasisValues.of(kernel, basis.points if whole is None else basis.rows, linear)
-    rows = KernelRows(values, source, OpenPasses().share(source, basis.size))
+    values = KernelValues(kernel, basis.points if whole is None else basis.rows, linear)
+    rows = KernelRows(values, source)
     error = _reconstruction(kernel, whole, values.of_kernel, source, basis, features)
     record = gram.record() if whole is None else whole.record()
     facts = (
@@ -217,7 +216,7 @@ def _given_matrix(kernel: Kernel, source: Source) -> tuple[Gram, Source]:
 def _reconstruction(
     kernel: Kernel,
     whole: Gram | None,
-    values: BasisValues,
+    values: KernelValues,
     source: Source,
     basis: ChosenBasis,
     features: Features,

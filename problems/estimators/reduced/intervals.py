@@ -12,7 +12,7 @@ from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import basis_features
-from substrate.reduced.rows import BasisValues
+from substrate.reduced.rows import KernelValues
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import LeverageCoordinates, ProjectedSpread
 
@@ -41,14 +41,14 @@ class ReducedIntervals(LeftOutIntervals):
         model = self.estimator
         gamma, bias, kernel = self.gamma(), model._model.columns()[1], model.kernel_
         if not kernel.pairwise:
-            values: BasisValues = model._model.values()
+            values: KernelValues = model._model.values()
             K = kernel(model.support_vectors_)
         elif rows is None:
             raise DataError("with a precomputed kernel error bars need rows=, the kernel matrix of the training rows")
         else:
             matrix = real_array(rows[0] if isinstance(rows, tuple) else rows, "rows", ndim=2)
             values, K = (
-                BasisValues.of(kernel, model.support_),
+                KernelValues(kernel, model.support_),
                 matrix[np.ix_(model.support_, model.support_)],
             )
         mass = float(model.mass_)

@@ -34,7 +34,7 @@ from substrate.reduced.linear_columns import LinearColumns
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.source import Source
+from substrate.streaming.rows import Source
 from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
 __all__ = [
@@ -354,7 +354,7 @@ class SparseModel(ReducedModel):
         """
         K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
         other_rows = rows.drop_row(row)
-        features = basis_features(K).beside(rows.values.columns)
+        features = basis_features(K).beside(rows.values.linear)
         origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
         statistic = accumulate(other_rows, features, origin, lam, K)
         spectrum = reduced_spectrum(statistic)

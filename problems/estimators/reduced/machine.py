@@ -36,13 +36,21 @@ from substrate.reduced import Basis
 from substrate.reduced.features import basis_features, independent_vectors
 from substrate.reduced.left_out import LeverageFactor, OutputsOfBlock
 from substrate.reduced.linear_columns import LinearColumns, columns_of
-from substrate.reduced.rows import BasisValues, KernelRows, KernelValues
+from substrate.reduced.rows import KernelRows, KernelValues
 from substrate.reduced.solution import AnswerBound
-from substrate.streaming.array_source import ArraySource, LabelCodes, numbers, weights_of_source
-from substrate.streaming.passes import OpenPasses
-from substrate.streaming.source import Source, streams
-from substrate.streaming.sources import SlicedSource, is_mapped, source_of
-from substrate.streaming.survey import Survey, SurveyOfLeaf
+from substrate.streaming.passes import each_block, sum_blocks
+from substrate.streaming.rows import (
+    ArraySource,
+    LabelCodes,
+    SlicedSource,
+    Source,
+    is_mapped,
+    numbers,
+    source_of,
+    streams,
+    weights_of_source,
+)
+from substrate.streaming.survey import Survey, SurveyOfBlock
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 
@@ -127,8 +135,7 @@ class ReducedModel(Model):
             return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
         self.take_names(rows)
         weighed = self.weigh(rows, sample_weight, self.mean_one)
-        targets = "numbers" if coding is None else "labels"
-        survey: Survey = OpenPasses().sums(weighed.source(rows, None), SurveyOfLeaf(targets, rows.name))
+        survey: Survey = sum_blocks(weighed.source(rows, None), SurveyOfBlock(coding is not None, rows.name))
         return FitData.of_stream(rows, survey, coding, weighed)
 
     def check_rows(
@@ -163,7 +170,7 @@ class ReducedModel(Model):
             return None
         if y is not None and not is_mapped(y, 1):
             return None
-        return SlicedSource(X, y).check_shapes()
+        return SlicedSource.of_arrays(X, y)
 
     def take_names(self, rows: Source) -> None:
         """Set the number and the names of the columns."""
@@ -224,7 +231,7 @@ class ReducedModel(Model):
 
     def evaluate_stream(self, X: Any) -> Array:
         """Return the predictions of rows that are read in passes."""
-        blocks = OpenPasses().each(self.open_new_rows(X), self.outputs_of_rows())
+        blocks = each_block(self.open_new_rows(X), self.outputs_of_rows())
         outputs = np.concatenate(list(blocks))
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
@@ -376,7 +383,7 @@ class ReducedModel(Model):
         if model.kernel_.pairwise:
             block = source.whole("a precomputed kernel matrix must be in memory")
             source = ArraySource(Gram.of(model.kernel_, block.X).matrix, block.Y, weights=block.weights)
-        return KernelRows(BasisValues.of(model.kernel_, basis, self.linear_values()), source)
+        return KernelRows(KernelValues(model.kernel_, basis, self.linear_values()), source)
 
     def leverage_factor(self, mass: float) -> LeverageFactor:
         """Return the factor of the leverages of rows of this weight in all."""
@@ -407,7 +414,7 @@ class ReducedModel(Model):
         unit, lam = target_unit(summary.extremes), Regularization(gamma).lam
         beta, shift = (column / unit for column in self.columns())
         features = basis_features(K, kept_vectors(to_numpy(K), beta))
-        beta, features = rows.values.scale(beta), features.beside(rows.values.columns)
+        beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
         judge = AnswerBound.of(rows, features, K, lam, unit, summary, self.estimator._tolerance())
         row = judge.best(beta, shift).row
         record = (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *facts, *judge.facts(row))

@@ -23,7 +23,7 @@ from substrate.certificates import Row
 from substrate.kernels import Kernel
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
 from substrate.reduced.linear_columns import LinearColumns, survey_linear_columns
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.rows import KernelRows
 
 __all__ = [
     "SparsePartiallyLinearLSSVMClassifier",
@@ -53,7 +53,7 @@ class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
     def survey(self, rows: KernelRows) -> KernelRows:
         """Return the rows with what a pass finds of the linear columns."""
         values = rows.values
-        if not isinstance(values, KernelValues) or (linear := values.linear) is None:
+        if (linear := values.linear) is None:
             return rows
         arguments = (
             rows.source,
@@ -75,7 +75,7 @@ class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
 
     def keep(self, fit: ReducedFit, one: bool, rows: tuple[Row, ...] = ()) -> None:
         """Keep the coefficients of the linear part, with their standard errors in regression, then the rest."""
-        linear, m = fit.prepared.rows.values.columns, fit.prepared.basis.size
+        linear, m = fit.prepared.rows.values.linear, fit.prepared.basis.size
         if not self.estimator._labels:
             noise = np.zeros(int(fit.coefficients.shape[1])) if fit.noise is None else fit.noise
             deviations = None

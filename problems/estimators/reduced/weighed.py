@@ -4,7 +4,7 @@ A weight multiplies the squared error of its row. Rows of weight zero are absent
 rules of a basis go by the inputs of the others and do not look at their weights.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,7 @@ from substrate.errors import DataError
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows
-from substrate.streaming.array_source import PreparedSource
-from substrate.streaming.source import Source
+from substrate.streaming.rows import ReadSource, Source
 
 __all__ = ["ALIKE", "Weighed", "weight_facts"]
 
@@ -50,7 +49,9 @@ class Weighed:
 
     def source(self, rows: Source, code: Any) -> Source:
         """Return rows that are read in passes, with their targets coded and their weights."""
-        return PreparedSource(rows, code, self.weights, self.kept)
+        if not isinstance(rows, ReadSource):
+            raise TypeError(f"rows of a {type(rows).__name__} are in memory")
+        return replace(rows, code=code, weights=self.weights, kept=self.kept)
 
     def given_numbers(self, rows: Any) -> Any:
         """Return numbers of rows of the fit as numbers of the rows given."""

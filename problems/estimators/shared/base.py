@@ -32,7 +32,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
-from substrate.streaming.source import streams
+from substrate.streaming.rows import streams
 
 if TYPE_CHECKING:
     from substrate.proof import Proof

@@ -21,7 +21,7 @@ from substrate.namespaces import (
     to_numpy,
     where_it_lives,
 )
-from substrate.streaming.source import streams
+from substrate.streaming.rows import streams
 
 __all__ = [
     "check_home",

@@ -12,7 +12,6 @@ from substrate.least_squares.criteria import LeaveOneOut
 from substrate.least_squares.evidence import Evidence, GeneralizedCrossValidation
 from substrate.least_squares.spectrum import centred_spectrum
 from substrate.least_squares.validation import CriterionSum
-from substrate.reduced import left_out as reduced_leave_one_out
 from substrate.reduced.criteria import (
     ReducedEvidence,
     ReducedFold,
@@ -93,16 +92,6 @@ def test_outputs_are_apart_or_pooled(name):
         assert_allclose(apart[..., k], criteria(Y=both[:, [k]])[name].sample(t).values[..., 0], rtol=1e-10)
     pooled = criteria(Y=both, pooled=True)[name].sample(t).values
     assert_allclose(pooled[..., 0], apart.mean(axis=-1), rtol=1e-10)
-
-
-def test_rows_computed_again_at_each_call_are_those_kept(monkeypatch):
-    t = np.log([[1e-3, 0.1, 1.0]])
-    kept = criteria()["loo"]
-    monkeypatch.setattr(reduced_leave_one_out, "KEPT", 0.0)
-    again = criteria()["loo"]
-    assert kept.kept is not None
-    assert again.kept is None
-    assert_allclose(again.sample(t).values, kept.sample(t).values, rtol=1e-12)
 
 
 @pytest.mark.parametrize("half", [0.5, 3.0])

@@ -7,9 +7,7 @@ from array_homes import HOMES, assert_close, sender
 
 from substrate.errors import DataError
 from substrate.namespaces import HOST, where_it_lives
-from substrate.streaming.array_source import ArraySource
-from substrate.streaming.source import LEAF, MICRO, streams
-from substrate.streaming.sources import SlicedSource, source_of
+from substrate.streaming.rows import BLOCK_ROWS, ArraySource, SlicedSource, source_of, streams
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -17,7 +15,7 @@ dd = pytest.importorskip("dask.dataframe")
 # pandas deprecates what Dask's dataframes do inside
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 
-N = LEAF + MICRO + 5
+N = 3 * BLOCK_ROWS + 5
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(N, 3))
 Y = RNG.normal(size=N)
@@ -42,7 +40,7 @@ def frame():
 def sources(folder):
     blocks = [(X[k : k + 777], Y[k : k + 777]) for k in range(0, N, 777)]
     return {
-        "mapped": SlicedSource(*mapped(folder, "X.npy", "y.npy")),
+        "mapped": SlicedSource.of_arrays(*mapped(folder, "X.npy", "y.npy")),
         "list": source_of(blocks),
         "function": source_of(lambda: iter(blocks)),
         "dask array": source_of(da.from_array(X, chunks=(1000, 2)), da.from_array(Y, chunks=999)),
@@ -51,14 +49,13 @@ def sources(folder):
 
 
 def test_every_source_has_the_same_rows(made):
-    wanted = np.array([0, 5, MICRO, LEAF - 1, LEAF, N - 1])
+    wanted = np.array([0, 5, BLOCK_ROWS - 1, BLOCK_ROWS, N - 1])
     for name, source in sources(made).items():
         assert (source.n_rows, source.n_features) == (N, 3), name
-        for start, stop, step in [(0, N, MICRO), (LEAF, N, 2 * MICRO), (MICRO, LEAF, LEAF)]:
-            blocks = list(source.blocks(start, stop, step))
-            assert [block.start for block in blocks] == list(range(start, stop, step)), name
-            assert np.array_equal(np.concatenate([block.X for block in blocks]), X[start:stop]), name
-            assert np.array_equal(np.concatenate([block.Y for block in blocks]), Y[start:stop]), name
+        blocks = list(source.blocks())
+        assert [block.start for block in blocks] == list(range(0, N, BLOCK_ROWS)), name
+        assert np.array_equal(np.concatenate([block.X for block in blocks]), X), name
+        assert np.array_equal(np.concatenate([block.Y for block in blocks]), Y), name
         assert np.array_equal(source.take_rows(wanted), X[wanted]), name
 
 
@@ -85,15 +82,15 @@ def test_arrays_say_where_they_are(home):
 
 def test_a_part_of_a_mapped_file_is_that_part(made):
     (part,) = mapped(made, "X.npy")
-    (block,) = SlicedSource(part[100:5000], None).blocks(0, 4900, LEAF)
-    assert np.array_equal(block.X, X[100:5000])
+    (block,) = SlicedSource.of_arrays(part[100:4000], None).blocks()
+    assert np.array_equal(block.X, X[100:4000])
 
 
 def test_single_precision_is_read_as_it_is(made):
     np.save(made / "single.npy", X.astype(np.float32))
-    (block,) = SlicedSource(*mapped(made, "single.npy"), None).blocks(0, MICRO, MICRO)
+    block = next(SlicedSource.of_arrays(*mapped(made, "single.npy"), None).blocks())
     assert block.X.dtype == np.float64
-    assert np.array_equal(block.X, X[:MICRO].astype(np.float32).astype(np.float64))
+    assert np.array_equal(block.X, X[:BLOCK_ROWS].astype(np.float32).astype(np.float64))
 
 
 def test_arrays_and_rows_are_not_streams():
@@ -105,7 +102,7 @@ def test_arrays_and_rows_are_not_streams():
 
 
 def swept(source):
-    return list(source.blocks(0, source.n_rows, MICRO))
+    return list(source.blocks())
 
 
 def test_blocks_that_end_early_when_gone_through_again():
@@ -124,11 +121,13 @@ def damaged(row, column, value):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_value_that_is_no_number_is_named(made, value):
-    rows = damaged(MICRO + 7, 1, value)
+    rows = damaged(BLOCK_ROWS + 7, 1, value)
     np.save(made / "X.npy", rows)
-    with pytest.raises(DataError, match=rf"X\.npy, rows {MICRO} to {2 * MICRO - 1}: .* row {MICRO + 7}, column 1"):
-        swept(SlicedSource(*mapped(made, "X.npy"), None))
-    with pytest.raises(DataError, match=rf"first in row {MICRO + 7}, column 1"):
+    with pytest.raises(
+        DataError, match=rf"X\.npy, rows {BLOCK_ROWS} to {2 * BLOCK_ROWS - 1}: .* row {BLOCK_ROWS + 7}, column 1"
+    ):
+        swept(SlicedSource.of_arrays(*mapped(made, "X.npy"), None))
+    with pytest.raises(DataError, match=rf"first in row {BLOCK_ROWS + 7}, column 1"):
         source_of([(rows[:9000], Y[:9000])])
 
 
@@ -137,7 +136,7 @@ def test_a_target_that_is_no_number_is_named(made):
     y[123] = np.nan
     np.save(made / "y.npy", y)
     with pytest.raises(DataError, match=r"X\.npy, rows 0 to 4095: the target has no finite value, first in row 123"):
-        swept(SlicedSource(*mapped(made, "X.npy", "y.npy")))
+        swept(SlicedSource.of_arrays(*mapped(made, "X.npy", "y.npy")))
     labels = da.from_array(np.array([None, *["a"] * (N - 1)], dtype=object), chunks=N)
     with pytest.raises(DataError, match=r"the Dask collection.*first in row 0"):
         swept(source_of(da.from_array(X, chunks=N), labels))
