@@ -158,12 +158,6 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
         "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",
     ),
-    (
-        "sample_weight in fit",
-        ("SubstrateRegressor",),
-        "The substrate ties each multiplier to its error with factor one, $\\alpha = e + c$. With weights it is the "
-        "LS-SVM of $y - c$ at $\\gamma = 1$: `LSSVMRegressor(gamma=1.0).fit(X, y - c, sample_weight)`.",
-    ),
 )
 
 

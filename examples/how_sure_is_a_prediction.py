@@ -7,7 +7,7 @@ Intervals by leaving every row out, without a refit, and by folds that repeat a 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressor, LSSVMRegressorCV, RobustLSSVMRegressor
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from problems.displays import IntervalDisplay
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
@@ -33,7 +33,7 @@ print(f"leaving rows out is {chosen.interval_guarantee(0.9, 'conformal')}")
 print(f"the default {chosen.interval_guarantee(0.9)}")
 
 # machines without exact leave-one-out: some rows are kept for calibration
-robust = RobustLSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0).fit(X[train[:60]], y[train[:60]])
+robust = LSSVMRegressor(kernel=RBF(sigma=6.6), gamma=2.0, robust="hampel").fit(X[train[:60]], y[train[:60]])
 low, high = robust.calibrate(X[train[60:]], y[train[60:]]).predict_interval(X[test], coverage=0.9).T
 print(f"\nrobust, calibrated on 40 rows: mean width {np.mean(high - low):.0f} g")
 print(f"it {robust.interval_guarantee(0.9)}\n")

@@ -12,7 +12,6 @@ from problems import (
     L1SubstrateRegressor,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    RobustLSSVMRegressor,
 )
 from problems.displays import (
     CertificateDisplay,
@@ -46,7 +45,7 @@ plt.show()
 # %%
 # Errors of a robust machine and their weights.
 S, z = sinc_outliers(random_state=0)
-errors = ResidualsDisplay.from_estimator(RobustLSSVMRegressor(RBF(1.0), gamma=10.0).fit(S, z), S, z)
+errors = ResidualsDisplay.from_estimator(LSSVMRegressor(RBF(1.0), gamma=10.0, robust="hampel").fit(S, z), S, z)
 errors.axes_[0].set_title("ResidualsDisplay: outliers have no weight")
 plt.show()
 

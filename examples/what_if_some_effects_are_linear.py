@@ -8,7 +8,7 @@ standard errors, and they go on where the data end.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressorCV, PartiallyLinearLSSVMRegressorCV
+from problems import LSSVMRegressorCV
 from substrate.kernels import RBF
 
 rng = np.random.default_rng(0)
@@ -19,7 +19,7 @@ X = np.column_stack([dose, hour])
 y = 1.5 * dose + np.sin(2.0 * np.pi * hour / 24.0) + 0.2 * rng.normal(size=n)
 
 plain = LSSVMRegressorCV(RBF("each"), cv="evidence").fit(X, y)
-model = PartiallyLinearLSSVMRegressorCV(RBF(sigma=6.0), cv="evidence", linear_columns=[0]).fit(X, y)
+model = LSSVMRegressorCV(RBF(sigma=6.0), cv="evidence", linear_columns=[0]).fit(X, y)
 print(f"effect of one unit of the dose: {model.coef_[0]:.3f} +- {model.coef_standard_errors_[0]:.3f}, in truth 1.5")
 
 # the same hours, at doses that no row has

@@ -8,7 +8,7 @@ the rows of large error. Here twelve of 120 targets are wrong by three.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressor, RobustLSSVMRegressor
+from problems import LSSVMRegressor, Robust
 from substrate.datasets import sinc_outliers
 from substrate.kernels import RBF
 
@@ -27,11 +27,11 @@ kernel, gamma = RBF(1.0), 10.0
 print(f"least squares               distance from the truth {distance(LSSVMRegressor(kernel, gamma).fit(X, y)):.3f}")
 for weighting in ("hampel", "huber", "logistic", "myriad"):
     for most in (1, 100):
-        model = RobustLSSVMRegressor(kernel, gamma, weighting=weighting, max_reweightings=most).fit(X, y)
+        model = LSSVMRegressor(kernel, gamma, robust=Robust(weighting, max_reweightings=most)).fit(X, y)
         steps = len(model.history_) - 1
         print(f"{weighting:9s} {steps:3d} reweighting(s)  distance from the truth {distance(model):.3f}")
 
-model = RobustLSSVMRegressor(kernel, gamma).fit(X, y)
+model = LSSVMRegressor(kernel, gamma, robust="hampel").fit(X, y)
 suspects = np.flatnonzero(model.weights_ < 0.01)
 print(f"\nsuspected rows: {suspects.tolist()}\nwrong rows:     {wrong.tolist()}")
 left_out = model.leave_one_out()

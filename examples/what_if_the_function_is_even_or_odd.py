@@ -8,8 +8,8 @@ right on the other, where the plain machine falls back to its bias.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressor, SymmetricLSSVMRegressor
-from substrate.kernels import RBF
+from problems import LSSVMRegressor
+from substrate.kernels import RBF, Symmetric
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 3.0, size=(60, 1))
@@ -22,8 +22,8 @@ wanted = np.sin(2.0 * points[:, 0])
 kernel, gamma = RBF(sigma=1.0), 100.0
 machines = {
     "plain": LSSVMRegressor(kernel, gamma).fit(X, y),
-    "odd": SymmetricLSSVMRegressor(kernel, gamma, symmetry="odd").fit(X, y),
-    "even": SymmetricLSSVMRegressor(kernel, gamma, symmetry="even").fit(X, y),
+    "odd": LSSVMRegressor(Symmetric(kernel, "odd"), gamma).fit(X, y),
+    "even": LSSVMRegressor(Symmetric(kernel, "even"), gamma).fit(X, y),
 }
 for name, model in machines.items():
     errors = model.predict(points) - wanted

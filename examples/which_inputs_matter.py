@@ -9,9 +9,9 @@ theirs.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import ComponentwiseLSSVMRegressor, MaximalVariationRegressor
+from problems import LSSVMRegressor, MaximalVariationRegressor
 from substrate.datasets import additive_function
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Componentwise
 
 X, y = additive_function(n_samples=100, n_features=12, random_state=0)
 X_test, y_test = additive_function(n_samples=1000, n_features=12, noise=0.0, random_state=1)
@@ -25,7 +25,7 @@ def show(name, model):
 
 
 print("maximal variation of   " + " ".join(f"{'x' + str(k):>4s}" for k in range(1, 13)))
-show("all inputs alike", ComponentwiseLSSVMRegressor(RBF(1.0), gamma=10.0).fit(X, y))
+show("all inputs alike", LSSVMRegressor(Componentwise(RBF(1.0)), gamma=10.0).fit(X, y))
 
 # one expansion for all components, as in the paper: the four come first, but an RBF component never vanishes alone,
 # so that a threshold must end the list

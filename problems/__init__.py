@@ -21,8 +21,6 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 ESTIMATORS = {
     "ALSSVMClassifier": "problems.estimators.pruned.pattern_elimination",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
-    "ComponentwiseLSSVMClassifier": "problems.estimators.full.componentwise",
-    "ComponentwiseLSSVMRegressor": "problems.estimators.full.componentwise",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",
     "FusedMaximalVariationClassifier": "problems.estimators.chosen.fused_machines",
@@ -39,13 +37,8 @@ ESTIMATORS = {
     "LSSVMRegressorCV": "problems.estimators.chosen.selection",
     "MaximalVariationClassifier": "problems.estimators.penalised.structure",
     "MaximalVariationRegressor": "problems.estimators.penalised.structure",
-    "PartiallyLinearLSSVMClassifier": "problems.estimators.full.partially_linear",
-    "PartiallyLinearLSSVMClassifierCV": "problems.estimators.chosen.partially_linear",
-    "PartiallyLinearLSSVMRegressor": "problems.estimators.full.partially_linear",
-    "PartiallyLinearLSSVMRegressorCV": "problems.estimators.chosen.partially_linear",
     "PrunedLSSVMClassifier": "problems.estimators.pruned.ls_svm",
     "PrunedLSSVMRegressor": "problems.estimators.pruned.ls_svm",
-    "RobustLSSVMRegressor": "problems.estimators.full.robust",
     "RobustSparseLSSVMRegressor": "problems.estimators.reduced.robust",
     "SparseComponentwiseLSSVMRegressor": "problems.estimators.reduced.additive",
     "SparseLSSVMClassifier": "problems.estimators.reduced.ls_svm",
@@ -57,16 +50,15 @@ ESTIMATORS = {
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
     "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",
     "StackedLSSVMRegressor": "problems.estimators.chosen.stacked",
-    "SubstrateRegressor": "problems.estimators.full.substrates",
-    "SymmetricLSSVMRegressor": "problems.estimators.full.symmetric",
 }
 #: Estimators around something else, each with its module: a function of the user's own, which no file of a model names,
-#: since functions are not saved, or a regressor on windows of a series; and how windows are made. None of them has a
-#: parameter ``kernel``.
+#: since functions are not saved, or a regressor on windows of a series; and how windows and robust weights are made.
+#: None of them has a parameter ``kernel``.
 COMPOSED = {
     "MachineClassifier": "problems.estimators.composed.machine",
     "MachineRegressor": "problems.estimators.composed.machine",
     "NARXRegressor": "problems.estimators.series.narx",
+    "Robust": "problems.estimators.shared.encoding",
     "windowize": "substrate.windows",
 }
 #: Estimators without targets, each with its module: components and clusters, whose problems are eigenproblems.

@@ -4,6 +4,7 @@ Every message states what is wrong, where, what was received and what would work
 help is part of the type, so that a program can read ``error.retry_helps`` instead of parsing text.
 """
 
+import sys
 from typing import Any, ClassVar
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "SolverError",
     "SubstrateError",
     "SubstrateWarning",
+    "user_level",
 ]
 
 
@@ -76,3 +78,11 @@ class ModelFileWarning(SubstrateWarning):
 
 class OverfittingWarning(SubstrateWarning):
     """The model has so many degrees of freedom that it fits the validation data themselves."""
+
+
+def user_level() -> int:
+    """Return the ``stacklevel`` of a warning at the first line outside of this package, for the function that warns."""
+    level, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("substrate", "problems"):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    return level + 1

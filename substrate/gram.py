@@ -21,6 +21,7 @@ from substrate.errors import (
     DegenerateKernelWarning,
     IndefiniteKernelWarning,
     SolverError,
+    user_level,
 )
 from substrate.kernels import Kernel
 from substrate.kernels.base import mirror_square, symmetric_matrix
@@ -153,7 +154,7 @@ def _warn_if_degenerate(matrix: Any, X: Any) -> None:
     warnings.warn(
         f"the kernel matrix is {problem}, so no two points are told apart by degree; try sigma='median'",
         DegenerateKernelWarning,
-        stacklevel=5,
+        stacklevel=user_level(),
     )
 
 
@@ -439,7 +440,7 @@ class Gram(KernelOperator):
 
         np.fill_diagonal(self._store, self._diagonal)
         self._restore()
-        smallest = self._warn_if_indefinite(stacklevel=8)
+        smallest = self._warn_if_indefinite()
         self.alterations += (
             Alteration("symmetric indefinite factorisation", smallest, f"Cholesky stopped at row {failed_at}"),
         )
@@ -471,7 +472,7 @@ class Gram(KernelOperator):
             if self._is_definite(lift):
                 self.negative = lift + rounding
                 return
-        smallest = self._warn_if_indefinite(stacklevel=6)
+        smallest = self._warn_if_indefinite()
         self.negative = float("inf")
         self.alterations += (Alteration(_INDEFINITE, smallest, "smallest eigenvalue of K"),)
 
@@ -493,7 +494,7 @@ class Gram(KernelOperator):
         mirror_lower(self._store)
         return bool(info == 0)
 
-    def _warn_if_indefinite(self, stacklevel: int) -> float:
+    def _warn_if_indefinite(self) -> float:
         values = to_numpy(namespace_of(self._store).linalg.eigvalsh(self._store))
         smallest = float(values[0])
         recorded = any(alteration.what == _INDEFINITE for alteration in self.alterations)  # or of a larger one
@@ -504,7 +505,7 @@ class Gram(KernelOperator):
                 "fitted, but it is not the minimum of a penalized problem: no weight vector w has this kernel, and the "
                 "solution of the linear system is a saddle point; use a positive semi-definite kernel",
                 IndefiniteKernelWarning,
-                stacklevel=stacklevel,
+                stacklevel=user_level(),
             )
         return smallest
 

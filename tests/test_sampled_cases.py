@@ -25,7 +25,7 @@ from sampled_cases import (
 
 import problems
 import substrate
-from problems import LSSVMRegressor, SubstrateRegressor
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.kernels import Precomputed
 from substrate.namespaces import is_device_array
 
@@ -182,12 +182,12 @@ def test_the_checks_of_this_run_have_every_model_among_them():
     assert often <= {kinds[place] for kinds, chosen in walks.values() for place in chosen}
 
 
-@pytest.mark.parametrize("estimator", [LSSVMRegressor, SubstrateRegressor])
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMRegressorCV])
 @pytest.mark.parametrize("case", range(7))
 def test_this_check_is_sampled(estimator, case, request):
     kinds, chosen = SAMPLED[request.node.nodeid.split("[")[0]]
-    assert kinds == ["LSSVMRegressor", "SubstrateRegressor"] * 7
-    place = 2 * case + (estimator is SubstrateRegressor)
+    assert kinds == ["LSSVMRegressor", "LSSVMRegressorCV"] * 7
+    place = 2 * case + (estimator is LSSVMRegressorCV)
     assert (place in chosen) != bool(request.node.get_closest_marker("slow"))
 
 

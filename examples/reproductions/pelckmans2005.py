@@ -18,7 +18,6 @@ from fitting import certified, folds, search, split, standardise, tuned_peer, tu
 from sklearn.svm import SVC, SVR
 
 from problems import (
-    ComponentwiseLSSVMRegressor,
     FusedL1SubstrateClassifier,
     FusedL1SubstrateRegressor,
     FusedMaximalVariationRegressor,
@@ -28,7 +27,7 @@ from problems import (
 )
 from substrate.conventions import sigma_to
 from substrate.datasets import additive_function, boston, motorcycle, pima, ripley, sinc
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Componentwise
 
 SIGMAS = {"sinc": (0.5, 0.8, 1.2), "motorcycle": (6.6, 10.0), "Ripley": (0.3, 0.5, 0.8), "Pima": (3.0, 5.0, 8.0)}
 
@@ -163,7 +162,7 @@ def boston_structure(seed):
         """Return the test error of the additive LS-SVM on some inputs, tuned by the validation rows."""
 
         def fit(kernel, gamma):
-            return certified(ComponentwiseLSSVMRegressor(kernel, gamma).fit(X[:, columns], y))
+            return certified(LSSVMRegressor(Componentwise(kernel), gamma).fit(X[:, columns], y))
 
         fits = [fit(kernel, gamma) for kernel in kernels for gamma in (0.1, 1.0, 10.0, 100.0)]
         best = min(fits, key=lambda model: np.mean((y_val - model.predict(X_val[:, columns])) ** 2))

@@ -23,7 +23,7 @@ from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
-from problems import KernelRegressor, LSSVMRegressor, PrunedLSSVMRegressor, RobustLSSVMRegressor
+from problems import KernelRegressor, LSSVMRegressor, PrunedLSSVMRegressor, Robust
 from substrate.conventions import sigma_to
 from substrate.datasets import boston, motorcycle, sinc, sinc_outliers, sinc_student
 from substrate.kernels import RBF
@@ -48,7 +48,7 @@ def weighted_sinc(draw, seed):
     """Measure the three machines on sinc, tuned by ten folds."""
     X, y = draw(300, random_state=seed)
     plain = tuned_regressor(X, y, SIGMAS, folds(seed))
-    weighted = certified(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
+    weighted = certified(LSSVMRegressor(plain.kernel_, plain.gamma_, robust="hampel").fit(X, y))
     grid = {"C": (0.3, 3.0, 30.0), "epsilon": (0.0, 0.1)}
     grid["gamma"] = [sigma_to("scikit-learn SVM", sigma) for sigma in SIGMAS]
     peer = tuned_peer(SVR(), grid, X, y, folds(seed), "neg_mean_squared_error")
@@ -69,7 +69,7 @@ def motorcycle_machines(X, y):
     """Return the three machines of Fig. 7-8."""
     return {
         "LS-SVM": certified(LSSVMRegressor(RBF(6.6), 2.0).fit(X, y)),
-        "weighted LS-SVM": certified(RobustLSSVMRegressor(RBF(6.6), 2.0).fit(X, y)),
+        "weighted LS-SVM": certified(LSSVMRegressor(RBF(6.6), 2.0, robust="hampel").fit(X, y)),
         "SVM": SVR(C=1e4, epsilon=0.0, gamma=sigma_to("scikit-learn SVM", 11.0)).fit(X, y),
     }
 
@@ -105,7 +105,7 @@ def weighted_boston(seed):
     X[:, 3], X_test[:, 3] = binary, binary_test
     y, y_test = (target[:, 0] for target in standardise(y[:, None], y_test[:, None]))
     plain = tuned_regressor(X, y, (3.0, 4.5, 7.0), folds(seed))
-    weighted = certified(RobustLSSVMRegressor(plain.kernel_, plain.gamma_).fit(X, y))
+    weighted = certified(LSSVMRegressor(plain.kernel_, plain.gamma_, robust="hampel").fit(X, y))
     models = {"LS-SVM": plain, "weighted LS-SVM": weighted}
     return {name: np.mean((y_test - model.predict(X_test)) ** 2) for name, model in models.items()}
 
@@ -116,7 +116,7 @@ def pruning(seed):
     plain = tuned_regressor(X, y, SIGMAS, folds(seed))
     setting = {"kernel": plain.kernel_, "gamma": plain.gamma_}
     numbers = {"LS-SVM, all rows": sinc_error(plain)}
-    numbers["weighted LS-SVM, all rows"] = sinc_error(certified(RobustLSSVMRegressor(**setting).fit(X, y)))
+    numbers["weighted LS-SVM, all rows"] = sinc_error(certified(LSSVMRegressor(**setting, robust="hampel").fit(X, y)))
     for retune, words in ((False, "kept"), (True, "searched again")):
         for size in (100, 50, 20):
             few = PrunedLSSVMRegressor(**setting, weighting="hampel", reweight=True, retune=retune, n_support=size)
@@ -130,10 +130,10 @@ def breakdown(seed):
     order = np.random.default_rng([seed, 1]).permutation(300)
     machines = {
         "LS-SVM": LSSVMRegressor(RBF(1.0), 10.0),
-        "weighted LS-SVM": RobustLSSVMRegressor(RBF(1.0), 10.0),
-        "iterated LS-SVM": RobustLSSVMRegressor(RBF(1.0), 10.0, max_reweightings=50, weights_tol=1e-2),
-        "iterated LS-SVM, scale by MAD": RobustLSSVMRegressor(
-            RBF(1.0), 10.0, scale="mad", max_reweightings=50, weights_tol=1e-2
+        "weighted LS-SVM": LSSVMRegressor(RBF(1.0), 10.0, robust="hampel"),
+        "iterated LS-SVM": LSSVMRegressor(RBF(1.0), 10.0, robust=Robust(max_reweightings=50)),
+        "iterated LS-SVM, scale by MAD": LSSVMRegressor(
+            RBF(1.0), 10.0, robust=Robust(scale="mad", max_reweightings=50)
         ),
         "Huber LS-SVM": KernelRegressor(RBF(1.0), 10.0),
     }

@@ -28,6 +28,8 @@ from substrate.errors import DataError, DeclarationError
 
 __all__ = ["Component", "ComponentFunctionsDisplay"]
 
+#: Share of the largest maximal variation up to which a component does not matter, unless the estimator has one.
+_RELEVANCE = 0.05
 #: Points of a curve.
 _GRID = 200
 #: Largest number of panels, unless components are named.
@@ -172,7 +174,8 @@ def _of_machine(values: Array, machine: int) -> Array:
 def _choose_components(estimator: Any, components: Any, machine: int) -> list[int]:
     variation = np.atleast_2d(estimator.maximal_variation_)[machine]
     if components is None:
-        (enough,) = np.nonzero(variation > estimator.relevance * variation.max())
+        share = getattr(estimator, "relevance", _RELEVANCE)
+        (enough,) = np.nonzero(variation > share * variation.max())
         if not enough.size:
             raise DataError("no component varies; name those to draw: components=[0, 1]")
         return [int(number) for number in enough[np.argsort(-variation[enough], kind="stable")][:_PANELS]]

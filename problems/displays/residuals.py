@@ -72,7 +72,7 @@ class ResidualsDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
         """Draw the errors of a robust machine at the rows of X, those of fit or others."""
-        demand(estimator, "history_", cls.__name__, "RobustLSSVMRegressor")
+        demand(estimator, "history_", cls.__name__, "LSSVMRegressor with robust weights, robust='hampel'")
         if estimator.scale_ == 0.0:
             raise DataError("the robust scale of the errors is zero, so that they cannot be counted in units of it")
         targets = real_array(y, "y", ndim=1)
@@ -94,7 +94,7 @@ class ResidualsDisplay:
             weighing_residuals=weighing,
             weights=weights,
             scale=float(estimator.scale_),
-            weighting=estimator.weighting,
+            weighting=getattr(estimator.robust, "weighting", estimator.robust),
             thresholds=tuple(getattr(estimator, "thresholds_", ())) or None,
         ).plot(ax)
 

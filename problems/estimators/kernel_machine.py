@@ -42,7 +42,6 @@ from substrate.least_squares.border import Border
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.losses import Huber, Loss, RowLoss, SquaredHinge
-from substrate.namespaces import to_numpy
 from substrate.proof import Proof, precision, tolerance_in_balls
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
@@ -133,24 +132,6 @@ class StoredRows:
 
 class RowLossModel(LinearColumnsModel):
     """Machines with one loss per row; the model keeps the rows that have a coefficient."""
-
-    def own_page(self) -> str:
-        """Return the page of the machine that the class takes the place of."""
-        page: str = self.estimator._page
-        return page
-
-    @property
-    def plain_page(self) -> str:
-        """The same page."""
-        return self.own_page()
-
-    def border(self, X: Any, weights: Any) -> Border:
-        """Return the bias and the linear columns."""
-        columns = self.column_names()
-        if not columns:
-            return super().border(X, weights)
-        center = getattr(self.estimator, "linear_center_", None)
-        return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 
     def fit_machine(self, part: MachineRows, X: Any, gram: Gram, weights: Array, loss: Loss) -> _Fit:
         """Solve one machine on its rows; ``gram`` is their kernel matrix."""
@@ -344,7 +325,7 @@ class KernelRegressor(Regressor):
     support_ : array of shape (n_support,)
         The rows that have a coefficient.
     coef_, linear_columns_, linear_center_, linear_bias_
-        The linear part, as for :class:`~problems.PartiallyLinearLSSVMRegressor`.
+        The linear part, as for :class:`~problems.LSSVMRegressor`.
     bias_, n_support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 

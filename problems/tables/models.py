@@ -5,7 +5,7 @@ name       estimator                       what is chosen, and by what          
 =========  ==============================  ===============================================  =========
 stack      ``StackedLSSVM...``             machines and their weights, leave-one-out        weights
 lssvm      ``LSSVM...CV``                  gamma, kernel, leave-one-out on training rows    yes
-robust     ``RobustLSSVMRegressor``        gamma, kernel, mean absolute leave-one-out       no
+robust     ``LSSVMRegressor(robust=...)``  gamma, kernel, mean absolute leave-one-out       no
 sparse     ``SparseLSSVM...CV``            gamma, kernel, leave-one-out on training rows    yes
 l1         ``FusedL1Substrate...``         zeta, by the held-out rows                       yes
 structure  ``FusedMaximalVariation...``    rho, by the held-out rows                        yes
@@ -93,8 +93,8 @@ MODELS: Mapping[str, ModelKind] = {
     "lssvm": ModelKind(weight="gamma", chosen="LSSVM{}CV", weight_option="LSSVM{}", validated=False, tries_widths=True),
     "robust": ModelKind(
         weight="gamma",
-        chosen="RobustLSSVM{}",
-        weight_option="RobustLSSVM{}",
+        chosen="LSSVM{}",
+        weight_option="LSSVM{}",
         validated=False,
         tries_widths=True,
         regression_only=True,
@@ -292,7 +292,7 @@ def fit_model(
     if model == "robust":
         shown = {"verbose": int(choices.shown)}
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
-        return estimator(kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
+        return estimator(kernel=search.kernel_, gamma=float(search.gamma_), **options).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
     if budget := choices.budget(X.shape[0]):
         tried |= {"search": "gradient", "max_evaluations": budget}
@@ -337,6 +337,7 @@ def _options(estimator: Any, choices: Choices, class_weight: Any, n_rows: int) -
         wanted |= {"verbose": 1}
     wanted |= {} if class_weight is None else {"class_weight": class_weight}
     wanted |= choices.shapes
+    wanted |= {"robust": "hampel"} if choices.model == "robust" else {}
     return {name: value for name, value in wanted.items() if name in parameters}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 
 from substrate.certificates.rows import Accuracy, Distance, Row
+from substrate.errors import user_level
 
 __all__ = ["NO_BOUND", "PROVED", "WIDER", "Accuracy", "Certificate", "Row", "warn_unless_holds"]
 
@@ -166,7 +167,9 @@ def warn_unless_holds(certificate: Certificate, reason: str = "") -> None:
     cures = "; ".join(fact for name, fact in certificate.record if name in ("rounding", WIDER))
     told = reason or _describe_rejections(certificate) or cures or "print certificate_ to see why"
     warnings.warn(
-        f"{certificate.title}: the certificate does not hold ({failed}); {told}", ConvergenceWarning, stacklevel=4
+        f"{certificate.title}: the certificate does not hold ({failed}); {told}",
+        ConvergenceWarning,
+        stacklevel=user_level(),
     )
 
 

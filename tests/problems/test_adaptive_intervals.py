@@ -9,7 +9,6 @@ from problems import (
     KernelRegressor,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PartiallyLinearLSSVMRegressor,
     SparseLSSVMRegressor,
     StackedLSSVMRegressor,
     load,
@@ -28,7 +27,7 @@ MACHINES = {
     "fixed": LSSVMRegressor(RBF(1.5), gamma=10.0),
     "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
     "features": LSSVMRegressor(Linear(), gamma=1.0),
-    "partially linear": PartiallyLinearLSSVMRegressor(RBF(1.0), gamma=5.0, linear_columns=[0]),
+    "partially linear": LSSVMRegressor(RBF(1.0), gamma=5.0, linear_columns=[0]),
     "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)], criteria="loo"),
 }
 

@@ -14,17 +14,12 @@ from problems import (
     LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PartiallyLinearLSSVMClassifier,
-    PartiallyLinearLSSVMClassifierCV,
-    PartiallyLinearLSSVMRegressor,
-    PartiallyLinearLSSVMRegressorCV,
     SparseLSSVMClassifier,
     SparseLSSVMClassifierCV,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
     SparsePartiallyLinearLSSVMClassifier,
     SparsePartiallyLinearLSSVMRegressor,
-    SymmetricLSSVMRegressor,
     load,
 )
 from substrate.errors import (
@@ -38,6 +33,7 @@ from substrate.errors import (
 from substrate.kernels import RBF, Componentwise, Precomputed
 from substrate.namespaces import is_device_array, to_numpy
 from substrate.reduced import Basis
+from tests.oracles.variants import symmetric_machine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -53,11 +49,11 @@ FITS = {
     "median width, two outputs": (LSSVMRegressor(gamma=[2.0, 3.0]), Y),
     "weighted": (LSSVMRegressor(RBF(1.5), 2.0), y, WEIGHTS),
     "componentwise": (LSSVMRegressor(Componentwise(RBF(1.5)), 2.0), y),
-    "odd": (SymmetricLSSVMRegressor(RBF(1.5), 2.0, symmetry="odd"), y),
-    "partially linear": (PartiallyLinearLSSVMRegressor(RBF(1.5), [2.0, 3.0], linear_columns=[1, 2]), Y, WEIGHTS),
-    "partially linear classes": (PartiallyLinearLSSVMClassifier(RBF(1.5), linear_columns=[2]), LABELS),
-    "partially linear, leave-one-out": (PartiallyLinearLSSVMRegressorCV(RBF(1.5), linear_columns=[1]), y),
-    "partially linear classes, gcv": (PartiallyLinearLSSVMClassifierCV(RBF(1.5), cv="gcv", linear_columns=[2]), LABELS),
+    "odd": (symmetric_machine(RBF(1.5), 2.0, symmetry="odd"), y),
+    "partially linear": (LSSVMRegressor(RBF(1.5), [2.0, 3.0], linear_columns=[1, 2]), Y, WEIGHTS),
+    "partially linear classes": (LSSVMClassifier(RBF(1.5), linear_columns=[2]), LABELS),
+    "partially linear, leave-one-out": (LSSVMRegressorCV(RBF(1.5), linear_columns=[1]), y),
+    "partially linear classes, gcv": (LSSVMClassifierCV(RBF(1.5), cv="gcv", linear_columns=[2]), LABELS),
     "classes": (LSSVMClassifier(RBF(1.5)), LABELS),
     "two classes": (LSSVMClassifier(RBF(1.5)), 2 * (LABELS > 0) - 1),
     "pairs": (LSSVMClassifier(RBF(1.5), coding="one_vs_one"), LABELS),

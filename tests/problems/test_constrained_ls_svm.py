@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from problems import LSSVMRegressor, LSSVMRegressorCV, PartiallyLinearLSSVMRegressor, constrained_ls_svm, load
+from problems import LSSVMRegressor, LSSVMRegressorCV, constrained_ls_svm, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
 from substrate.search.secular_equation import bracket_root, enclose_noise, enclose_norm
@@ -75,9 +75,7 @@ def test_a_bracket_is_claimed_only_where_both_signs_are_known():
     assert bracket_root(lambda lam: (1.0 / lam - 1e-8, 1.0 / lam + 1e-8), 1.0, 1.0, "norm") is not None
 
 
-@pytest.mark.parametrize(
-    "machine", [LSSVMRegressor(RBF(1.5)), PartiallyLinearLSSVMRegressor(RBF(1.5), linear_columns=[1])]
-)
+@pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.5)), LSSVMRegressor(RBF(1.5), linear_columns=[1])])
 def test_the_machine_at_gamma_has_the_noise_and_the_norm(machine):
     X, y, v = data(n=40)
     machine.gamma = machine.gamma_for(X, y, v, noise=0.35).gamma

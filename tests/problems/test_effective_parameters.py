@@ -6,11 +6,12 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMClassifier, LSSVMRegressor, PartiallyLinearLSSVMRegressor, RobustLSSVMRegressor
+from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Linear
 from substrate.least_squares.leave_one_out import hat_matrix
+from tests.oracles.variants import robust_machine
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (30, 2))
@@ -33,7 +34,7 @@ def test_it_is_the_trace_with_weights_and_for_every_output(kernel):
     expected = [np.trace(hat_matrix(Gram.of(kernel, X), 1.0 / (gamma * WEIGHTS))) for gamma in (5.0, 0.1)]
     both = LSSVMRegressor(kernel, (5.0, 0.1)).fit(X, np.column_stack([Y, -Y]), WEIGHTS)
     assert_allclose(both.effective_parameters_, expected, rtol=1e-8)
-    robust = RobustLSSVMRegressor(kernel, 5.0).fit(X, Y)
+    robust = robust_machine(kernel, 5.0).fit(X, Y)
     assert_allclose(robust.effective_parameters_, np.trace(hat_matrix(Gram.of(kernel, X), robust.ridge_)), rtol=1e-8)
 
 
@@ -42,7 +43,7 @@ def test_classes_a_linear_part_and_a_matrix():
     for coding in ("one_vs_rest", "one_vs_one"):
         model = LSSVMClassifier(RBF(3.0), coding=coding).fit(A, labels)
         assert_allclose(model.effective_parameters_, model.leave_one_out().degrees_of_freedom, rtol=1e-10)
-    partly = PartiallyLinearLSSVMRegressor(RBF(1.0), linear_columns=(1,)).fit(X, Y)
+    partly = LSSVMRegressor(RBF(1.0), linear_columns=(1,)).fit(X, Y)
     assert_allclose(partly.effective_parameters_, partly.leave_one_out().degrees_of_freedom, rtol=1e-8)
     matrix = LSSVMRegressor("precomputed").fit(RBF(1.0)(X), Y)
     assert not hasattr(matrix, "effective_parameters_")

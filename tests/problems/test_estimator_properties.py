@@ -6,9 +6,9 @@ from every_model import ESTIMATORS, WITH_SOLVER, make_data, make_estimator, over
 from numpy.testing import assert_allclose
 
 import problems
-from problems import ComponentwiseLSSVMClassifier, ComponentwiseLSSVMRegressor
 from problems.command_line.verify import problem_modules
 from substrate.kernels import Linear
+from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 
 @over_estimators
@@ -28,6 +28,12 @@ ALONE = {
     "maximal_variation_kkt",
     "narx_ls_svm",
     "penalized_fusion",
+    # machines that the parameters of the LS-SVM make
+    "componentwise_ls_svm",
+    "ls_svm_substrate",
+    "reduced_l1_substrate",
+    "symmetric_ls_svm",
+    "weighted_ls_svm",
 }
 
 
@@ -92,7 +98,7 @@ def test_the_page_that_is_solved_is_the_one_stated(estimator, choice, monkeypatc
     assert pages_declared(monkeypatch, lambda: make_estimator(estimator, **choice).fit(X, y)) == set()
 
 
-@pytest.mark.parametrize("estimator", [ComponentwiseLSSVMRegressor, ComponentwiseLSSVMClassifier])
+@pytest.mark.parametrize("estimator", [componentwise_machine, componentwise_classifier])
 def test_the_componentwise_page_counts_the_weights_of_rows(estimator):
     X, y = make_data(estimator)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(y))

@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import (
-    ComponentwiseLSSVMRegressor,
     LSSVMClassifier,
     LSSVMRegressor,
     SparseLSSVMClassifier,
@@ -19,6 +18,7 @@ from problems import (
 )
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial, Precomputed
+from tests.oracles.variants import componentwise_machine
 
 _N, _REPEATS = 20, 2
 
@@ -54,7 +54,7 @@ def refitted(make, X, y, weights=None, score_weights=None):
     [
         lambda: LSSVMRegressor(RBF(1.5), 5.0),
         lambda: LSSVMRegressor(Polynomial(degree=2), 1e6),  # kept in primal weights
-        lambda: ComponentwiseLSSVMRegressor(RBF(1.5), 5.0),
+        lambda: componentwise_machine(RBF(1.5), 5.0),
         lambda: StackedLSSVMRegressor(kernels=[RBF(1.5), Linear(), RBF(0.7)], gammas=[5.0, 2.0, 3.0]),
     ],
     ids=["kernel", "features", "componentwise", "stack"],

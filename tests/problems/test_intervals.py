@@ -11,18 +11,14 @@ from sklearn.gaussian_process import kernels as process_kernels
 
 import problems
 from problems import (
-    ComponentwiseLSSVMRegressor,
     KernelRegressor,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PartiallyLinearLSSVMRegressor,
     PrunedLSSVMRegressor,
-    RobustLSSVMRegressor,
     SparseComponentwiseLSSVMRegressor,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
     SparsePartiallyLinearLSSVMRegressor,
-    SymmetricLSSVMRegressor,
     load,
 )
 from problems.estimators.shared.regressor import Regressor
@@ -30,6 +26,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Precomputed
 from substrate.least_squares.evidence import log_evidence
 from substrate.uncertainty.levels import rank
+from tests.oracles.variants import componentwise_machine, robust_machine, symmetric_machine
 
 RNG = np.random.default_rng(3)
 N = 14
@@ -46,9 +43,9 @@ MACHINES = {
     "weighted": (LSSVMRegressor(RBF(1.0), gamma=4.0), V),
     "linear": (LSSVMRegressor(Linear(), gamma=1e5), None),
     "linear, weighted": (LSSVMRegressor(Linear(), gamma=1e5), V),
-    "components": (ComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0), V),
-    "even": (SymmetricLSSVMRegressor(RBF(1.0), gamma=4.0), None),
-    "partially linear": (PartiallyLinearLSSVMRegressor(RBF(1.0), gamma=4.0, linear_columns=[1]), V),
+    "components": (componentwise_machine(RBF(1.0), gamma=4.0), V),
+    "even": (symmetric_machine(RBF(1.0), gamma=4.0), None),
+    "partially linear": (LSSVMRegressor(RBF(1.0), gamma=4.0, linear_columns=[1]), V),
     "gradients": (LSSVMRegressor(RBF(1.0), gamma=4.0, solver="cg", tol=1e-12), None),
     "reduced": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
     "reduced, weighted": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), V),
@@ -267,7 +264,7 @@ def test_every_regressor_is_calibrated_alike(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind().fit(X, Y)
-    if "jackknife+" not in kind._intervals_type.methods:
+    if "jackknife+" not in model._intervals.methods:
         with pytest.raises(DataError, match=r"has no calibration rows; call calibrate\(X, y\) first"):
             model.predict_interval(NEW)
     targets = np.linspace(-1.0, 1.0, 6)
@@ -321,7 +318,7 @@ def test_a_model_says_what_breaks_its_guarantee():
     assert SparseLSSVMRegressor(RBF(1.0), basis=POINTS).fit(X, Y).interval_guarantee().holds
 
 
-@pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.0)), RobustLSSVMRegressor(RBF(1.0))], ids=["full", "split"])
+@pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.0)), robust_machine(RBF(1.0))], ids=["full", "split"])
 def test_wrong_levels_and_methods_are_refused(machine):
     model = machine.fit(X, Y).calibrate(X, Y)
     for coverage in (0.0, 1.0, -0.5, np.nan, np.inf, 90):
@@ -367,7 +364,9 @@ def test_units_and_offsets_go_through():
 
 
 def test_a_pruned_and_a_robust_machine_have_no_interval_of_rows_left_out():
-    for kind in (PrunedLSSVMRegressor, RobustLSSVMRegressor, KernelRegressor):
+    with pytest.raises(DeclarationError, match="is a closed form of the machine without robust weights"):
+        robust_machine(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.9, "jackknife+")
+    for kind in (PrunedLSSVMRegressor, KernelRegressor):
         with pytest.raises(DeclarationError, match=r"one of auto, split, received 'jackknife\+'"):
             kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.9, "jackknife+")
 
@@ -407,7 +406,7 @@ def test_rows_kept_apart_calibrate_any_machine():
         points, targets = exchangeable(np.random.default_rng(seed), 41)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = RobustLSSVMRegressor(gamma=5.0).fit(points[:20], targets[:20])
+            model = robust_machine(gamma=5.0).fit(points[:20], targets[:20])
         low, high = model.calibrate(points[20:40], targets[20:40]).predict_interval(points[40:], 0.8)[0]
         held += int(low <= targets[40] <= high)
     assert abs(held / sets - 17 / 21) <= 4.0 * np.sqrt(0.8 * 0.2 / sets)

@@ -11,7 +11,6 @@ from problems import (
     LSSVMRegressor,
     PrunedLSSVMClassifier,
     PrunedLSSVMRegressor,
-    SubstrateRegressor,
     load,
 )
 from substrate.datasets import motorcycle
@@ -141,7 +140,7 @@ def test_other_solvers_leave_out_too():
 
 def test_the_substrate_leaves_rows_out_of_the_ls_svm_of_y_less_c():
     c = 0.3 * np.cos(X[:, 0])
-    left = SubstrateRegressor(RBF(1.0)).fit(X, Y[:, 0], c).leave_one_out()
+    left = LSSVMRegressor(RBF(1.0), c=c).fit(X, Y[:, 0]).leave_one_out()
     plain = LSSVMRegressor(RBF(1.0), 1.0)
     for row in (0, 7, 25):
         rest = np.delete(np.arange(26), row)

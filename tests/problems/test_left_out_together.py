@@ -9,7 +9,6 @@ from problems import (
     LSSVMClassifierCV,
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PartiallyLinearLSSVMRegressorCV,
     load,
 )
 from substrate.errors import DataError, DeclarationError
@@ -88,7 +87,7 @@ def test_several_outputs_classes_weights_and_linear_parts():
     for coding in ("one_vs_rest", "one_vs_one"):
         model = LSSVMClassifierCV(RBF(0.2), coding=coding, cv="groups").fit(X, labels, groups=groups)
         assert model.certificate_.holds
-    linear = PartiallyLinearLSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2, linear_columns=[1])
+    linear = LSSVMRegressorCV(RBF(0.2), cv="blocks", reach=2, linear_columns=[1])
     columns = np.column_stack([X, np.random.default_rng(0).normal(size=50)])
     assert linear.fit(columns, y + columns[:, 1]).certificate_.holds
     for model in (two, weighted, linear):

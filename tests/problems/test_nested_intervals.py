@@ -10,7 +10,6 @@ from sklearn.base import clone
 from problems import (
     LSSVMRegressor,
     LSSVMRegressorCV,
-    PartiallyLinearLSSVMRegressorCV,
     SparseLSSVMRegressor,
     StackedLSSVMRegressor,
     load,
@@ -29,7 +28,7 @@ SEVERAL = [RBF(0.7), RBF(1.5), RBF(3.0), Laplacian(2.0), Laplacian(6.0), Linear(
 MACHINES = {
     "kernels": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
     "primal": LSSVMRegressorCV(Linear(), gamma_range=(1.0, 1e9)),
-    "partially linear": PartiallyLinearLSSVMRegressorCV(RBF(1.0), linear_columns=[1]),
+    "partially linear": LSSVMRegressorCV(RBF(1.0), linear_columns=[1]),
     "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)], criteria="loo"),
 }
 

@@ -13,11 +13,9 @@ from sklearn.model_selection import KFold
 
 from problems import (
     LSSVMClassifier,
+    LSSVMClassifierCV,
     LSSVMRegressor,
-    PartiallyLinearLSSVMClassifier,
-    PartiallyLinearLSSVMClassifierCV,
-    PartiallyLinearLSSVMRegressor,
-    PartiallyLinearLSSVMRegressorCV,
+    LSSVMRegressorCV,
     load,
     partially_linear_ls_svm,
 )
@@ -55,7 +53,7 @@ def oracle(X, Y, v, gamma=GAMMA, rows=slice(None)):
 
 
 def fitted(X, Y, v, **changes):
-    return PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR, **changes).fit(X, Y, v)
+    return LSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR, **changes).fit(X, Y, v)
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -126,7 +124,7 @@ def test_no_certificate_is_contradicted_by_the_exact_machine(kernel, scale, gamm
     wild = {"units": (1e-12, 1e4), "offsets": (1e8, -1e6)} if scale == "wild" else {}
     X, Y, v = data(seed, 16, **wild)
     y = Y[:, 0]
-    model = PartiallyLinearLSSVMRegressor(kernel, gamma, linear_columns=LINEAR).fit(X, y, v)
+    model = LSSVMRegressor(kernel, gamma, linear_columns=LINEAR).fit(X, y, v)
     true = exact_distance(kernel, X[:, OTHERS], y, gamma, v, model.predict(X), X[:, LINEAR])
     for certificate in (model.certificate_, model.certify(X, y, v)):
         assert certificate.holds, str(certificate)
@@ -150,7 +148,7 @@ def wild_outputs(seed):
     weights = np.ones(n) if rng.random() < 0.5 else 10.0 ** rng.uniform(-3, 3, size=n)
     kernel = [RBF(1.0), Linear(), Polynomial(2), RBF(10.0)][int(rng.integers(4))]
     solver = str(rng.choice(["auto", "cg", "cg"]))
-    return PartiallyLinearLSSVMRegressor(kernel, gammas, solver=solver, linear_columns=[1]), X, Y, weights
+    return LSSVMRegressor(kernel, gammas, solver=solver, linear_columns=[1]), X, Y, weights
 
 
 @pytest.mark.parametrize("part", first(1, range(8)))
@@ -188,13 +186,13 @@ def test_every_output_has_its_own_bound_and_a_warning_says_that_one_fails(part):
         assert all(error <= 1.002 * one.accuracy + 1e-290 for error, one in zip(errors, proof.each, strict=True))
 
 
-@pytest.mark.parametrize("linear", [[], [1], LINEAR], ids=str)
+@pytest.mark.parametrize("linear", [[1], LINEAR], ids=str)
 def test_conjugate_gradients_that_never_step_leave_a_machine_that_does_not_hold(linear, monkeypatch):
     """Rounding may end the iteration before its first step: the border alone is kept, with a reason."""
     X, Y, _ = data(1, 20)
     for product in ("product", "accurate_product"):
         monkeypatch.setattr(KernelTiles, product, lambda self, V: -1e6 * V)
-    model = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, solver="cg", linear_columns=linear)
+    model = LSSVMRegressor(RBF(1.5), GAMMA, solver="cg", linear_columns=linear)
     with pytest.warns(ConvergenceWarning, match="rounding has made the system indefinite"):
         model.fit(X, Y)
     assert not model.certificate_.holds
@@ -210,11 +208,11 @@ def test_equal_rows_are_left_out_together_for_probabilities():
     X, Y, _ = data(3, 30)
     labels = Y[:, 0] > np.median(Y[:, 0])
     X, labels = np.concatenate([X, X[:9]]), np.concatenate([labels, labels[:9]])
-    model = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, labels)
+    model = LSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, labels)
     found = model._calibration.leave_out_alone((None, None, None)).scores
     for row in (0, 5, 20, 33):
         others = (X[row] != X).any(axis=1)
-        refit = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X[others], labels[others])
+        refit = LSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X[others], labels[others])
         assert_allclose(found[row], refit.decision_function(X[[row]])[0], rtol=1e-8)
 
 
@@ -283,7 +281,7 @@ def test_standard_errors_are_those_of_repeated_samples():
     K, gamma, sigma = RBF(1.0)(X[:, 1:]), 3.0, 0.5
     root = np.linalg.cholesky(gamma * sigma**2 * K + sigma**2 * np.eye(30))
     Y = 2.0 * X[:, :1] + root @ rng.normal(size=(30, 400))
-    model = PartiallyLinearLSSVMRegressor(RBF(1.0), gamma, linear_columns=[0]).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), gamma, linear_columns=[0]).fit(X, Y)
     assert_allclose(np.std(model.coef_), np.sqrt(np.mean(model.coef_standard_errors_**2)), rtol=0.12)
     assert abs(np.mean(model.coef_) - 2.0) < 4.0 * np.std(model.coef_) / 20.0
     assert_allclose(np.mean(model.noise_variance_), sigma**2, rtol=0.05)
@@ -335,7 +333,7 @@ def test_importances_of_permuted_inputs_are_those_of_refits():
 def test_classifiers(coding, tmp_path):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e5))
     labels = np.array(["a", "b", "c"])[np.digitize(Y[:, 0], np.quantile(Y[:, 0], [0.3, 0.6]))]
-    model = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR, coding=coding).fit(X, labels, v)
+    model = LSSVMClassifier(RBF(1.5), GAMMA, linear_columns=LINEAR, coding=coding).fit(X, labels, v)
     assert model.certificate_.holds
     assert model.certify(X, labels, v).holds
     left = model.leave_one_out()
@@ -362,7 +360,7 @@ def test_classifiers(coding, tmp_path):
 def test_gamma_is_chosen_by_the_criterion_of_the_exact_machine(cv, weights):
     X, Y, v = data(units=(1e-3, 10.0), offsets=(1e3, 1e3))
     y, v = Y[:, 0], v if weights else np.ones(N)
-    model = PartiallyLinearLSSVMRegressorCV(RBF(1.5), linear_columns=LINEAR, cv=cv, random_state=0)
+    model = LSSVMRegressorCV(RBF(1.5), linear_columns=LINEAR, cv=cv, random_state=0)
     model.fit(X, y, sample_weight=v if weights else None)
     assert model.certificate_.holds, str(model.certificate_)
 
@@ -377,7 +375,7 @@ def test_gamma_is_chosen_by_the_criterion_of_the_exact_machine(cv, weights):
                 predict = oracle(X, y, v, gamma=gamma, rows=train)[0]
                 squares.append(np.average((y[test] - predict(X[test])) ** 2, weights=v[test]))
             return np.mean(squares)
-        left = PartiallyLinearLSSVMRegressor(RBF(1.5), gamma, linear_columns=LINEAR).fit(X, y, v).leave_one_out()
+        left = LSSVMRegressor(RBF(1.5), gamma, linear_columns=LINEAR).fit(X, y, v).leave_one_out()
         if cv == "loo":
             return np.average(left.residuals**2, weights=v)
         if cv == "gcv":
@@ -398,7 +396,7 @@ def test_gamma_is_chosen_by_the_criterion_of_the_exact_machine(cv, weights):
 
 def test_kernels_are_chosen_on_the_other_columns(tmp_path):
     X, Y, _ = data()
-    model = PartiallyLinearLSSVMRegressorCV(kernels=[RBF("median"), Laplacian(2.0)], linear_columns=LINEAR)
+    model = LSSVMRegressorCV(kernels=[RBF("median"), Laplacian(2.0)], linear_columns=LINEAR)
     model.fit(X, Y[:, 0])
     assert model.kernel_.columns == (0, 2)
     assert model.certificate_.holds
@@ -407,10 +405,10 @@ def test_kernels_are_chosen_on_the_other_columns(tmp_path):
     assert_array_equal(again.predict(X), model.predict(X))
     assert again.certify(X, Y[:, 0]).holds
     labels = Y[:, 0] > np.median(Y[:, 0])
-    chosen = PartiallyLinearLSSVMClassifierCV(RBF(1.5), linear_columns=LINEAR).fit(X, labels)
+    chosen = LSSVMClassifierCV(RBF(1.5), linear_columns=LINEAR).fit(X, labels)
     assert chosen.certificate_.holds
     with pytest.raises(DeclarationError, match="no other unpenalised columns"):
-        PartiallyLinearLSSVMRegressorCV(search="gradient", linear_columns=[1]).fit(X, Y[:, 0])
+        LSSVMRegressorCV(search="gradient", linear_columns=[1]).fit(X, Y[:, 0])
 
 
 def test_names_sparse_rows_and_devices_are_the_same_machine():
@@ -420,7 +418,7 @@ def test_names_sparse_rows_and_devices_are_the_same_machine():
     X, Y, v = data()
     model = fitted(X, Y[:, 0], v)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    named = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=["b", "d"]).fit(frame, Y[:, 0], v)
+    named = LSSVMRegressor(RBF(1.5), GAMMA, linear_columns=["b", "d"]).fit(frame, Y[:, 0], v)
     assert_array_equal(named.predict(frame), model.predict(X))
     thin = fitted(sp.csr_array(X), Y[:, 0], v)
     assert_allclose(thin.predict(sp.csr_array(X)), model.predict(X), atol=1e-10)
@@ -441,17 +439,6 @@ def test_other_solvers_find_the_same_machine(solver):
     assert model.certificate_.holds, str(model.certificate_)
     assert_allclose(model.coef_, fitted(X, Y, v).coef_, rtol=1e-3)
     assert_allclose(model.coef_standard_errors_, fitted(X, Y, v).coef_standard_errors_, rtol=1e-3)
-
-
-def test_without_linear_columns_it_is_the_plain_machine():
-    X, Y, v = data()
-    model = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA).fit(X, Y, v)
-    plain = LSSVMRegressor(RBF(1.5), GAMMA).fit(X, Y, v)
-    assert_array_equal(model.predict(X), plain.predict(X))
-    assert model.coef_.shape == (2, 0)
-    labels = Y[:, 0] > 5.0
-    model = PartiallyLinearLSSVMClassifier(RBF(1.5), GAMMA).fit(X, labels)
-    assert_array_equal(model.decision_function(X), LSSVMClassifier(RBF(1.5), GAMMA).fit(X, labels).decision_function(X))
 
 
 def test_the_linear_part_extrapolates_where_the_kernel_ends():
@@ -484,7 +471,7 @@ def test_too_few_rows_are_refused():
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("kind", [PartiallyLinearLSSVMRegressor, PartiallyLinearLSSVMClassifierCV])
+@pytest.mark.parametrize("kind", [LSSVMRegressor, LSSVMClassifierCV])
 def test_columns_that_cannot_be_are_refused_by_name(kind, case):
     columns, error, message = REFUSED[case]
     X, Y, _ = data()
@@ -498,7 +485,7 @@ def test_columns_that_depend_on_each_other_are_refused_by_name():
     X[:, 3] = 1.0 - 2.0 * X[:, 1]
     frame = pd.DataFrame(X, columns=["a", "dose", "c", "share"])
     with pytest.raises(DataError, match=r"column 'share' of the linear part is determined by .*column 'dose'"):
-        PartiallyLinearLSSVMRegressor(linear_columns=["dose", "share"]).fit(frame, Y[:, 0])
+        LSSVMRegressor(linear_columns=["dose", "share"]).fit(frame, Y[:, 0])
     X[:, 3] = 0.0
     X[7, 3] = 1.0
     model = fitted(X, Y[:, 0], None)
@@ -510,15 +497,15 @@ def test_columns_that_depend_on_each_other_are_refused_by_name():
 def test_a_matrix_has_no_columns_to_be_linear():
     X, Y, _ = data()
     with pytest.raises(DeclarationError, match="precomputed"):
-        PartiallyLinearLSSVMRegressor("precomputed", linear_columns=[0]).fit(RBF(1.0)(X), Y[:, 0])
+        LSSVMRegressor("precomputed", linear_columns=[0]).fit(RBF(1.0)(X), Y[:, 0])
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg"])
 def test_a_device_has_the_same_machine(solver):
     torch = pytest.importorskip("torch")
     X, Y, _ = data(2, 60)
-    here = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, Y)
-    there = PartiallyLinearLSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR, solver=solver)
+    here = LSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR).fit(X, Y)
+    there = LSSVMRegressor(RBF(1.5), GAMMA, linear_columns=LINEAR, solver=solver)
     there.fit(torch.asarray(X), torch.asarray(Y))
     assert there.certificate_.holds
     assert isinstance(there.predict(torch.asarray(X)), torch.Tensor)

@@ -52,7 +52,7 @@ def test_an_estimator_has_one_task_and_one_model(estimator):
     kinds = {KernelEstimator: Model, Regressor: Intervals, Classifier: Calibration}
     wanted = [kinds[task] for task in (KernelEstimator, Regressor, Classifier) if task in bases]
     wanted += [Search] if estimator._chooses is not None else []
-    assert [next(kind for kind in wanted if issubclass(part, kind)) for part in part_types(estimator)] == wanted
+    assert [next(kind for kind in wanted if issubclass(part, kind)) for part in part_types(estimator())] == wanted
     assert has_part(estimator(), Model)
     assert not has_part(estimator(), KernelEstimator)
 

@@ -24,8 +24,6 @@ CLASSIFIERS = [getattr(problems, name) for name in sorted(problems.ESTIMATORS) i
 SLOW = pytest.mark.slow
 CLOSED = (
     "LSSVMClassifier",
-    "ComponentwiseLSSVMClassifier",
-    "PartiallyLinearLSSVMClassifier",
     "SparseLSSVMClassifier",
     "SparsePartiallyLinearLSSVMClassifier",
 )

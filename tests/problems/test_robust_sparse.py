@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from problems import RobustLSSVMRegressor, RobustSparseLSSVMRegressor, SparseLSSVMRegressor, load
+from problems import RobustSparseLSSVMRegressor, SparseLSSVMRegressor, load
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Precomputed
 from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
 from substrate.reduced import Basis
+from tests.oracles.variants import robust_machine
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(150, 2))
@@ -26,7 +27,7 @@ def model(**parameters):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.some_cases(4)
 def test_on_all_points_it_is_the_dense_machine(weighting, scale):
-    dense = RobustLSSVMRegressor(KERNEL, 10.0, weighting=weighting, scale=scale, max_reweightings=1).fit(X, Y)
+    dense = robust_machine(KERNEL, 10.0, weighting=weighting, scale=scale, max_reweightings=1).fit(X, Y)
     sparse = model(weighting=weighting, scale=scale, basis=np.arange(150)).fit(X, Y)
     assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-9)
     assert_allclose(sparse.scale_, dense.scale_, rtol=1e-6)

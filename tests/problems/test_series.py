@@ -16,7 +16,6 @@ from problems import (
     LSSVMRegressor,
     LSSVMRegressorCV,
     NARXRegressor,
-    PartiallyLinearLSSVMRegressor,
     SparseLSSVMRegressor,
     load,
     windowize,
@@ -116,7 +115,7 @@ def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
     [
         KernelRegressor(RBF(3.0), 10.0),
         SparseLSSVMRegressor(RBF(3.0), 10.0),
-        PartiallyLinearLSSVMRegressor(RBF(3.0), 10.0, linear_columns=[0]),
+        LSSVMRegressor(RBF(3.0), 10.0, linear_columns=[0]),
     ],
     ids=lambda regressor: type(regressor).__name__,
 )

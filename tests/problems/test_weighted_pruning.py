@@ -10,12 +10,12 @@ from problems import (
     LSSVMRegressor,
     PrunedLSSVMClassifier,
     PrunedLSSVMRegressor,
-    RobustLSSVMRegressor,
     load,
 )
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError
 from substrate.kernels import RBF
+from tests.oracles.variants import robust_machine
 
 KERNEL, GAMMA = RBF(1.0), 10.0
 X, Y = sinc_outliers(40, random_state=0)
@@ -44,7 +44,7 @@ def test_every_machine_on_the_way_is_the_weighted_one_refitted():
 @pytest.mark.parametrize("parameters", [{"weighting": "hampel"}, {"weighting": "huber", "reweight": True}], ids=str)
 def test_robust_weights_are_those_of_the_weighted_rows_and_multiply_them(parameters):
     model = pruned(n_support=25, **parameters).fit(X, Y, sample_weight=V)
-    whole = RobustLSSVMRegressor(KERNEL, gamma=GAMMA, weighting=parameters["weighting"]).fit(X, Y, sample_weight=V)
+    whole = robust_machine(KERNEL, gamma=GAMMA, weighting=parameters["weighting"]).fit(X, Y, sample_weight=V)
     assert_allclose(model.pruning_path_[0].weights, whole.weights_, rtol=1e-9)
     assert_allclose(model.pruning_path_[0].support_values, whole.support_values_, atol=1e-9)
     rows = model.support_

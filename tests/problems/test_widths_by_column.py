@@ -10,12 +10,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from problems import ComponentwiseLSSVMRegressor, LSSVMRegressor, PrunedLSSVMRegressor, SparseLSSVMRegressor, load
+from problems import LSSVMRegressor, PrunedLSSVMRegressor, SparseLSSVMRegressor, load
 from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Matern
 from substrate.namespaces import to_numpy
 from substrate.reduced import Basis
+from tests.oracles.variants import componentwise_machine
 
 RNG = np.random.default_rng(0)
 UNITS = np.array([1e-12, 1.0, 1e12])
@@ -55,8 +56,8 @@ def test_the_wrong_number_of_widths_is_refused_when_fitting(make):
 
 def test_an_additive_machine_has_one_column_per_component():
     with pytest.raises(DataError, match="is 3, the points have 1 columns"):
-        ComponentwiseLSSVMRegressor(RBF((1.0, 2.0, 3.0))).fit(X, y)
-    each, median = (ComponentwiseLSSVMRegressor(RBF(rule)).fit(X, y).predict(NEW) for rule in ("each", "median"))
+        componentwise_machine(RBF((1.0, 2.0, 3.0))).fit(X, y)
+    each, median = (componentwise_machine(RBF(rule)).fit(X, y).predict(NEW) for rule in ("each", "median"))
     assert_allclose(each, median, rtol=1e-8)
 
 

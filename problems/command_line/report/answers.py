@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from problems.command_line.importances import important
-from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.components import RELEVANCE, is_additive
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.fit import Fit, bound_of, reliance_of
 from problems.tables.intervals import interval_columns
@@ -113,10 +113,10 @@ def _sure(fit: Fit) -> Answer:
 
 def _inputs(fit: Fit, importances: LeftOutImportance | None) -> Answer:
     question, model, names = "Which inputs matter?", fit.model.estimator, fit.preparation.features
-    if isinstance(model, AdditiveEstimator):
+    if is_additive(model):
         variation, mask = np.atleast_2d(model.maximal_variation_).max(axis=0), model.get_support()
         order = [int(k) for k in np.argsort(-variation, kind="stable") if mask[k]]
-        share = f"{model.relevance:g}"
+        share = f"{getattr(model, 'relevance', RELEVANCE):g}"
         more = f"{len(order)} of {len(names)} inputs vary by more than {share} of the largest; the largest first."
         return question, _list_names([names[k] for k in order]), more, ""
     names = tuple(input_.name for input_ in fit.preparation.inputs)

@@ -23,7 +23,7 @@ from problems.displays import (
 from problems.displays.canvas import ACCENT, GREY, axes_for
 from problems.estimators.chosen.stacked import StackIntervals
 from problems.estimators.full.nested import NestedIntervals
-from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.components import is_additive
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.model import has_part
@@ -123,7 +123,7 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
     if hasattr(model, "zeta_") and fit.choices.model == "l1":
         caption = "The dashed line is the lower bound."
         yield PicturePlan("Held-out error over zeta", caption, lambda: _validation(fit))
-    if isinstance(model, AdditiveEstimator):
+    if is_additive(model):
         yield from _components(fit)
     if fit.choices.model in ("lssvm", "fused") and fit.choices.weights.gamma is None:
         caption = "The error by which gamma was chosen, with the chosen kernel; the dashed line is the lower bound."

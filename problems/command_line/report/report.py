@@ -28,7 +28,7 @@ from problems.command_line.report.page import (
     table,
 )
 from problems.command_line.report.pictures import pictures
-from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.components import RELEVANCE, is_additive
 from problems.estimators.shared.importance import LeftOutImportance
 from problems.tables.criterion_words import CRITERION_WORDS, LEFT_OUT_WORDS
 from problems.tables.fit import Fit, WeightBound, bound_of, stack_errors
@@ -201,7 +201,7 @@ def _n(value: float | None) -> str:
 
 def _inputs(fit: Fit, importances: LeftOutImportance | None) -> str:
     model = fit.model.estimator
-    additive = isinstance(model, AdditiveEstimator)
+    additive = is_additive(model)
     head, kinds = ["input", "centre", "scale"], ["", "number", "number"]
     if additive:
         head, kinds = [*head, "variation", "selected"], [*kinds, "number", ""]
@@ -231,7 +231,7 @@ def _inputs(fit: Fit, importances: LeftOutImportance | None) -> str:
         elements.append(paragraph(f"Importance is by how much {shuffled}."))
     if additive:
         chosen = ", ".join(name for name, keep in zip(fit.preparation.features, mask, strict=True) if keep) or "none"
-        share = f"{model.relevance:g}"
+        share = f"{getattr(model, 'relevance', RELEVANCE):g}"
         elements.append(paragraph(f"Selected, varying by more than {share} of the largest: {chosen}."))
     return section("Inputs", *elements, table(head, kinds, rows))
 

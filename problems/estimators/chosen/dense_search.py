@@ -23,6 +23,7 @@ from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
+from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.coded import class_factors
 from substrate.arrays import Array
 from substrate.certificates import Row
@@ -54,7 +55,8 @@ class DenseSearch(OverGamma):
         """
         model = self.estimator
         words = (*self.words, *BLOCKS, "noise") if hasattr(model, "noise") else (*self.words, *BLOCKS)
-        judged = judged_by(model.cv, model.loss, self.losses, words)
+        loss = model.loss if has_closed_forms(model) else "squared"  # other machines are judged by folds
+        judged = judged_by(model.cv, loss, self.losses, words)
         return "blocks" if judged in BLOCKS else judged
 
     def check_rules(self) -> None:
@@ -205,7 +207,7 @@ class DenseSearch(OverGamma):
             refitted = self.criterion in ("loo", "blocks")
             extra = (_refitted_row(searched, Y, fit, best, weights, blocks),) if refitted else ()
         else:
-            fit = model._model.fit_codes(best.kernel, X, Y, gammas[0], weights, method)
+            fit = model._model.solve(best.kernel, X, Y, gammas, weights, method)
             extra = ()
         rows, facts = self.search_rows(judged, best)
         return fit._replace(rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *facts))

@@ -9,7 +9,6 @@ from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.support_refit import FusedL1Model
-from problems.estimators.full.componentwise import ComponentwiseLSSVMClassifier
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.penalised.l1 import L1SubstrateClassifier, L1SubstrateRegressor
@@ -170,7 +169,8 @@ class FusedMaximalVariationRegressor(RhoChoice, AdditiveEstimator, Regressor):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+        The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or group
+        of inputs. ``"rbf"`` takes the median distance of each input as its width.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         For the point of a conic solver, the root of ``tol``: its duality gap is the square of its error.
@@ -311,7 +311,7 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     _calibration_type = FusedCalibration
     _typical = ({"refit": True},)
     _title = "Fusion over rho, classification"
-    _plain_type, _refitted_type = MaximalVariationClassifier, ComponentwiseLSSVMClassifier
+    _plain_type, _refitted_type = MaximalVariationClassifier, LSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

@@ -16,14 +16,13 @@ import numpy as np
 
 from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
 from problems.estimators.chosen.dense_search import DenseSearch
+from problems.estimators.chosen.gamma_by_folds import choose_by_folds
 from problems.estimators.chosen.input_ranking import rank_inputs
 from problems.estimators.chosen.over_gamma import RECOMMENDED
-from problems.estimators.chosen.shaped_gamma import choose_shaped_gamma
 from problems.estimators.chosen.tasks import Task
 from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.saddle_machine import ridges_of
-from problems.estimators.full.shaped import has_shape
+from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.absent import Absent
 from problems.estimators.shared.base import Uses
 from substrate.errors import DataError, DeclarationError
@@ -46,6 +45,7 @@ class GammaChoice:
     _solvers: ClassVar[tuple[str, ...]] = ()
     # what a search chooses or does not use is no parameter of its machine
     gamma: Any = field(default=None, init=False)
+    c: Any = field(default=None, init=False)
     solver: str = field(default="auto", init=False)
     # a search decomposes its matrices, and does not iterate
     max_iter: Any = field(default=Absent(), init=False)
@@ -90,13 +90,14 @@ class GammaChoice:
         model: Any = self
         search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
-        if has_shape(model):
+        model._model.refuse_combinations()
+        if not has_closed_forms(model):
             if groups is not None or (isinstance(self.cv, str) and self.cv in BLOCKS):
                 raise DeclarationError(
-                    "a machine with a shape is chosen by folds or validation rows, not by groups or blocks of rows: "
-                    "use a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
+                    "a machine with a shape or robust weights is chosen by folds or validation rows, not by groups or "
+                    "blocks of rows: use a number of folds, or splits such as GroupKFold(5).split(X, y, groups)"
                 )
-            return choose_shaped_gamma(self, X, y, X_val, y_val, sample_weight)
+            return choose_by_folds(self, X, y, X_val, y_val, sample_weight)
         search.check_rules()
         model._check_coding()
         X, y, given = model._check_data(X, y, sample_weight, numeric=not pooled, multi_output=not pooled)
@@ -140,7 +141,7 @@ class GammaChoice:
         model._keep_classes(coded, Y)
         described = search.describe(fit, task, split)
         signed = described._replace(support_values=coded.sign(Y, fit.support_values))
-        model._model.keep(X, kept[split.rows], best.kernel, signed, ridges_of(gammas, weights), one_output)
+        model._model.keep(X, kept[split.rows], best.kernel, signed, gammas, weights, one_output)
         return self
 
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
@@ -161,11 +162,14 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         The kernel, as for :class:`LSSVMRegressor`; where ``kernels`` are given, those are used.
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    monotone, convex, bounds
-        Shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of machines that have
-        them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight unless ``gamma_range``
-        is given, ending three values after the best one; nothing is proved of other values. ``cv="loo"``, the default,
-        is a closed form of the machine without a shape and refused: use ``cv=5``.
+    linear_columns
+        As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is None or
+        ``"nelder-mead"``. They must not depend on each other on the training rows of any fold.
+    robust, monotone, convex, bounds
+        Robust weights or shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of
+        machines that have them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight
+        unless ``gamma_range`` is given, ending three values after the best one; nothing is proved of other values.
+        ``cv="loo"``, the default, is a closed form of the plain machine and refused: use ``cv=5``.
     kernels : list of kernels or "families", default=None
         Candidates, each judged at its own best gamma. ``"families"`` tries the linear kernel, and RBF, Laplacian and
         Matérn kernels of smoothness 3/2 and 5/2 at 1/4, 1/2, 1, 2 and 4 median distances of the rows, 21 in all; with
@@ -282,6 +286,8 @@ class LSSVMClassifierCV(GammaChoice, LSSVMClassifier):  # type: ignore[misc]
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into those of the rows, in every fit and in the criterion, which is then a
         weighted mean (``loss="squared"``); given validation rows have the weights of their classes too.
+    linear_columns
+        As for :class:`LSSVMRegressorCV`.
     loss : str, default="squared"
         As for :class:`LSSVMRegressorCV`; or ``"misclassification"``, the share of rows that leave-one-out decodes to a
         wrong class, on a grid and without a lower bound.

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.full.nested import NestedIntervals
 from problems.estimators.full.saddle_fit import SaddleFit
-from problems.estimators.full.shaped import has_shape, refuse_closed_form
+from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.shared.guarantees import chosen_on_rows, has_unequal_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from problems.estimators.shared.left_out import LeftOutSystem, machine_groups
@@ -36,8 +36,8 @@ class DenseIntervals(NestedIntervals, LeftOutIntervals):
         return super().ends(X, coverage, method, rows, diagonal)
 
     def left_out_method(self) -> str:
-        """Return how single rows are left out; a machine with a shape has calibration rows only."""
-        return "split" if has_shape(self.estimator) else super().left_out_method()
+        """Return how single rows are left out; where there are no closed forms, there are calibration rows only."""
+        return super().left_out_method() if has_closed_forms(self.estimator) else "split"
 
     def is_searched(self) -> bool:
         """Return whether gamma, and perhaps the kernel, was chosen by a search."""

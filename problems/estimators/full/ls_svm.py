@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
 from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.required_gamma import gamma_for
+from problems.estimators.full.robust import fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
     EFFECTIVE_PARAMETERS,
@@ -38,28 +40,37 @@ from problems.estimators.full.shaped import (
     refuse_closed_form,
 )
 from problems.estimators.shared.base import Uses, WeightedRows
-from problems.estimators.shared.checked_again import GivenFit, StoredFit
+from problems.estimators.shared.checked_again import GivenFit, StoredFit, add_target_error
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Classes, class_factors
+from problems.estimators.shared.coded import class_factors
+from problems.estimators.shared.components import (
+    COMPONENT_NORMS,
+    MAXIMAL_VARIATION,
+    component_functions,
+    get_support,
+    has_components,
+)
+from problems.estimators.shared.encoding import Reweighting, read_robust
 from problems.estimators.shared.intervals import (
     confidence_band,
     influence_of_rows,
     predict_left_out_interval,
 )
 from problems.estimators.shared.left_out import LeftOut
+from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import each_machine, in_columns
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, positive, whole_number
+from substrate.arrays import Array, positive, real_array, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import roundoff, unpolished_tolerance
+from substrate.certificates.enclosed import at_most
+from substrate.certificates.rows import root_mean_square, roundoff, unpolished_tolerance
+from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
-from substrate.kernels import RBF, Componentwise
-from substrate.least_squares.regularization import Regularization
+from substrate.kernels import RBF, Componentwise, Symmetric, as_kernel
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 
 if TYPE_CHECKING:
-    from substrate.gram import Gram
     from substrate.kernels.nodes import Node
 
 __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
@@ -68,11 +79,80 @@ __all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
 _ACCEPTED = 1e-5
 
 
-class LSSVMModel(LeavesOut):
-    """The LS-SVM, of numbers or of the codes of classes.
+class LSSVMModel(LinearColumnsModel, LeavesOut):
+    """The LS-SVM on all rows, of numbers or of the codes of classes.
 
-    Its system is solved in closed form, by conjugate gradients, or as the declared problem.
+    Its system is solved in closed form, by conjugate gradients, or as the declared problem. Robust weights, constants
+    c and the further terms of a shape are in what it stores: ``weights_``, ``constants_``, ``shape_points_``.
     """
+
+    intervals_type = DenseIntervals
+    calibration_type = LeftOutClasses
+
+    def own_page(self) -> str:
+        """Return the page that states the machine: by its linear part, its weights, its constants, or its kernel."""
+        model = self.estimator
+        kernel = as_kernel(model.kernel)
+        page: str = model._page
+        for is_asked, variant in (
+            (np.size(model.linear_columns), "partially_linear_ls_svm"),
+            (getattr(model, "robust", None) is not None, "weighted_ls_svm"),
+            (getattr(model, "c", None) is not None, "ls_svm_substrate"),
+            (isinstance(kernel, Componentwise), "componentwise_ls_svm"),
+            (isinstance(kernel, Symmetric), "symmetric_ls_svm"),
+        ):
+            if is_asked:
+                return variant
+        return page
+
+    def refuse_combinations(self) -> None:
+        """Refuse parameters that exclude each other, before any work."""
+        model = self.estimator
+        if model._labels:
+            return
+        robust, shape = model.robust is not None, has_shape(model)
+        constants = getattr(model, "c", None) is not None
+        if robust:
+            read_robust(model.robust)
+        if robust and shape:
+            raise DeclarationError("robust weights are of a machine without a shape; leave robust out, or the shape")
+        if constants and (robust or shape):
+            raise DeclarationError("c is given to the plain machine: leave robust, monotone, convex and bounds out")
+        if shape and np.size(model.linear_columns):
+            raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
+        if constants and model.gamma != 1.0:
+            raise DeclarationError(f"with c the errors are alpha + c, which is gamma=1; received gamma={model.gamma!r}")
+        if (robust or constants) and model.solver not in ("auto", "cholesky"):
+            asked = "robust" if robust else "c"
+            raise DeclarationError(
+                f"with {asked} the machine is solved in closed form, received solver={model.solver!r}; use 'auto', or "
+                f"problems.{self.own_page()}.declare for another solver"
+            )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit to numbers, one column per output, or to the codes of labels."""
+        model, labels = self.estimator, bool(self.estimator._labels)
+        self.refuse_combinations()
+        method = self.method()
+        model._check_coding()
+        X, y, weights = model._check_data(X, y, sample_weight, numeric=not labels, multi_output=not labels)
+        constants = self.read_constants(int(X.shape[0]))
+        # vectors are on the host until they are kept
+        X, y, weights, rows = model._weighted(X, to_numpy(y), to_numpy(weights))
+        coded = model._encode(y)
+        Y = coded.codes(y)
+        gammas, kernel = model._gammas(Y.shape[1]), model._resolved_kernel(X)
+        if has_shape(model):
+            fit_with_shape(model, X, Y, rows, weights, gammas, kernel)
+            return
+        if constants is not None:
+            constants = constants[rows]
+        fit = self.solve(kernel, X, Y, gammas, weights, method, constants)
+        one_output = Y.shape[1] == 1 if labels else y.ndim == 1
+        model._keep_noise(Y, fit, gammas, one_output)
+        model._keep_classes(coded, on_device_of(X, Y))
+        signed = fit._replace(support_values=coded.sign(Y, fit.support_values))
+        self.keep(X, rows, kernel, signed, gammas, weights, one_output)
 
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return the machines on the data of the fit; that with a shape carries its own bracket."""
@@ -92,34 +172,35 @@ class LSSVMModel(LeavesOut):
 
     def leave_one_out(self, X: Any) -> LeftOut:
         """Leave every row out, where the machine is the solution of one linear system."""
-        refuse_closed_form(self.estimator, "leave_one_out")
+        refuse_closed_form(self.estimator, "leave_one_out", "shape_points_")
         return super().leave_one_out(X)
 
     def effective_parameters(self) -> Any:
         """Return the trace of the hat matrix, where fitted values are linear in the targets."""
-        refuse_closed_form(self.estimator, "effective_parameters_")
+        refuse_closed_form(self.estimator, "effective_parameters_", "shape_points_")
         return super().effective_parameters()
 
     def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any) -> Any:
         """Permute every input of rows that are left out, where that is known."""
-        refuse_closed_form(self.estimator, "left_out_importance")
+        refuse_closed_form(self.estimator, "left_out_importance", "shape_points_")
         return super().left_out_importance(X, n_repeats, random_state, groups, sample_weight)
 
     def recall_data(self, X: Any, y: Any, sample_weight: Any) -> GivenFit:
-        """Return the data of the fit, checked as the fit checks them."""
+        """Return the data of the fit, checked as the fit checks them, with its robust weights and its constants."""
         model = self.estimator
         labels = model._labels
         checked = model._check_again(
             X, y, sample_weight, numeric=not labels, **({} if labels else {"multi_output": True})
         )
-        if labels:
-            X, y, weights, _ = model._weighted(*checked)
-            Y = model._codes_again(y)
-        else:
-            X, y, weights, _ = model._keep_weighted(*checked)
-            Y = y[:, None] if y.ndim == 1 else y
+        X, y, weights, _ = model._weighted(*checked)
+        Y = model._codes_again(y) if labels else y[:, None] if y.ndim == 1 else y
+        for name in ("weights_", "constants_"):
+            if hasattr(model, name) and getattr(model, name).size != Y.shape[0]:
+                raise DataError(f"the model has {name} of {getattr(model, name).size} rows, these are {Y.shape[0]}")
+        if hasattr(model, "weights_"):
+            weights = weights * on_device_of(weights, model.weights_)
         tolerance, equations = self.tolerances()
-        return GivenFit(
+        given = GivenFit(
             X=X,
             Y=Y,
             weights=weights,
@@ -128,15 +209,45 @@ class LSSVMModel(LeavesOut):
             tolerance=tolerance,
             equations=equations,
         )
+        if not hasattr(model, "constants_"):
+            return given
+        target, missing = _subtract(Y, model.constants_)
+        return given._replace(Y=target, missing=missing, observed=Y)
 
-    def fit_codes(self, kernel: Any, X: Any, Y: Array, gamma: float, weights: Array, method: Method) -> SaddleFit:
-        """Fit one machine to every column of codes; machines on all rows share one factorisation."""
+    def read_constants(self, n: int) -> Array | None:
+        """Return the constant c of every row, None where there is none."""
+        given = getattr(self.estimator, "c", None)
+        if given is None:
+            return None
+        if isinstance(given, (bool, np.bool_)):
+            raise DataError(f"c must be one number or one for each row, received {given!r}")
+        constants = real_array(given, "c", ndim=(0, 1))
+        if constants.ndim == 1 and constants.size != n:
+            raise DataError(f"c must be one number or one for each row: expected {n}, received {constants.size}")
+        return np.array(np.broadcast_to(constants, n))
+
+    def solve(
+        self,
+        kernel: Any,
+        X: Any,
+        Y: Array,
+        gammas: tuple[float, ...],
+        weights: Array,
+        method: Method,
+        constants: Array | None = None,
+    ) -> SaddleFit:
+        """Fit every column of targets less constants, or of codes; machines on all rows share one factorisation."""
+        model = self.estimator
+        if getattr(model, "robust", None) is not None:
+            return fit_reweighted(read_robust(model.robust), kernel, X, Y, gammas, weights, method, self.border)
+        if constants is not None:
+            return self.solve_with_constants(kernel, X, Y, gammas, weights, method, constants)
         border = self.border(X, weights)
-        if (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, (gamma,) * Y.shape[1], weights, method, border=border)
+        if not model._labels or (to_numpy(Y) != 0.0).all():
+            return fit_saddle(kernel, X, Y, gammas, weights, method, gram=model._matrix, border=border)
         gram = None if method.solver == "cg" else Gram.of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
-        for machine_rows in machines:
+        for machine_rows, gamma in zip(machines, gammas, strict=True):
             gram_of_machine = None if gram is None else gram.restrict(machine_rows.rows)
             data = (
                 machine_rows.points(X, kernel.pairwise),
@@ -162,28 +273,61 @@ class LSSVMModel(LeavesOut):
             slopes=np.concatenate(slopes, axis=1) if slopes else None,
         )
 
-    def keep(self, X: Any, rows: Any, kernel: Any, fit: SaddleFit, ridge: Array, one_output: bool) -> None:
-        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last."""
-        model = self.estimator
+    def solve_with_constants(
+        self,
+        kernel: Any,
+        X: Any,
+        Y: Array,
+        gammas: tuple[float, ...],
+        weights: Array,
+        method: Method,
+        constants: Array,
+    ) -> SaddleFit:
+        """Fit y - c, and count the rounding of that difference: fitted values differ by no more than their targets."""
+        target, missing = _subtract(Y, constants)
+        border = self.border(X, weights)
+        fit = fit_saddle(kernel, X, target, gammas, weights, method, border=border, observed=Y)
+        errors = [at_most(root_mean_square(missing[:, k], weights)) for k in range(Y.shape[1])]
+        facts = (*fit.facts, ("constants", "closed form on y - c"))
+        return fit._replace(
+            rows=add_target_error(fit.rows, max(errors)), facts=facts, further={"constants_": constants}
+        )
+
+    def keep(
+        self,
+        X: Any,
+        rows: Any,
+        kernel: Any,
+        fit: SaddleFit,
+        gammas: tuple[float, ...],
+        weights: Array,
+        one_output: bool,
+    ) -> None:
+        """Set the fitted attributes where X is, all at the end, the one that marks the model as fitted last.
+
+        The coefficients of a linear part have standard errors where the noise is known.
+        """
+        model, bias = self.estimator, fit.bias
+        if np.size(model.linear_columns):
+            if hasattr(model, "noise_variance_"):
+                scale = np.sqrt(np.atleast_1d(model.noise_variance_) / np.atleast_1d(model.unit_ridge_))
+                self.keep_errors(fit.deviations, scale, one_output)
+            bias = self.keep_linear(fit.slopes, fit.border.center, bias, one_output, X)
+        for name, value in fit.further.items():
+            setattr(model, name, value)
         model.solver_ = fit.way
-        model.ridge_ = on_device_of(X, ridge)
+        model.ridge_ = on_device_of(X, ridges_of(gammas, weights * fit.further.get("weights_", 1.0)))
         model.certificate_ = Certificate(model._title, fit.rows, fit.facts)
         model.n_iter_ = fit.iterations
         warn_unless_holds(model.certificate_, fit.reason)
         alpha = on_device_of(X, own_copy(fit.support_values[:, 0] if one_output else fit.support_values))
-        model._keep_expansion(X, rows, kernel, alpha, float(fit.bias[0]) if one_output else on_device_of(X, fit.bias))
+        model._keep_expansion(X, rows, kernel, alpha, float(bias[0]) if one_output else on_device_of(X, bias))
 
     def method(self) -> Method:
         """Return how the system is solved, checked."""
         model = self.estimator
         most = whole_number(model.max_iter, "max_iter", 1)
-        return Method(
-            solver=model.solver,
-            max_iter=most,
-            tol=model._tolerance(),
-            page=self.own_page(),
-            componentwise=model._additive,
-        )
+        return Method(solver=model.solver, max_iter=most, tol=model._tolerance(), page=self.own_page())
 
     def tolerances(self) -> tuple[float, float | None]:
         """Return the tolerances of the accuracy and of the equations: larger for iterations and conic solvers."""
@@ -194,10 +338,32 @@ class LSSVMModel(LeavesOut):
         return tol, None if model.solver_ == "cholesky" else max(tol, roundoff(model.support_.size))
 
     def check_loaded(self) -> None:
-        """Refuse a diagonal of the system that no fit leaves."""
+        """Refuse a diagonal of the system, robust weights, constants and a shape that no fit leaves."""
         super().check_loaded()
-        check_ridge(self.estimator)
-        check_shape(self.estimator)
+        model = self.estimator
+        check_ridge(model)
+        check_shape(model)
+        n = model.support_values_.shape[:1]
+        if hasattr(model, "constants_") and model.constants_.shape != n:
+            raise DataError("the constants and the support values do not belong together")
+        v = getattr(model, "weights_", None)
+        if v is None:
+            return
+        if v.shape != n or not ((v > 0.0) & (v <= 1.0)).all():
+            raise DataError("the robust weights and the support values do not belong together")
+        thresholds = getattr(model, "thresholds_", None)
+        if thresholds is not None and not (thresholds.shape == (2,) and 0.0 <= thresholds[0] < thresholds[1] < np.inf):
+            raise DataError("the thresholds of robust weights must be two ascending numbers")
+        if not model.history_ or not all(isinstance(step, Reweighting) for step in model.history_):
+            raise DataError("the history of a robust model must hold one record per fit")
+
+
+def _subtract(Y: Array, constants: Array) -> tuple[Array, Array]:
+    """Return y - c, one column per output, and the rounding error of that difference, exactly (Knuth, Moller)."""
+    c = constants[:, None]
+    target = Y - c
+    back = target - Y
+    return target, (Y - (target - back)) - (c + back)
 
 
 @contextmanager
@@ -212,7 +378,7 @@ def matrix_at_hand(model: "LSSVMRegressor", gram: "Gram | None") -> Iterator[Non
 
 @dataclass(eq=False, repr=False)
 class LSSVMRegressor(MultiOutputMixin, Regressor):
-    """Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
+    r"""Least-squares support vector regression with an unpenalised bias ([Suykens2002]_ eq. (1)-(9)).
 
     Parameters
     ----------
@@ -232,7 +398,16 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         problem by the first solver whose residuals are accepted; a solver's name by that one.
     max_iter : int, default=1000
         Maximum number of iterations of ``"cg"``, where it is required.
-
+    linear_columns : list of int or str, default=()
+        Columns z of X whose effect is linear and not penalised ([Espinoza2005b]_), f(x) = beta'z + w'phi(x) + b, by
+        number, or by name where X is a data frame; the kernel sees the others. They must not depend on each other or on
+        a constant.
+    robust : {"hampel", "huber", "logistic", "myriad", "density"} or Robust, default=None
+        Weights of the rows that fall with their errors in the plain fit, so that outliers have no say ([Suykens2002]_
+        Algorithm 1): the name of a weighting, or :class:`~problems.Robust` with a scale and a number of reweightings.
+    c : float or array of shape (n_samples,), default=None
+        Constants of additive regularization, in the units of y ([Pelckmans2005]_ eq. (9)-(10)): the errors are
+        alpha + c, and gamma is 1.
     monotone : dict, default=None
         Columns, by number or name, in which f rises (1) or falls (-1) everywhere in the box of the training rows, with
         proof, as ``{"price": -1}``; see :class:`~substrate.Everywhere`.
@@ -273,6 +448,34 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         these orders in every column.
     shape_multipliers_, shape_box_ : arrays of shape (n_shape,), (n_features, 2)
         With a shape: its multipliers at the points, and the box in which it holds.
+    coef_ : array of shape (n_linear,) or (n_outputs, n_linear)
+        With linear columns: beta, the effect of one unit of each on y; ``bias_`` is then the value at z = 0.
+    coef_standard_errors_ : array of the same shape
+        The roots of the diagonal of :math:`\gamma s^2 (Z^T (K + D)^{-1} Z)^{-1}`, with Z the constant and the linear
+        columns and :math:`s^2` the ``noise_variance_``: the standard errors of generalised least squares, and of a
+        Gaussian process with a flat prior on beta and b; conditional on kernel and gamma. Infinite where the kernel is
+        not positive semi-definite, or conjugate gradients ended before they were known; absent with robust or c.
+    linear_columns_, linear_center_ : array of shape (n_linear,)
+        The numbers of the linear columns, and their mean by weight.
+    linear_bias_ : float or array of shape (n_outputs,)
+        The bias there, from which predictions are computed, so that an offset of z costs no digits.
+    weights_ : array of shape (n_support,)
+        With robust: v, the weights of the last fit, without ``sample_weight``; the errors are
+        ``ridge_ * support_values_``.
+    scale_, thresholds_ : float, array of shape (2,)
+        With robust: the scale of the errors from which they were computed, and with ``"density"`` c1 and c2 in units of
+        it.
+    history_ : tuple of Reweighting
+        With robust: each fit, the plain one first: its weights, support values, bias and the scale of its errors.
+    constants_ : array of shape (n_support,)
+        With c: the constants; the errors are alpha + c.
+    maximal_variation_, component_norms_ : array of shape (n_components,) or (n_outputs, n_components)
+        With a componentwise kernel: max_i abs(f^l(x_i)) over the training points, and the norms of w_l.
+
+    Notes
+    -----
+    The componentwise machine of [Pelckmans2005]_ eq. (6)-(8) is ``kernel=Componentwise(RBF(1.0))``, which has
+    :meth:`component_functions`; an even or odd function ([Espinoza2005]_) is ``kernel=Symmetric(RBF(1.0), "even")``.
 
     Examples
     --------
@@ -286,10 +489,12 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     """
 
     _model_type = LSSVMModel
-    _intervals_type = DenseIntervals
     _typical: ClassVar[Uses] = (
         {"gamma": 10.0},
         {"solver": "cg"},
+        {"linear_columns": (0,)},
+        {"robust": "huber"},
+        {"c": 0.1},
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
@@ -302,13 +507,20 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     solver: str = "auto"
     max_iter: int = 1000
     solver_: Way = field(init=False)
+    linear_columns: Any = ()
+    robust: Any = None
+    c: Any = None
     monotone: Any = None
     convex: Any = None
     bounds: Any = None
 
     effective_parameters_ = EFFECTIVE_PARAMETERS
+    maximal_variation_ = MAXIMAL_VARIATION
+    component_norms_ = COMPONENT_NORMS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
+    component_functions = available_if(has_components)(component_functions)
+    get_support = available_if(has_components)(get_support)
     gamma_for = gamma_for
     confidence_band = confidence_band
     influence_of_rows = influence_of_rows
@@ -318,22 +530,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.
 
         Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
+
+        :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
         """
         self._begin_fit()
-        model = self._model
-        method = model.method()
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True, multi_output=True)
-        # vectors are on the host until they are kept
-        X, y, weights, rows = self._keep_weighted(X, to_numpy(y), to_numpy(weights))
-        Y = y[:, None] if y.ndim == 1 else y
-        gammas = self._gammas(Y.shape[1])
-        kernel = self._resolved_kernel(X)
-        if has_shape(self):
-            return fit_with_shape(self, X, Y, rows, weights, gammas, kernel)
-        border = model.border(X, weights)
-        fit = fit_saddle(kernel, X, Y, gammas, weights, method, gram=self._matrix, border=border)
-        self._intervals.keep_noise(Y, fit, gammas, y.ndim == 1)
-        model.keep(X, rows, kernel, fit, ridges_of(gammas, weights), y.ndim == 1)
+        self._model.fit(X, y, sample_weight)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -372,6 +573,8 @@ class LSSVMClassifier(Classifier):
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
+    linear_columns : list of int or str, default=()
+        As for :class:`LSSVMRegressor`.
 
     Attributes
     ----------
@@ -389,6 +592,8 @@ class LSSVMClassifier(Classifier):
         Left-out decision values by which the model is calibrated, found when they are first needed.
     support_, support_vectors_, kernel_, certificate_, ridge_, effective_parameters_, n_iter_, solver_
         As for :class:`LSSVMRegressor`.
+    coef_, linear_columns_, linear_center_, linear_bias_, maximal_variation_, component_norms_
+        As for :class:`LSSVMRegressor`, of the decision values, one line per machine where there are several.
 
     Notes
     -----
@@ -397,11 +602,11 @@ class LSSVMClassifier(Classifier):
     """
 
     _model_type = LSSVMModel
-    _calibration_type = LeftOutClasses
-    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "cg"})
+    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "cg"}, {"linear_columns": (0,)})
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True
+    _matrix: "ClassVar[Gram | None]" = None
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -410,10 +615,15 @@ class LSSVMClassifier(Classifier):
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
+    linear_columns: Any = ()
 
     effective_parameters_ = EFFECTIVE_PARAMETERS
+    maximal_variation_ = MAXIMAL_VARIATION
+    component_norms_ = COMPONENT_NORMS
     leave_one_out = leave_one_out
     left_out_importance = left_out_importance
+    component_functions = available_if(has_components)(component_functions)
+    get_support = available_if(has_components)(get_support)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all.
@@ -421,19 +631,7 @@ class LSSVMClassifier(Classifier):
         Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
         """
         self._begin_fit()
-        model = self._model
-        method = model.method()
-        gamma = positive(self.gamma, "gamma")
-        self._check_coding()
-        X, labels, weights = self._check_data(X, y, sample_weight, numeric=False)
-        X, labels, weights, rows = self._weighted(X, to_numpy(labels), to_numpy(weights))  # kept on the host meanwhile
-        classes = Classes.of(labels, self.coding)
-        Y = classes.codes(labels)
-        kernel = self._resolved_kernel(X)
-        fit = model.fit_codes(kernel, X, Y, gamma, weights, method)
-        self._keep_classes(classes, on_device_of(X, Y))
-        signed = fit._replace(support_values=Y * fit.support_values)
-        model.keep(X, rows, kernel, signed, Regularization(gamma).ridge(weights), Y.shape[1] == 1)
+        self._model.fit(X, y, sample_weight)
         return self
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:

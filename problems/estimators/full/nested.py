@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from problems.estimators.full.shaped import has_shape
+from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.guarantees import UNEQUAL, Guarantee
 from problems.estimators.shared.intervals import Intervals
 from substrate import uncertainty
@@ -91,8 +91,8 @@ class NestedIntervals(Intervals):
     def refusal(self) -> str | None:
         """Return why the whole fit cannot be repeated on parts of the rows; None where it can."""
         model, n = self.repeated(), int(self.estimator.support_.size)
-        if hasattr(model, "monotone") and has_shape(model):
-            return "a machine with a shape is not fitted again"
+        if not has_closed_forms(model):
+            return "a machine with a shape, robust weights or c is not fitted again"
         if self.estimator.kernel_.pairwise or is_device_array(self.estimator.support_vectors_):
             kind = "a precomputed kernel" if self.estimator.kernel_.pairwise else "arrays on a device"
             return f"rows are divided in numpy, which {kind} does not allow"

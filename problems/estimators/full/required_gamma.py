@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from problems.estimators.full.shaped import has_closed_forms
 from substrate.arrays import Array
 from substrate.certificates import Certificate, warn_unless_holds
 from substrate.certificates.rounding import at_most
 from substrate.certificates.rows import accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
+from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.namespaces import to_numpy
 from substrate.values import Record
@@ -85,6 +87,8 @@ def gamma_for(
     from substrate.search.secular_equation import SecularEquation, bracket_root, quantity_given
 
     quantity, value = quantity_given(noise, norm)
+    if not has_closed_forms(self):
+        raise DeclarationError("gamma_for is of the plain machine; leave robust, c, monotone, convex and bounds out")
     machine = clone(self)
     method_tolerance = machine._tolerance()
     X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)

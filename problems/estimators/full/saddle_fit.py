@@ -1,7 +1,9 @@
 """The solutions of the LS-SVM saddle system in one record: closed form, conjugate gradients, declared problem."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,14 +42,13 @@ class Method:
     """The method: ``auto`` (by cost), ``cholesky``, ``cg``, ``cvxpy``, or a conic solver's name.
 
     ``max_iter`` is that of conjugate gradients; ``tol`` is the accuracy required, as a share of the spread of y.
-    ``page`` names the page that is solved, on one matrix for each component of the kernel if ``componentwise``.
+    ``page`` names the page that is solved.
     """
 
     solver: str
     max_iter: int
     tol: float
     page: str = "ls_svm_regression"
-    componentwise: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, str) or self.solver not in (*_OWN, "cvxpy"):
@@ -72,7 +73,7 @@ class SaddleFit(NamedTuple):
     ``reason`` states why an iteration did not converge, and what to do: a warning of it is issued where the certificate
     does not hold. ``way`` names the solver. ``slopes`` are the coefficients of the columns of the ``border`` beside the
     bias, in the units of these columns, and ``deviations`` the roots of the diagonal of (Z'(K + D)^-1 Z)^-1 that belong
-    to them, one column per output each.
+    to them, one column per output each. ``further`` are fitted attributes beside these, by name.
     """
 
     support_values: Array
@@ -85,6 +86,7 @@ class SaddleFit(NamedTuple):
     border: Border = ONES
     slopes: Array | None = None
     deviations: Array | None = None
+    further: Mapping[str, Any] = MappingProxyType({})
 
 
 def gammas_of(gamma: Any, n_outputs: int) -> tuple[float, ...]:
@@ -109,17 +111,19 @@ def fit_saddle(
     *,
     gram: Gram | None = None,
     border: Border = ONES,
+    observed: Array | None = None,
 ) -> SaddleFit:
     """Fit every column of Y; support values and biases are where Y is, which may be the host if X is on a device.
 
-    ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised.
+    ``gram`` is the kernel matrix if available. ``border`` holds the columns that are not penalised. ``observed`` are
+    the targets of the user where Y is made of them: the accuracy is a share of their spread.
     """
     if is_device_array(X) and method.solver not in ("auto", "cholesky", "cg"):
         raise DeclarationError(
             f"solver={method.solver!r} works on numpy arrays; on a device use solver='auto', 'cholesky' or 'cg', or "
             "pass X.cpu().numpy() (torch), X.get() (CuPy)"
         )
-    tolerances = tolerances_of(to_numpy(Y), to_numpy(weights), method.tolerance)
+    tolerances = tolerances_of(to_numpy(Y if observed is None else observed), to_numpy(weights), method.tolerance)
     question = AnswerProblem(
         kernel=kernel, X=X, Y=Y, gammas=gammas, weights=weights, tolerances=tolerances, border=border
     )
@@ -148,7 +152,7 @@ def fit_saddle(
         solution = _closed_form(gram, Y, gammas, weights, border)
     else:
         K: Any = gram
-        if method.componentwise and isinstance(kernel, Componentwise):
+        if method.page == "componentwise_ls_svm" and isinstance(kernel, Componentwise):
             from problems.estimators.shared.additive import kernel_matrices  # brings feature selection, for few
 
             K = kernel_matrices(kernel, X)

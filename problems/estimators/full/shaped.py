@@ -36,6 +36,7 @@ __all__ = [
     "evaluate_further",
     "express_further",
     "fit_with_shape",
+    "has_closed_forms",
     "has_shape",
     "in_units",
     "read_shapes",
@@ -54,8 +55,19 @@ def has_shape(model: Any) -> bool:
     return any(getattr(model, name, None) is not None for name in ("monotone", "convex", "bounds"))
 
 
-def refuse_closed_form(model: Any, what: str) -> None:
-    """Refuse what is a closed form of the machine without a shape."""
+def has_closed_forms(model: Any) -> bool:
+    """Return whether fitted values are linear in the targets, with weights that do not depend on them."""
+    return not (has_shape(model) or getattr(model, "robust", None) is not None or getattr(model, "c", None) is not None)
+
+
+def refuse_closed_form(model: Any, what: str, *marks: str) -> None:
+    """Refuse what is a closed form of the plain machine, for a fit that has one of the attributes ``marks``."""
+    marks = marks or ("shape_points_", "weights_", "constants_")
+    if any(hasattr(model, mark) for mark in marks) and not hasattr(model, "shape_points_"):
+        raise DeclarationError(
+            f"{what} is a closed form of the machine without robust weights and without c. For intervals keep rows and "
+            "call calibrate(X, y), then predict_interval(X, method='split')"
+        )
     if hasattr(model, "shape_points_"):
         raise DeclarationError(
             f"{what} is a closed form of the machine without a shape, and this one has one. For intervals keep rows "
@@ -172,13 +184,6 @@ def refuse_machine(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
         raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
-    if model._additive:
-        raise DeclarationError(
-            f"{type(model).__name__} reports its components in closed form, and has no shapes; use "
-            "LSSVMRegressor(Componentwise(kernel), monotone=...)"
-        )
-    if len(getattr(model, "linear_columns", ()) or ()):
-        raise DeclarationError("shapes are of the kernel machine alone; leave linear_columns out, or the shape")
 
 
 def center_and_unit(y: Array) -> tuple[float, float]:

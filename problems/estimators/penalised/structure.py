@@ -105,7 +105,8 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+        The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or group
+        of inputs. ``"rbf"`` takes the median distance of each input as its width.
     rho : float, sequence or dict, default=1.0
         Weight of the sum of maximal variations against half the squared errors, in the units of y; or one weight for
         each of ``groups``, in their order or by their names. All are positive.

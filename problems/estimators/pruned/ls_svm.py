@@ -66,7 +66,7 @@ class PrunedLSSVMRegressor(Regressor):
     retune : bool, default=False
         Whether gamma and the kernel's widths are searched nearby where the index degrades, before pruning stops.
     weighting : {"hampel", "huber", "logistic", "myriad"}, default=None
-        Robust weights as in :class:`~problems.RobustLSSVMRegressor`; None prunes the plain LS-SVM, which keeps outliers
+        Robust weights as of :class:`~problems.LSSVMRegressor`; None prunes the plain LS-SVM, which keeps outliers
         longest, where the weighted one drops them first.
     scale : {"iqr", "mad"}, default="iqr"
         The robust scale of the weights.

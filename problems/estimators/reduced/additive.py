@@ -72,7 +72,8 @@ class SparseComponentwiseLSSVMRegressor(AdditiveEstimator, SparseLSSVMRegressor)
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.ComponentwiseLSSVMRegressor`.
+        The kernel of every input; or a :class:`~substrate.kernels.Componentwise` that names one for each input or group
+        of inputs. ``"rbf"`` takes the median distance of each input as its width.
     gamma, tol, basis
         As for :class:`~problems.SparseLSSVMRegressor`; the basis is chosen by the sum of the components' kernels.
     relevance : float, default=0.05

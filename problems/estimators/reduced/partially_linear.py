@@ -35,8 +35,6 @@ __all__ = [
 class SparsePartiallyLinearModel(LinearColumnsModel, SparseModel):
     """The linear part of a machine on a reduced basis."""
 
-    plain_page = "reduced_basis_ls_svm"
-
     def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
         """Find the linear columns in a pass over the rows."""
         numbers = tuple(self.linear_numbers())
@@ -106,7 +104,7 @@ class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
         As for :class:`~problems.SparseLSSVMRegressor`; the kernel is that of the columns that are not linear, which
         also choose the basis.
     linear_columns : list of int or str, default=()
-        As for :class:`~problems.PartiallyLinearLSSVMRegressor`. Without any this is
+        As for :class:`~problems.LSSVMRegressor`. Without any this is
         :class:`~problems.SparseLSSVMRegressor`; with some a fit makes one more pass over the rows.
 
     Attributes
@@ -116,7 +114,7 @@ class SparsePartiallyLinearLSSVMRegressor(SparseLSSVMRegressor):
         :math:`s^2 H^{-1}`, with H the Hessian of the machine on the basis over gamma and :math:`s^2` the
         ``noise_variance_``; conditional on basis, kernel and gamma.
     bias_, linear_columns_, linear_center_, linear_bias_
-        As for :class:`~problems.PartiallyLinearLSSVMRegressor`.
+        As for :class:`~problems.LSSVMRegressor`.
     leverage_factor_, leverage_offset_ : array
         For leave-one-out, as for :class:`~problems.SparseLSSVMRegressor`; the linear columns, less ``linear_center_``,
         follow the kernel values k(x).

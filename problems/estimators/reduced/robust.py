@@ -103,7 +103,7 @@ class RobustSparseLSSVMRegressor(Regressor):
     kernel, gamma, tol, basis
         As for :class:`~problems.SparseLSSVMRegressor`.
     weighting, scale
-        As for :class:`~problems.RobustLSSVMRegressor`; the scale is that of the errors of all rows, exact.
+        As for :class:`~problems.Robust`; the scale is that of the errors of all rows, exact.
     max_reweightings : int, default=1
         Maximum number of weighted fits after the plain one. The paper has one; more iterate until convergence.
     weights_tol : float, default=1e-4

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.model import Model
-from substrate.arrays import Array, check_memory, non_negative
+from substrate.arrays import Array, check_memory
 from substrate.errors import DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel, Restricted
@@ -78,26 +77,9 @@ class AdditiveEstimator(SelectorMixin):
 class AdditiveModel(Model):
     """A sum of components, with one expansion for all of them."""
 
-    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
-        """Mark the inputs of the components that vary enough."""
-        check_is_fitted(self.estimator)
-        mask = np.zeros(self.estimator.n_features_in_, dtype=bool)
-        for columns, chosen in zip(self.component_columns(), self.mark_components(relevance), strict=True):
-            mask[list(columns)] |= chosen
-        return mask
-
-    def mark_components(self, relevance: Any) -> NDArray[np.bool_]:
-        """Return a mask of the components that vary enough."""
-        if isinstance(relevance, (bool, np.bool_)):
-            raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
-        share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
-        variation = np.atleast_2d(self.estimator.maximal_variation_).max(axis=0)
-        return np.asarray(variation > share * variation.max())
-
     def component_columns(self) -> tuple[tuple[int, ...], ...]:
-        """Return the inputs of each component."""
-        components = self.own_kernel().components(self.estimator.n_features_in_)
-        return tuple(component.columns for component in components)
+        """Return the inputs of each component, of which a refit keeps some."""
+        return tuple(part.columns for part in self.own_kernel().components(self.estimator.n_features_in_))
 
     def own_kernel(self, given: Any = None) -> Componentwise:
         """Return the sum of one kernel per component."""
@@ -112,18 +94,6 @@ class AdditiveModel(Model):
                 "instance Componentwise({0: RBF(1.0), (1, 2): RBF(2.0)})"
             )
         return Componentwise(kernel)
-
-    def component_values(self, X: Any) -> Array:
-        """Return by default one expansion for all components of ``kernel_``."""
-        model = self.estimator
-        alpha = model._coefficients()
-        kernel: Any = model.kernel_
-        components = kernel.components(X.shape[1])
-        values = np.zeros((X.shape[0], len(components), *alpha.shape[1:]))
-        for rows in row_blocks(X.shape[0], alpha.shape[0]):
-            for number, component in enumerate(components):
-                values[rows, number] = component(X[rows], model.support_vectors_) @ alpha
-        return values
 
 
 class DecoupledModel(AdditiveModel):

@@ -73,7 +73,7 @@ class KernelEstimator(BaseEstimator):
     tol: float = ACCURATE
     #: Parameters that are frozen values, each with what makes one of all that may be given.
     _readers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"kernel": as_kernel}
-    #: The kind of its model: what its machine is.
+    #: The kind of its model, unless its parameters choose another: what its machine is.
     _model_type: ClassVar[type[Model]]
     #: The kind of its selector, where a fit chooses a parameter.
     _selector_type: ClassVar[type[Any] | None] = None
@@ -141,10 +141,14 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_values_")
 
+    def _machine(self) -> type[Model]:
+        """Return the kind of the model, by the parameters."""
+        return self._model_type
+
     @property
     def _model(self) -> Any:
         """The model of this estimator."""
-        return self._model_type(self)
+        return self._machine()(self)
 
     @property
     def _selector(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array, is_sparse
-from substrate.errors import DataError, ScaleWarning
+from substrate.errors import DataError, ScaleWarning, user_level
 from substrate.kernels import Kernel
 from substrate.namespaces import (
     check_finite,
@@ -216,7 +216,7 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
             "the columns first, for instance make_pipeline(StandardScaler(), ...), or give each its own width, "
             "RBF(sigma='each')",
             ScaleWarning,
-            stacklevel=5,
+            stacklevel=user_level(),
         )
 
 

@@ -43,7 +43,7 @@ class Classifier(ClassifierMixin, KernelEstimator):
 
     The coefficients of its expansion are ``support_codes_ * support_values_``, or the support values themselves where
     the machines are regressions on the codes, all on the same rows. It is calibrated by the kind of
-    :class:`Calibration` that its class names.
+    :class:`Calibration` that it or its model names.
     """
 
     coding: str
@@ -51,12 +51,13 @@ class Classifier(ClassifierMixin, KernelEstimator):
     _labels = True
     #: Whether the machines are regressions on the codes: there are then no codes of the support.
     _regressed: ClassVar[bool] = False
-    #: The kind of its calibration.
-    _calibration_type: ClassVar[type[Calibration]] = Calibration
+    #: The kind of its calibration, unless its model names it.
+    _calibration_type: ClassVar[type[Calibration] | None] = None
 
     @property
     def _calibration(self) -> Calibration:
-        return self._calibration_type(self)
+        calibration: Calibration = (self._calibration_type or self._model.calibration_type)(self)
+        return calibration
 
     def decision_function(self, X: Any) -> Array:
         """Return f(x) for two classes, one score per class for more; the largest score wins.

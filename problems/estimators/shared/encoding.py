@@ -10,22 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from substrate.arrays import Array
+from substrate.arrays import Array, whole_number
 from substrate.encoding import RECORDS, Arrays, bytes_needed, check_kernels, decode, encode
+from substrate.errors import DeclarationError
 from substrate.kernels import Kernel
+from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
+from substrate.least_squares.robust_weights import SCALES, check_choice
 from substrate.reduced import Basis
 from substrate.uncertainty.spread import Spread
-from substrate.values import Record
+from substrate.values import Record, Value
 
 __all__ = [
     "Arrays",
     "PruningStep",
     "ReducedReweighting",
     "Reweighting",
+    "Robust",
     "bytes_needed",
     "check_kernels",
     "decode",
     "encode",
+    "read_robust",
 ]
 
 
@@ -95,6 +100,42 @@ def row_sizes(support_values: Array) -> Array:
     return np.asarray(np.linalg.norm(support_values, axis=1))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Robust(Value, Record):
+    """How robust weights are made.
+
+    Parameters
+    ----------
+    weighting : {"hampel", "huber", "logistic", "myriad", "density"}, default="hampel"
+        How a row's weight falls with its error; see :mod:`substrate.least_squares.robust_weights`. ``"density"`` is
+        Hampel's weight with both thresholds from the density of the errors
+        (:mod:`substrate.least_squares.error_distribution`), by every fit anew.
+    scale : {"iqr", "mad"}, default="iqr"
+        The robust scale of the errors: interquartile range or median absolute deviation.
+    max_reweightings : int, default=1
+        Maximum number of weighted fits after the plain one. The paper has one; more iterate until the support values
+        settle to 1e-4 of the largest.
+    """
+
+    weighting: str = "hampel"
+    scale: str = "iqr"
+    max_reweightings: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice(self.weighting, ALL_WEIGHTINGS, "weighting")
+        check_choice(self.scale, SCALES, "scale")
+        whole_number(self.max_reweightings, "max_reweightings")
+
+
+def read_robust(given: Any) -> Robust:
+    """Return how robust weights are made, from a value or the name of a weighting."""
+    if isinstance(given, str):
+        return Robust(given)
+    if not isinstance(given, Robust):
+        raise DeclarationError(f"robust must be None, the name of a weighting or a Robust, received {given!r}")
+    return given
+
+
 RECORDS.update(
     {
         "Basis": Basis,
@@ -103,5 +144,6 @@ RECORDS.update(
         "PruningStep": PruningStep,
         "ReducedReweighting": ReducedReweighting,
         "Reweighting": Reweighting,
+        "Robust": Robust,
     }
 )

@@ -1,6 +1,5 @@
 """The linear part of a machine: columns that are not penalised, which the kernel does not see."""
 
-from abc import abstractmethod
 from numbers import Integral
 from typing import Any
 
@@ -10,6 +9,7 @@ from problems.estimators.shared.model import Model
 from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel, Restricted
+from substrate.least_squares.border import Border
 from substrate.namespaces import on_device_of, to_numpy
 from substrate.reduced.linear_columns import columns_of
 
@@ -21,15 +21,6 @@ class LinearColumnsModel(Model):
 
     The estimator has a parameter ``linear_columns``; the coefficients of a regression have standard errors.
     """
-
-    @property
-    @abstractmethod
-    def plain_page(self) -> str:
-        """The page of the machine without a linear part."""
-
-    def own_page(self) -> str:
-        """Return that of the plain machine where there is no linear part."""
-        return super().own_page() if np.size(self.estimator.linear_columns) else self.plain_page
 
     def linear_numbers(self) -> list[int]:
         """Return the numbers of the columns of the linear part, those of the fit where there is one."""
@@ -81,6 +72,19 @@ class LinearColumnsModel(Model):
             if linear
             else kernel
         )
+
+    def border(self, X: Any, weights: Any) -> Border:
+        """Return the bias and the linear columns."""
+        columns = self.column_names()
+        if not columns:
+            return super().border(X, weights)
+        if int(X.shape[0]) <= len(columns) + 1:
+            raise DataError(
+                f"{len(columns)} linear columns and the bias fit all {int(X.shape[0])} rows, which leaves none to "
+                "the kernel; use fewer linear columns or more rows"
+            )
+        center = getattr(self.estimator, "linear_center_", None)
+        return Border.of(to_numpy(self.take_linear(X)), to_numpy(weights), columns, center=center)
 
     def refuse_search(self, search: str | None) -> None:
         """Refuse searches that know no linear part."""
@@ -138,6 +142,9 @@ class LinearColumnsModel(Model):
     def check_loaded(self) -> None:
         """Refuse a linear part that no fit leaves."""
         model = self.estimator
+        if not np.size(model.linear_columns):
+            super().check_loaded()
+            return
         outputs, k = self.outputs(), len(self.linear_numbers())
         if model.coef_.shape != (*outputs, k) or not np.isfinite(model.coef_).all():
             raise DataError(f"coef_ of shape {model.coef_.shape} does not belong to {k} linear columns")

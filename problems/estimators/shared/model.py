@@ -1,26 +1,33 @@
 """The model of an estimator: what its machine is, whatever its targets are and however its parameters were chosen.
 
-An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts that its class names:
-a model; where parameters are chosen, a selector; the intervals of a regressor; the calibration of a classifier. A part
-is made for an estimator when it is asked for, and holds nothing else: parameters and fitted attributes are those of the
-estimator, so that a copy, a clone or a file of an estimator needs no part.
+An estimator is a task, ``Regressor`` or ``Classifier``, which its class derives from, with parts: a model, which its
+parameters choose; where parameters are chosen, a selector; the intervals of a regressor or the calibration of a
+classifier, which its model names. A part is made for an estimator when it is asked for, and holds nothing else:
+parameters and fitted attributes are those of the estimator, so that a copy, a clone or a file of an estimator needs no
+part.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from problems.estimators.shared.checked_again import StoredFit
 from problems.estimators.shared.checks import check_state
-from substrate.arrays import Array
+from problems.estimators.shared.components import components_of
+from problems.estimators.shared.intervals import Intervals
+from problems.estimators.shared.probabilities import Calibration
+from substrate.arrays import Array, non_negative
+from substrate.errors import DeclarationError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.kernel_products import expansion_values
-from substrate.namespaces import namespace_of, on_device_of
+from substrate.namespaces import namespace_of, on_device_of, row_blocks
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -37,6 +44,11 @@ class Model:
     """
 
     estimator: Any
+
+    #: The kind of the prediction intervals of a regressor.
+    intervals_type: ClassVar[type[Intervals]] = Intervals
+    #: The kind of the calibration of a classifier.
+    calibration_type: ClassVar[type[Calibration]] = Calibration
 
     @abstractmethod
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
@@ -124,6 +136,37 @@ class Model:
         """Return the numbers of the columns of a linear part, in the order of its coefficients."""
         return []
 
+    def mark_inputs(self, relevance: Any) -> NDArray[np.bool_]:
+        """Mark the inputs of the components that vary enough."""
+        check_is_fitted(self.estimator)
+        mask = np.zeros(self.estimator.n_features_in_, dtype=bool)
+        for columns, chosen in zip(self.component_columns(), self.mark_components(relevance), strict=True):
+            mask[list(columns)] |= chosen
+        return mask
+
+    def mark_components(self, relevance: Any) -> NDArray[np.bool_]:
+        """Return a mask of the components that vary enough."""
+        if isinstance(relevance, (bool, np.bool_)):
+            raise DeclarationError("relevance must be a number; pass indices by name: get_support(indices=True)")
+        share = non_negative(relevance, "relevance", "as a share of the largest maximal variation")
+        variation = np.atleast_2d(self.estimator.maximal_variation_).max(axis=0)
+        return np.asarray(variation > share * variation.max())
+
+    def component_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Return the inputs of each component."""
+        model = self.estimator
+        return tuple(part.columns for part in components_of(model.kernel_, model.n_features_in_))
+
+    def component_values(self, X: Any) -> Array:
+        """Return the components of a sum over the inputs, from one expansion for all of them."""
+        model = self.estimator
+        alpha, parts = model._coefficients(), components_of(model.kernel_, int(X.shape[1]))
+        values = np.zeros((X.shape[0], len(parts), *alpha.shape[1:]))
+        for rows in row_blocks(X.shape[0], alpha.shape[0]):
+            for number, part in enumerate(parts):
+                values[rows, number] = part(X[rows], model.support_vectors_) @ alpha
+        return values
+
     def move(self, model: Any) -> None:
         """Take to numpy what else ``model``, a copy in numpy of the estimator, holds."""
 
@@ -132,12 +175,16 @@ class Model:
         check_state(self.estimator)
 
 
-def part_types(estimator: type) -> tuple[type, ...]:
-    """Return the kinds of the parts of a class of estimators: model, intervals or calibration, selector."""
-    kinds = (getattr(estimator, f"_{part}_type", None) for part in ("model", "intervals", "calibration", "selector"))
-    return tuple(kind for kind in kinds if kind is not None)
+def part_types(estimator: Any) -> tuple[type, ...]:
+    """Return the kinds of the parts of an estimator: model, intervals or calibration, selector."""
+    parts = [estimator._machine()]
+    if hasattr(estimator, "_intervals"):
+        parts.append(type(estimator._intervals))
+    if hasattr(estimator, "_calibration"):
+        parts.append(type(estimator._calibration))
+    return tuple(parts) if estimator._selector_type is None else (*parts, estimator._selector_type)
 
 
 def has_part(estimator: Any, *kinds: type) -> bool:
     """Return whether an estimator has a part of some kind."""
-    return any(issubclass(kind, kinds) for kind in part_types(type(estimator)))
+    return hasattr(estimator, "_machine") and any(issubclass(kind, kinds) for kind in part_types(estimator))

@@ -18,14 +18,14 @@ __all__ = ["Regressor"]
 
 
 class Regressor(RegressorMixin, KernelEstimator):
-    """An estimator of numbers; its intervals are made by the kind of :class:`Intervals` that its class names."""
+    """An estimator of numbers; its intervals are made by the kind of intervals that it or its model names."""
 
-    #: The kind of its prediction intervals.
-    _intervals_type: ClassVar[type[Intervals]] = Intervals
+    #: The kind of its prediction intervals, unless its model names them.
+    _intervals_type: ClassVar[type[Intervals] | None] = None
 
     @property
     def _intervals(self) -> Any:
-        return self._intervals_type(self)
+        return (self._intervals_type or self._model.intervals_type)(self)
 
     def predict(self, X: Any) -> Any:
         """Predict f(x) = sum_i alpha_i k(x_i, x) + b."""

@@ -35,7 +35,7 @@ from problems.estimators.shared.allowed import (
     word,
 )
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting
+from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting, Robust
 from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
@@ -180,7 +180,6 @@ _REWEIGHTED: _Kinds = {
     "change": _UNBOUNDED,
 }
 _EPOCHS: _Kinds = {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED}
-_NORMS: _Kinds = {"component_norms_": _EACH}
 _ERRORS: _Kinds = {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)}
 
 #: The attributes that a fit sets, by the class that introduces them; None for one that its bases set and it does not.
@@ -200,13 +199,19 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
             },
         ),
     },
-    "LSSVMModel": {"ridge_": _EACH, "n_iter_": _WHOLE},
+    "LSSVMModel": _LINEAR | {"ridge_": _EACH, "n_iter_": _WHOLE},
     "LSSVMRegressor": {
         "shape_box_": _MATRIX,
         "shape_coefficients_": _VECTOR,
         "shape_multipliers_": _VECTOR,
         "shape_orders_": array("iu", (2,)),
         "shape_points_": _MATRIX,
+        "coef_standard_errors_": array(dimensions=(1, 2), unbounded=True),
+        "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
+        "scale_": _NUMBER,
+        "thresholds_": _VECTOR,
+        "weights_": _VECTOR,
+        "constants_": _VECTOR,
     },
     "Intervals": {"calibration_scores_": _EACH},
     "LeftOutIntervals": {
@@ -216,10 +221,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "DenseIntervals": _NESTED,
     "StackIntervals": _NESTED,
     "AdditiveEstimator": {"maximal_variation_": _EACH},
-    "ComponentwiseModel": _NORMS,
     "LinearColumnsModel": _LINEAR,
-    "PartiallyLinearLSSVMRegressor": _ERRORS,
-    "PartiallyLinearLSSVMRegressorCV": _ERRORS,
     "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
@@ -246,14 +248,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "selection_path_": _SELECTION,
         "training_rows_": array("iu"),
     },
-    "RobustLSSVMRegressor": {
-        "ridge_": _EACH,
-        "history_": many(record_of(Reweighting, _REWEIGHTED | {"weights": _VECTOR}), 1),
-        "scale_": _NUMBER,
-        "thresholds_": _VECTOR,
-        "weights_": _VECTOR,
-    },
-    "SubstrateRegressor": {"constants_": _VECTOR},
     "L1Model": _FEW,
     "WithBasis": {
         "basis_indices_": either(nothing(), array("iu")),
@@ -284,7 +278,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     },
     "ReducedIntervals": {"mass_": _NUMBER, "weighted_": _FLAG},
     "SparseModel": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
-    "SparseComponentwiseLSSVMRegressor": _NORMS,
+    "SparseComponentwiseLSSVMRegressor": {"component_norms_": _EACH},
     "RobustSparseLSSVMRegressor": {
         "history_": many(record_of(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
         "scale_": _NUMBER,
@@ -368,6 +362,12 @@ _SHAPES: _Kinds = {
     "monotone": either(nothing(), pairs(_COLUMN, _SIGN)),
 }
 
+_ROBUST = either(
+    nothing(),
+    word(*ALL_WEIGHTINGS),
+    record_of(Robust, {"weighting": word(*ALL_WEIGHTINGS), "scale": word(*SCALES), "max_reweightings": _WHOLE}),
+)
+
 #: The parameters whose annotation does not say what they may be, by the class that introduces them.
 PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
@@ -376,7 +376,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True)),
     },
-    "LSSVMRegressor": _SHAPES,
+    "LSSVMRegressor": _SHAPES | {"c": either(nothing(), _NUMBER, _VECTOR), "robust": _ROBUST},
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
     "SparseLSSVMClassifier": _CLASSES,
@@ -400,11 +400,8 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "gamma_range": either(nothing(), _RANGE),
     },
     "LSSVMClassifierCV": _WRONG,
-    "PartiallyLinearLSSVMClassifierCV": _WRONG,
     "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},
     "OverZeta": _REFIT | {"ridge_range": either(nothing(), _RANGE)},
-    "SubstrateRegressor": {"c": _NUMBER},
-    "RobustLSSVMRegressor": _WEIGHTING | {"gamma": _AMOUNTS, "weighting": word(*ALL_WEIGHTINGS)},
     "L1SubstrateClassifier": _SOLVER,
     "L1SubstrateRegressor": _SOLVER,
     "VariationModel": {"expansion": word("shared", "decoupled")},
@@ -471,7 +468,11 @@ def kinds_of(estimator: type) -> tuple[type, ...]:
     """Return the classes that an estimator is made of: bases that estimators share, its parts, then its own class."""
     own_bases = [base for base in reversed(estimator.__mro__) if not base.__module__.startswith(_SHARED)]
     shared = [base for base in reversed(estimator.__mro__) if base.__module__.startswith(_SHARED)]
-    return (*shared, *(kind for part_type in part_types(estimator) for kind in reversed(part_type.__mro__)), *own_bases)
+    return (
+        *shared,
+        *(kind for part_type in part_types(estimator()) for kind in reversed(part_type.__mro__)),
+        *own_bases,
+    )
 
 
 @cache

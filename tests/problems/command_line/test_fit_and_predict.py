@@ -26,6 +26,7 @@ from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
+from tests.oracles.variants import robust_machine
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 WORDS = np.array(["no", "yes"])
@@ -70,7 +71,7 @@ def by_hand(model, task, Z, y, train, held):
         return getattr(problems, f"LSSVM{kind}CV")(kernel=RBF(), kernels=widths).fit(Z[train], y[train])
     if model == "robust":
         search = problems.LSSVMRegressorCV(kernels=widths, loss="mean_absolute").fit(Z[train], y[train])
-        return problems.RobustLSSVMRegressor(search.kernel_, float(search.gamma_)).fit(Z[train], y[train])
+        return robust_machine(search.kernel_, float(search.gamma_)).fit(Z[train], y[train])
     stem = {"l1": "FusedL1Substrate{}", "structure": "FusedMaximalVariation{}", "fused": "LSSVM{}CV"}[model]
     tried = {"kernels": widths, "cv": None} if model == "fused" else {}
     return getattr(problems, stem.format(kind))(**tried).fit(Z[train], y[train], Z[held], y[held])

@@ -5,18 +5,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from problems import ComponentwiseLSSVMClassifier, ComponentwiseLSSVMRegressor, LSSVMRegressor
+from problems import LSSVMRegressor
 from problems.displays import ComponentFunctionsDisplay
 from substrate.datasets import additive_function
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise
+from tests.oracles.variants import componentwise_classifier, componentwise_machine
 
 X, Y = additive_function(30, 4, random_state=0)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return ComponentwiseLSSVMRegressor(RBF(1.0), gamma=5.0).fit(X, Y)
+    return componentwise_machine(RBF(1.0), gamma=5.0).fit(X, Y)
 
 
 def test_curves_and_partial_residuals(plt, model):
@@ -46,7 +47,7 @@ def test_unless_named_those_that_matter_come_largest_first(plt, model):
 
 
 def test_a_component_of_two_inputs_is_drawn_over_its_own_values(plt):
-    model = ComponentwiseLSSVMRegressor(Componentwise({0: RBF(1.0), (1, 2): RBF(1.0)})).fit(X[:, :3], Y)
+    model = componentwise_machine(Componentwise({0: RBF(1.0), (1, 2): RBF(1.0)})).fit(X[:, :3], Y)
     _, axes = plt.subplots(1, 1)
     display = ComponentFunctionsDisplay.from_estimator(model, X[:, :3], Y, components=[1], ax=axes)
     dots, line = display.axes_[0].lines
@@ -57,7 +58,7 @@ def test_a_component_of_two_inputs_is_drawn_over_its_own_values(plt):
 
 def test_machines_of_a_classifier(plt):
     labels = np.digitize(Y, np.quantile(Y, [0.33, 0.66]))
-    model = ComponentwiseLSSVMClassifier(RBF(1.0)).fit(X, labels)
+    model = componentwise_classifier(RBF(1.0)).fit(X, labels)
     display = ComponentFunctionsDisplay.from_estimator(model, X, labels, components=[0], machine=1)
     values = model.component_functions(X)[:, :, 1]
     codes = model.code_book_[labels, 1]
@@ -72,7 +73,7 @@ def test_machines_of_a_classifier(plt):
 def test_a_data_frame_names_the_panels(plt):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a (m)", "b", "c", "d"])
-    model = ComponentwiseLSSVMRegressor(RBF(1.0)).fit(frame, Y)
+    model = componentwise_machine(RBF(1.0)).fit(frame, Y)
     display = ComponentFunctionsDisplay.from_estimator(model, frame, Y, components=[0, 1])
     assert [axes.get_xlabel() for axes in display.axes_] == ["a (m)", "b (its unit)"]
 
@@ -81,7 +82,7 @@ def test_refusals(plt, model):
     with pytest.raises(DeclarationError, match="draws additive models"):
         ComponentFunctionsDisplay.from_estimator(LSSVMRegressor().fit(X, Y), X)
     with pytest.raises(NotFittedError):
-        ComponentFunctionsDisplay.from_estimator(ComponentwiseLSSVMRegressor(), X)
+        ComponentFunctionsDisplay.from_estimator(componentwise_machine(), X)
     with pytest.raises(DeclarationError, match="numbers from 0 to 3"):
         ComponentFunctionsDisplay.from_estimator(model, X, components=[4])
     with pytest.raises(DeclarationError, match="one machine, number 0"):

@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMClassifier, LSSVMRegressor, RobustLSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMClassifier, LSSVMRegressor, SparseLSSVMRegressor
 from problems.displays import IntervalDisplay
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
+from tests.oracles.variants import robust_machine
 
 X, Y = motorcycle()
 TRAIN, TEST = np.arange(0, Y.size, 2), np.arange(1, Y.size, 2)
@@ -59,7 +60,7 @@ def test_one_output_of_several_rows_given_again_and_split(plt):
     sparse = SparseLSSVMRegressor(RBF(2.0), basis=10).fit(A[:40], b[:40])
     display = IntervalDisplay.from_estimator(sparse, A[40:], b[40:], rows=(A[:40], b[:40]))
     assert_array_equal(display.ends, sparse.predict_interval(A[40:], rows=(A[:40], b[:40])))
-    robust = RobustLSSVMRegressor(RBF(2.0)).fit(A[:20], b[:20]).calibrate(A[20:40], b[20:40])
+    robust = robust_machine(RBF(2.0)).fit(A[:20], b[:20]).calibrate(A[20:40], b[20:40])
     assert "the calibration rows" in IntervalDisplay.from_estimator(robust, A[40:], b[40:]).guarantee
 
 

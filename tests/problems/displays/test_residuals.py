@@ -5,12 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMRegressor, RobustLSSVMRegressor
+from problems import LSSVMRegressor
 from problems.displays import ResidualsDisplay
 from substrate.datasets import sinc_outliers
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
 from substrate.least_squares.robust_weights import robust_weights
+from tests.oracles.variants import robust_machine
 
 X, Y = sinc_outliers(random_state=0)
 X, Y = X[::3], Y[::3]
@@ -19,7 +20,7 @@ X, Y = X[::3], Y[::3]
 @pytest.mark.parametrize("weighting", ["hampel", "huber"])
 @pytest.mark.parametrize("reweightings", [1, 40])
 def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting=weighting, max_reweightings=reweightings).fit(X, Y)
+    model = robust_machine(RBF(1.0), 10.0, weighting=weighting, max_reweightings=reweightings).fit(X, Y)
     display = ResidualsDisplay.from_estimator(model, X, Y)
     curve, rows = display.axes_[1].lines
     assert_array_equal(rows.get_ydata(), model.weights_)
@@ -30,7 +31,7 @@ def test_the_rows_lie_on_the_weight_function(plt, weighting, reweightings):
 
 
 def test_the_weights_of_a_density_have_its_thresholds(plt):
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0, weighting="density").fit(X, Y)
+    model = robust_machine(RBF(1.0), 10.0, weighting="density").fit(X, Y)
     curve, rows = ResidualsDisplay.from_estimator(model, X, Y).axes_[1].lines
     for line in (curve, rows):
         expected = robust_weights(line.get_xdata(), 1.0, "hampel", tuple(model.thresholds_))
@@ -38,7 +39,7 @@ def test_the_weights_of_a_density_have_its_thresholds(plt):
 
 
 def test_every_error_is_in_a_bar(plt):
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
+    model = robust_machine(RBF(1.0), 10.0).fit(X, Y)
     display = ResidualsDisplay.from_estimator(model, X, Y)
     residuals = (Y - model.predict(X)) / model.scale_
     bars = display.axes_[0].containers[0] if display.axes_[0].containers else display.axes_[0].patches
@@ -51,7 +52,7 @@ def test_every_error_is_in_a_bar(plt):
 
 
 def test_other_rows_than_those_of_the_fit(plt):
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X[::2], Y[::2])
+    model = robust_machine(RBF(1.0), 10.0).fit(X[::2], Y[::2])
     _, axes = plt.subplots(2)
     display = ResidualsDisplay.from_estimator(model, X, Y, ax=axes)
     assert display.residuals.size == Y.size
@@ -64,21 +65,21 @@ def test_other_rows_than_those_of_the_fit(plt):
 
 def test_weights_of_rows_are_taken_off(plt):
     weights = np.where(np.arange(Y.size) % 2, 2.0, 1.0)
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
+    model = robust_machine(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
     display = ResidualsDisplay.from_estimator(model, X, Y)
     plain = LSSVMRegressor(RBF(1.0), 10.0).fit(X, Y, sample_weight=weights)
     assert_allclose(display.plain_residuals * model.scale_, Y - plain.predict(X), atol=1e-8)
 
 
 def test_refusals(plt):
-    with pytest.raises(DeclarationError, match="ResidualsDisplay draws RobustLSSVMRegressor; received LSSVMRegressor"):
+    with pytest.raises(DeclarationError, match="ResidualsDisplay draws LSSVMRegressor with robust weights"):
         ResidualsDisplay.from_estimator(LSSVMRegressor().fit(X, Y), X, Y)
     with pytest.raises(NotFittedError):
-        ResidualsDisplay.from_estimator(RobustLSSVMRegressor(), X, Y)
-    model = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, Y)
+        ResidualsDisplay.from_estimator(robust_machine(), X, Y)
+    model = robust_machine(RBF(1.0), 10.0).fit(X, Y)
     with pytest.raises(DataError, match="one entry per row of X"):
         ResidualsDisplay.from_estimator(model, X, Y[:-1])
-    flat = RobustLSSVMRegressor(RBF(1.0), 10.0).fit(X, np.ones(Y.size))
+    flat = robust_machine(RBF(1.0), 10.0).fit(X, np.ones(Y.size))
     with pytest.raises(DataError, match="robust scale of the errors is zero"):
         ResidualsDisplay.from_estimator(flat, X, np.ones(Y.size))
     assert plt.get_fignums() == []

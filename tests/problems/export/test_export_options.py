@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from problems import (
     LSSVMClassifier,
     LSSVMRegressor,
-    PartiallyLinearLSSVMRegressor,
     SparseLSSVMRegressor,
     StackedLSSVMClassifier,
     load,
@@ -136,7 +135,7 @@ def test_sparse_rows_are_exported_as_dense_ones():
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 1.0), RBF(1.0)], ids=str)
 def test_linear_columns(kernel):
     X, y = rows(d=3)
-    model = PartiallyLinearLSSVMRegressor(kernel, 1e2, linear_columns=[1]).fit(X, y + 3.0 * X[:, 1])
+    model = LSSVMRegressor(kernel, 1e2, linear_columns=[1]).fit(X, y + 3.0 * X[:, 1])
     answers = run_onnx(to_onnx(model, precision="float64").content, X)
     np.testing.assert_allclose(answers["prediction"], model.predict(X), atol=1e-8)
 

@@ -1,0 +1,96 @@
+"""The components of machines whose kernel is a sum over the inputs, without scikit-learn's slow selection of features.
+
+A machine is additive by its kernel: ``kernel=Componentwise(RBF(1.0))``, also beside linear columns.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from substrate.arrays import Array
+from substrate.kernels import Componentwise, Kernel, Restricted
+
+#: Share of the largest maximal variation up to which an input counts as irrelevant, unless another is given.
+RELEVANCE = 0.05
+
+__all__ = [
+    "COMPONENT_NORMS",
+    "MAXIMAL_VARIATION",
+    "RELEVANCE",
+    "component_functions",
+    "components_of",
+    "get_support",
+    "has_components",
+    "is_additive",
+]
+
+
+def components_of(kernel: Any, n_features: int) -> tuple[Restricted, ...]:
+    """Return the components of a sum over the inputs, also of one on some columns; none of any other kernel."""
+    if isinstance(kernel, Componentwise):
+        return kernel.components(n_features)
+    if isinstance(kernel, Restricted) and isinstance(kernel.kernel, Componentwise):
+        inside = kernel.kernel.components(len(kernel.columns))
+        return tuple(Restricted(part.kernel, tuple(kernel.columns[k] for k in part.columns)) for part in inside)
+    return ()
+
+
+def has_components(model: Any) -> bool:
+    """Return whether the machine is additive; raise an AttributeError that says what makes it so."""
+    kernel: Kernel | str = getattr(model, "kernel_", model.kernel)
+    inner = kernel.kernel if isinstance(kernel, Restricted) else kernel
+    if not isinstance(inner, Componentwise):
+        raise AttributeError(
+            f"component functions need a kernel that is a sum over the inputs, such as Componentwise(RBF(1.0)); this "
+            f"one is {kernel!r}"
+        )
+    return True
+
+
+def is_additive(model: Any) -> bool:
+    """Return whether a fitted estimator has component functions."""
+    return hasattr(model, "component_functions")
+
+
+def component_functions(self: Any, X: Any) -> Array:
+    """Return f^l at the rows of X, without bias: of shape (n, n_components), or (n, n_components, n_machines)."""
+    values: Array = self._model.component_values(self._new_points(X))
+    return values
+
+
+def get_support(self: Any, relevance: float = RELEVANCE, indices: bool = False) -> Any:
+    """Return the relevant inputs: a mask, or their indices.
+
+    An input is relevant if a component that uses it varies by more than ``relevance`` times the largest maximal
+    variation.
+    """
+    mask = self._model.mark_inputs(relevance)
+    return np.flatnonzero(mask) if indices else mask
+
+
+def _values_at_rows(model: Any) -> tuple[Any, Array]:
+    """Return a fitted additive model in numpy, and its components at its rows."""
+    check_is_fitted(model)
+    has_components(model)
+    model = model.to_numpy()
+    return model, model._model.component_values(model.support_vectors_)
+
+
+def _maximal_variation(self: Any) -> Array:
+    """The largest size of every component at the training rows, max_i abs(f^l(x_i)); computed when it is asked for."""
+    _, values = _values_at_rows(self)
+    return np.ascontiguousarray(np.abs(values).max(axis=0).T)
+
+
+def _component_norms(self: Any) -> Array:
+    """The norms of w_l, one per component, by w_l'w_l = alpha' f^l at the rows of the machine."""
+    model, values = _values_at_rows(self)
+    alpha = model._coefficients()
+    squares = np.einsum("nlm,nm->ml", values, alpha) if alpha.ndim == 2 else values.T @ alpha
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+#: The attributes ``maximal_variation_`` and ``component_norms_`` of machines whose kernel may be a sum over the inputs.
+MAXIMAL_VARIATION: Any = property(_maximal_variation)
+COMPONENT_NORMS: Any = property(_component_norms)
