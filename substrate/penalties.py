@@ -48,7 +48,7 @@ import numpy as np
 
 from substrate.arrays import Array, is_sparse
 from substrate.certificates.balls import Balls, BallTable, balls, flint, root_of
-from substrate.certificates.enclosed import UNIT, Double, Enclosed, GramFactor, at_most, sum_rounding
+from substrate.certificates.enclosed import UNIT, Double, GramFactor, at_most, sum_rounding
 from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_weights import Weights, each_weight
@@ -81,7 +81,7 @@ class Columns(Protocol):
     """F, E and the weights v of a machine, in numbers of one kind."""
 
     @property
-    def numbers(self) -> type[Enclosed]:
+    def numbers(self) -> type[Any]:
         """The kind of the numbers."""
 
     @property
@@ -129,7 +129,7 @@ class Penalty(Protocol):
     def divide(self, unit: float) -> Self:
         """Return the same penalty for targets in another unit."""
 
-    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+    def feasible(self, x: Array, numbers: type[Any]) -> Any:
         """Return the nearest feasible coefficients, in these numbers."""
 
     def dual_points(self, columns: Columns, x: Any, g: Any) -> Iterator[DualPoint]:
@@ -201,7 +201,7 @@ class OneNorm:
         """Return the same penalty for targets in another unit."""
         return replace(self, zeta=self.zeta / unit)
 
-    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+    def feasible(self, x: Array, numbers: type[Any]) -> Any:
         """Return coefficients of which the largest has lost what their sum differs from zero by."""
         point = numbers.exact(x)
         if not (self.zero_sum and x.any()):
@@ -259,7 +259,7 @@ class MaximalVariation:
         largest = None if self.largest is None else self.largest / unit
         return replace(self, rho=self.rho / unit, multipliers=self.multipliers / unit, largest=largest)
 
-    def feasible(self, x: Array, numbers: type[Enclosed]) -> Any:
+    def feasible(self, x: Array, numbers: type[Any]) -> Any:
         """Return the coefficients."""
         return numbers.exact(x)
 

@@ -48,7 +48,13 @@ _SOLVERS: dict[str, _Solver] = {
     "CLARABEL": _Solver(
         "clarabel",
         "clarabel",
-        {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 200},
+        {
+            "tol_gap_abs": 1e-11,
+            "tol_gap_rel": 1e-11,
+            "tol_feas": 1e-11,
+            "max_iter": 200,
+            "direct_solve_method": "faer",
+        },
         clock="time_limit",
         has_cones=True,
     ),
@@ -81,9 +87,6 @@ _SOLVERS: dict[str, _Solver] = {
 
 #: Relative residual at which a point is taken without trying the problem in other units.
 GOAL = 1e-6
-
-#: Largest number of variables for which dense matrices are tried: their factors take its third power.
-_DENSE_VARIABLES = 2000
 
 #: Seconds after its limit in which a solver with a time limit of its own may still return its point.
 _GRACE = 1.0
@@ -215,8 +218,6 @@ def solve_problem(
     solver: str | None = None,
     *,
     rescaled: Callable[[], tuple[Any, float]] | None = None,
-    rescaled_first: bool = False,
-    first: tuple[str, Callable[[bool, float | None], str]] | None = None,
     verbose: bool = False,
     time_limit: float | None = None,
     warn: bool = True,
@@ -239,12 +240,6 @@ def solve_problem(
     rescaled
         Builds the same problem in other units: a twin whose variables and multipliers, times the unit, solve this one.
         Tried with a solver that failed on the problem as given, but not with one that ran out of time.
-    rescaled_first
-        Whether each solver is given the problem in other units before the problem as given.
-    first
-        A method of the problem's own, tried before the solvers, or alone where ``solver`` is its name: called with
-        ``verbose`` and the time limit, it sets the values of the problem and returns a status, an empty one where it
-        does not apply.
     time_limit
         Seconds for all solvers together; each runs in a child process that is ended when they are over, and none is
         called after that. Compiling counts but is not interrupted, and the first start of a child process takes a
@@ -256,15 +251,14 @@ def solve_problem(
     options
         Passed to a named solver instead of our accurate defaults; unknown ones are refused.
     """
-    alone = first is not None and isinstance(solver, str) and solver.upper() == first[0]
-    names: tuple[str, ...] = () if alone else capable_solvers(problem) if solver is None else (canonical_name(solver),)
-    if names and solver is not None and not is_made_for(names[0], problem):
+    names = capable_solvers(problem) if solver is None else (canonical_name(solver),)
+    if solver is not None and not is_made_for(names[0], problem):
         able = ", ".join(name for name, record in _SOLVERS.items() if record.has_cones)
         raise SolverError(
             f"{names[0]} cannot solve this problem: it is for linear and quadratic programs, and this one has other "
             f"cones; use one of {able}"
         )
-    if not names and not alone:
+    if not names:
         packages = " ".join(record.package for record in _SOLVERS.values())
         raise SolverError(f"no solver is installed; run `pip install clarabel`, or any of {packages}")
     _check_options(solver, options)
@@ -272,39 +266,17 @@ def solve_problem(
     clock = _TimeLeft(limit)
     attempts: list[Attempt] = []
     best: tuple[float, list[Any]] | None = None
-    if first is not None and (solver is None or alone):
-        start = time.perf_counter()
-        with heard_interrupts():
-            status = first[1](verbose, limit)
-        distance = worst(GOAL) if status == "optimal" and _has_point(problem) else float("inf")
-        if status:  # otherwise there was nothing to try
-            status = f"{status} {limit:g} s" if status == OUT_OF_TIME else status
-            attempts.append(
-                Attempt(
-                    solver=first[0],
-                    status=status,
-                    unit=1.0,
-                    worst=distance,
-                    accepted=distance <= 1.0,
-                    seconds=time.perf_counter() - start,
-                )
-            )
-        if distance <= 1.0:
-            return SolverRecord(tuple(attempts))
-        if distance < float("inf"):
-            best = (distance, _values(problem))
-    for name, settings in _order(names, options, attempts, problem):
+    for name in names:
         if clock.is_over:
             break
         tolerance = tolerance_of(name)
         tries: list[tuple[float, list[Any], Attempt]] = []
-        forms = (None,) if rescaled is None else (rescaled, None) if rescaled_first else (None, rescaled)
-        for twin in forms:
+        for twin in (None,) if rescaled is None else (None, rescaled):
             start = time.perf_counter()
             limited = clock
             if limit is None and attempts:
                 limited = _TimeLeft(_BEHIND + _TIMES * sum(attempt.seconds for attempt in attempts))
-            status, unit = _run_scaled(problem, twin, name, verbose, settings, limited)
+            status, unit = _run_scaled(problem, twin, name, verbose, options, limited)
             seconds = time.perf_counter() - start
             distance = worst(tolerance) if _has_point(problem) else float("inf")
             attempt = Attempt(solver=name, status=status, unit=unit, worst=distance, accepted=False, seconds=seconds)
@@ -340,16 +312,6 @@ def solve_problem(
         stacklevel=3,
     )
     return SolverRecord(tuple(attempts))
-
-
-def _order(
-    names: tuple[str, ...], options: Mapping[str, Any], attempts: list[Attempt], problem: Any
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the solvers with their options; behind a method that failed on dense rows, a solver for such rows."""
-    order: list[tuple[str, Mapping[str, Any]]] = [(name, options) for name in names]
-    if attempts and "PIQP" in names and sum(variable.size for variable in problem.variables()) <= _DENSE_VARIABLES:
-        order.insert(0, ("PIQP", {**_SOLVERS["PIQP"].options, "backend": "dense"}))
-    return order
 
 
 def _check_options(solver: str | None, options: Mapping[str, Any]) -> None:
@@ -404,8 +366,6 @@ def _run(problem: Any, name: str, verbose: bool, options: Mapping[str, Any], tim
     limit = time_left.remaining
     settings = _settings_of(name)
     chosen, wait, clock = dict(options or settings.options), limit, settings.clock
-    if not options:  # a problem may know what a solver needs to be told about it
-        chosen |= getattr(problem, "solver_options", {}).get(name, {})
     if limit is not None and clock is not None:
         chosen.setdefault(clock, limit)
         wait = limit + _GRACE

@@ -37,7 +37,6 @@ NUMERICAL = (
     "substrate/composition/test_nearness.py",
     "substrate/composition/test_pivoted_features.py",
     "substrate/composition/test_span.py",
-    "substrate/composition/test_structured_solution.py",
     "substrate/kernels/test_distances.py",
     "substrate/kernels/test_scales.py",
     "substrate/search/test_bounds.py",

@@ -14,14 +14,12 @@ import numpy as np
 
 from substrate.arrays import Array
 
-__all__ = ["SlicedMatrix", "add", "exact_product", "exact_sum", "minus", "multiply"]
+__all__ = ["SlicedMatrix", "add", "minus", "multiply"]
 
 #: An unevaluated sum of two arrays, the second smaller than the rounding of the first.
 Pair = tuple[Array, Array]
 
 _SLICES = 4
-#: Terms from which vector operations are faster than adding up one by one, and slices after which they are not.
-_MANY, _MOST_SLICES = 1024, 12
 _SPLITTER = 2.0**27 + 1.0
 
 
@@ -45,31 +43,6 @@ def multiply(left: Array, right: Array) -> Pair:
     other_high, other_low = _split(right)
     error = ((high * other_high - product) + high * other_low + low * other_high) + low * other_low
     return product, error
-
-
-def exact_product(matrix: Array, vector: Array) -> tuple[Pair, Array]:
-    """Return ``matrix @ vector`` as a pair of vectors, and a bound on the error of every entry."""
-    return SlicedMatrix(matrix).times(vector)
-
-
-def exact_sum(values: Array) -> float:
-    """Return the sum of a vector, rounded once: that of ``math.fsum``, several times as fast for thousands of terms.
-
-    The leading bits of all terms, relative to n times the largest, add up without an error in any order
-    [Ozaki2012]_; so do those of what is left, until nothing is.
-    """
-    sums: list[float] = []
-    if values.size >= _MANY:
-        remainder = values.astype(np.float64)
-        bits = 52 - math.ceil(math.log2(values.size + 1))
-        for _ in range(_MOST_SLICES):
-            largest = float(np.abs(remainder).max())
-            if largest == 0.0:
-                return math.fsum(sums)
-            if not largest < 1e290:
-                break
-            sums.append(float(_sliced_once(remainder, _exponents(np.array(largest)), bits).sum()))
-    return math.fsum(values.tolist())
 
 
 class SlicedMatrix:

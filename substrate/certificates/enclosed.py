@@ -27,13 +27,11 @@ a thousand times the number of terms times u at most, and :meth:`Enclosed.upper`
 """
 
 import math
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from substrate.arrays import EPS, Array
-from substrate.certificates.doubled_precision import exact_sum
 from substrate.certificates.rounding import UNIT, at_most, sum_rounding
 from substrate.certificates.rows import root_mean_square
 
@@ -51,156 +49,31 @@ _MOST_SHARE = 0.5
 Operand = Any
 
 
-class Enclosed(ABC):
-    """An array of numbers, each within a radius of its midpoint; see the derived classes.
+class Enclosed:
+    """An array of numbers, each within a radius of its midpoint: what both arithmetics say of operators.
 
-    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact.
+    Operands of ``+ - * / @`` are of one kind, or plain numbers and arrays, which count as exact. An arithmetic defines
+    ``+``, ``*``, ``/``, ``@``, the negative, and every verb of :class:`Double`.
     """
 
     __slots__ = ()
     # numpy leaves operations with an enclosed right operand to it
     __array_ufunc__ = None
 
-    @classmethod
-    @abstractmethod
-    def exact(cls, values: Any) -> Self:
-        """Return doubles as numbers without radius."""
-
-    @property
-    @abstractmethod
-    def midpoint(self) -> Array:
-        """The midpoints in double precision."""
-
-    @abstractmethod
-    def __add__(self, other: Operand) -> Any: ...
-
-    @abstractmethod
-    def __neg__(self) -> Any: ...
-
-    @abstractmethod
-    def __mul__(self, other: Operand) -> Any: ...
-
-    @abstractmethod
-    def __truediv__(self, other: Operand) -> Any: ...
-
-    @abstractmethod
-    def __matmul__(self, other: Operand) -> Any: ...
-
-    def __radd__(self, other: Operand) -> Any:
+    def __radd__(self: Any, other: Operand) -> Any:
         return self + other
 
-    def __sub__(self, other: Operand) -> Any:
+    def __sub__(self: Any, other: Operand) -> Any:
         return self + (-other)
 
-    def __rsub__(self, other: Operand) -> Any:
+    def __rsub__(self: Any, other: Operand) -> Any:
         return (-self) + other
 
-    def __rmul__(self, other: Operand) -> Any:
+    def __rmul__(self: Any, other: Operand) -> Any:
         return self * other
 
-    def __rtruediv__(self, other: Operand) -> Any:
+    def __rtruediv__(self: Any, other: Operand) -> Any:
         return self.exact(other) / self
-
-    @property
-    @abstractmethod
-    def T(self) -> Self:  # noqa: N802 - numpy's name
-        """The transposed matrix."""
-
-    @abstractmethod
-    def total(self) -> Any:
-        """Return the sum of a vector whose terms may cancel."""
-
-    @abstractmethod
-    def largest(self) -> Any:
-        """Return the largest entry."""
-
-    @abstractmethod
-    def add_up(self) -> Any:
-        """Return the sums along the last axis, whose terms may cancel."""
-
-    @abstractmethod
-    def sum(self) -> Any:
-        """Return the sum of a vector in which nothing cancels."""
-
-    @abstractmethod
-    def bound_norm(self, weights: Array) -> Any:
-        """Return a number that sqrt(sum v x^2 / sum v) does not exceed, for exact weights v."""
-
-    @abstractmethod
-    def absorb(self, correction: Any) -> Self:
-        """Return the difference to a small correction, which need not change the midpoints.
-
-        Products of a matrix with the midpoints remain usable: in double the correction goes into the radius.
-        """
-
-    @abstractmethod
-    def without_radius(self) -> Self:
-        """Return the midpoints as exact numbers: other numbers than these, apart by :meth:`error`."""
-
-    @abstractmethod
-    def sqrt(self) -> Any:
-        """Return the roots of numbers that are not negative."""
-
-    @abstractmethod
-    def error(self) -> Any:
-        """Return the distance from the midpoints: numbers about zero with the same radius."""
-
-    @abstractmethod
-    def take(self, rows: Any) -> Self:
-        """Return some entries of a vector."""
-
-    @abstractmethod
-    def place(self, rows: Any, n: int) -> Self:
-        """Return a vector of n zeros but for these entries, in the given rows."""
-
-    @abstractmethod
-    def after(self, first: Any) -> Self:
-        """Return a vector that begins with one more number."""
-
-    @abstractmethod
-    def beside(self, other: Self) -> Self:
-        """Return the columns of two matrices in one."""
-
-    @abstractmethod
-    def solve(self, right: Self) -> Self:
-        """Return x with A x = right, for a small square matrix; without a finite radius where A may be singular."""
-
-    @abstractmethod
-    def __abs__(self) -> Any: ...
-
-    @abstractmethod
-    def positive_part(self) -> Any:
-        """Return every number, or zero where it is negative."""
-
-    @abstractmethod
-    def select(self, mask: Any, other: Operand) -> Any:
-        """Return these numbers where the mask holds, the others elsewhere."""
-
-    @abstractmethod
-    def is_below(self, other: Any) -> Any:
-        """Return where these numbers are below the others, whatever they are within their radii."""
-
-    @abstractmethod
-    def minimum(self, other: Any) -> Any:
-        """Return the smaller of two bounds, entry by entry."""
-
-    @abstractmethod
-    def upper_ends(self) -> Any:
-        """Return numbers that these do not exceed, without radius."""
-
-    @abstractmethod
-    def bound_root(self) -> Any:
-        """Return numbers that the roots do not exceed, of numbers that are not negative."""
-
-    @abstractmethod
-    def bound_inverse(self, g: Any) -> tuple[Any, Any]:
-        r"""Return numbers that :math:`\sqrt{g^T (A^T A)^{-1} g}` and the norm of :math:`(A^T A)^{-1} A^T` do not
-        exceed, for a tall matrix A.
-        """
-
-    @abstractmethod
-    def upper(self) -> float:
-        """Return a double that the size of a single number does not exceed; infinity where nothing is known."""
 
 
 class Double(Enclosed):
@@ -289,7 +162,7 @@ class Double(Enclosed):
     def total(self) -> "Double":
         """Return the sum, rounded once."""
         try:
-            total = exact_sum(self.middle)
+            total = math.fsum(self.middle.tolist())
         except (OverflowError, ValueError):  # not finite, or no longer on the way
             total = math.nan
         return Double(total, UNIT * abs(total) + self._summed_radius())
@@ -304,20 +177,23 @@ class Double(Enclosed):
         return 0.0 if _is_zero(self.radius) else float(np.broadcast_to(self.radius, self.middle.shape).sum())
 
     def largest(self) -> "Double":
-        """Return the largest midpoint, with the largest radius."""
+        """Return the largest entry: the largest midpoint, with the largest radius."""
         return Double(float(self.middle.max()), float(np.max(self.radius)))
 
     def bound_norm(self, weights: Array) -> "Double":
-        """Return the norm of the upper ends."""
+        """Return a number that sqrt(sum v x^2 / sum v) does not exceed, for exact weights v."""
         value = root_mean_square(self.sizes, weights)
         return Double(value, (sum_rounding(weights.size) + 8.0 * UNIT) * value)
 
     def absorb(self, correction: "Double") -> "Double":
-        """Return the same midpoints, with the correction in the radius."""
+        """Return the difference to a small correction: the same midpoints, with the correction in the radius.
+
+        Products of a matrix with the midpoints remain usable.
+        """
         return Double(self.middle, self.radius + correction.sizes)
 
     def without_radius(self) -> "Double":
-        """Return the midpoints."""
+        """Return the midpoints as exact numbers: other numbers than these, apart by :meth:`error`."""
         return Double(self.middle)
 
     def sqrt(self) -> "Double":
@@ -365,7 +241,7 @@ class Double(Enclosed):
         return Double(middle, at_most(1.0) * unsure + 8.0 * UNIT * (1.0 + np.abs(middle)))
 
     def error(self) -> "Double":
-        """Return zeros with the same radius."""
+        """Return the distance from the midpoints: zeros with the same radius."""
         return Double(np.zeros_like(self.middle), self.radius)
 
     def take(self, rows: Any) -> "Double":
@@ -373,11 +249,11 @@ class Double(Enclosed):
         return Double(self.middle[rows], self.radius if _is_zero(self.radius) else self.radius[rows])
 
     def place(self, rows: Any, n: int) -> "Double":
-        """Return them among zeros."""
+        """Return a vector of n zeros but for these entries, in the given rows."""
         return Double(_place(self.middle, rows, n), 0.0 if _is_zero(self.radius) else _place(self.radius, rows, n))
 
     def after(self, first: "Double") -> "Double":
-        """Return one more in front."""
+        """Return a vector that begins with one more number."""
         radius = np.append(first.radius, np.broadcast_to(self.radius, self.middle.shape))
         return Double(np.append(first.middle, self.middle), radius)
 
@@ -418,7 +294,7 @@ class Double(Enclosed):
         return Double(np.where(mask, self.middle, other.middle), np.where(mask, self.radius, other.radius))
 
     def is_below(self, other: "Double") -> Any:
-        """Compare the upper end with the lower one, allowing for the rounding of the radii."""
+        """Return where these numbers are below the others, whatever they are within their radii."""
         gap = np.asarray(other.middle) - self.middle
         return gap > at_most(1.0) * (self.radius + other.radius) + UNIT * np.abs(gap)
 
@@ -427,16 +303,18 @@ class Double(Enclosed):
         return self.select(self.middle + self.radius <= other.middle + other.radius, other)
 
     def upper_ends(self) -> "Double":
-        """Return the midpoints and the radii, rounded up."""
+        """Return numbers that these do not exceed, without radius."""
         ends = self.middle + at_most(1.0) * self.radius
         return Double(ends + EPS * np.abs(ends))
 
     def bound_root(self) -> "Double":
-        """Return the roots of the upper ends."""
+        """Return numbers that the roots do not exceed, of numbers that are not negative."""
         return Double(np.sqrt(np.maximum(self.middle, 0.0) + self.radius))
 
     def bound_inverse(self, g: "Double") -> tuple["Double", "Double"]:
-        """Return both by a :class:`GramFactor`."""
+        r"""Return numbers that :math:`\sqrt{g^T (A^T A)^{-1} g}` and the norm of :math:`(A^T A)^{-1} A^T` do not
+        exceed, for a tall matrix A.
+        """
         factor = GramFactor.of(self)
         if factor is None:
             return Double(math.inf), Double(math.inf)
@@ -444,7 +322,7 @@ class Double(Enclosed):
         return factor.bound_inverse_norm(g), Double(reach)
 
     def upper(self) -> float:
-        """Return the upper end with its own rounding."""
+        """Return a double that the size of a single number does not exceed; infinity where nothing is known."""
         size = at_most(float(self.sizes))
         return size if math.isfinite(size) else math.inf
 

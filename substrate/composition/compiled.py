@@ -57,6 +57,7 @@ class CompiledSubstrate:
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
         self._assigned: tuple[Array, Array, float] | None = None
+        self._defined: list[tuple[PlaceHolder, Any]] | None = None
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
         self.shift = cp.Variable(substrate.columns, name="b") if substrate.bias else cp.Constant(0.0)
@@ -113,20 +114,26 @@ class CompiledSubstrate:
         """Return the variables of the solver."""
         return [self.z, *([self.shift] if self.substrate.bias else [])]
 
-    def replacements(self) -> dict[int, Any]:
-        """Return the expressions that replace the place-holders in the solved problem."""
-        return {id(holder.leaf): self._expression(holder) for holder in self.mentioned}
+    @property
+    def defined(self) -> list[tuple[PlaceHolder, Any]]:
+        """The place-holders of values, each with the variable that stands for it in the solved problem."""
+        if self._defined is None:
+            self._defined = [
+                (holder, cp.Variable(holder.leaf.shape, name="values"))
+                for holder in self.mentioned
+                if holder.role in READ and holder.leaf.size
+            ]
+        return self._defined
 
-    def definitions(self) -> list[tuple[int, Array, bool]]:
-        """Return for place-holders of values the matrix from each column of z, and whether ``shift`` is
-        added.
-        """
-        definitions = []
-        for holder in self.mentioned:
-            if holder.role in READ and holder.leaf.size and not (self._signed and self.substrate.columns):
-                rows = self._in_sign(self._matrix(holder), 0)
-                definitions.append((id(holder.leaf), rows, holder.role == "f" and self.substrate.bias))
-        return definitions
+    def definitions(self) -> list[Any]:
+        """Return the equalities that define the values: each matrix of kernel values occurs in one of them only."""
+        return [values == self._expression(holder) for holder, values in self.defined]
+
+    def replacements(self) -> dict[int, Any]:
+        """Return what replaces the place-holders in the solved problem."""
+        exchange = {id(holder.leaf): values for holder, values in self.defined}
+        others = [holder for holder in self.mentioned if id(holder.leaf) not in exchange]
+        return exchange | {id(holder.leaf): self._expression(holder) for holder in others}
 
     def squared_norm(self) -> Any:
         """Return w'w in these coordinates."""
@@ -144,6 +151,8 @@ class CompiledSubstrate:
         self.z.save_value(z)
         if self.substrate.bias:
             self.shift.save_value(np.asarray(b + self.frame.centre @ self.frame.expand(z)))
+        for holder, values in self.defined:
+            values.save_value(np.asarray(self._expression(holder).value))
         self._assigned = z, a, b
 
     def is_at(self, a: Array, b: float) -> bool:
@@ -235,13 +244,25 @@ class CompiledSubstrate:
         scale = targets + float(np.linalg.norm(expansion))
         difference = float(np.linalg.norm(expansion - in_coordinates))
         rows = [
-            Row(name="kernel expansion", value=difference, scale=scale, tolerance=tolerance, formula="||K a + b - f||")
+            Row(name="kernel expansion", value=difference, scale=scale, tolerance=tolerance, formula="||K a + b - f||"),
+            *self._definition_rows(tolerance, targets),
         ]
         if self.span.balanced:
             # where a vanishes, its rounding is measured by its effect on f
             largest = float(np.abs(self.substrate.gram.diagonal).max()) or 1.0
             rows.append(zero_sum_row(a[: self.span.values], tolerance, np.array([self.unit / largest]), letter="1"))
         return tuple(replace(row, name=self._label(row.name)) for row in rows)
+
+    def _definition_rows(self, tolerance: float, targets: float) -> list[Row]:
+        """Return a row for the values that differ most from their definition, where there are any."""
+        rows, a = [], np.abs(np.asarray(self._a.value))
+        for holder, values in self.defined:
+            missed = float(np.linalg.norm(values.value - self._expression(holder).value))
+            ratio = float(np.linalg.norm(self._matrix(holder))) / (float(np.linalg.norm(self.frame.training)) or 1.0)
+            size = float(np.linalg.norm(np.abs(self._matrix(holder)) @ a)) + ratio * targets
+            formula = "||values - their definition||"
+            rows.append(Row(name="definitions", value=missed, scale=size or 1.0, tolerance=tolerance, formula=formula))
+        return [max(rows, key=lambda row: row.relative)] if rows else []
 
     def missing_values_row(self) -> tuple[Row, ...]:
         """Return a row that fails where fitted values are asked for that the kernel has and the coordinates do not.

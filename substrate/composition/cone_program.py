@@ -20,7 +20,7 @@ from substrate.arrays import Array
 from substrate.certificates.doubled_precision import Pair, SlicedMatrix, add, minus, multiply
 from substrate.certificates.rounding import relative_rounding
 
-__all__ = ["Cone", "ConeProgram"]
+__all__ = ["Cone", "ConeProgram", "Substitution"]
 
 IntegerArray = NDArray[np.intp]
 
@@ -28,6 +28,31 @@ IntegerArray = NDArray[np.intp]
 _SLACK_ENTRIES, _SLOPE_ENTRIES = 250_000, 1_000_000
 #: Length of a row whose rounding matters, and largest number of entries of such rows.
 _LONG, _DENSE_ENTRIES = 32, 40_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """x = T x' with the columns that are kept, and the rows that are kept: values are replaced by their definitions."""
+
+    columns: IntegerArray
+    rows: IntegerArray
+    T: Any
+
+    @classmethod
+    def of(cls, P: Any, A: Any, values: IntegerArray, defining: IntegerArray) -> "Substitution":
+        """Return the substitution of the values that P does not weigh, each defined by one of the given rows."""
+        E = sp.csr_array(sp.csr_array(A)[defining])
+        pivots = np.ravel(E[:, values].diagonal())
+        weighed = np.asarray(abs(sp.csr_array(P)).sum(axis=1)).ravel()[values] > 0.0
+        gone, rows = values[~weighed], defining[~weighed]
+        columns = np.setdiff1d(np.arange(A.shape[1]), gone)
+        E = E[~weighed]
+        if not np.array_equal(np.ravel(abs(E[:, gone]).sum(axis=1)), np.abs(pivots[~weighed])):
+            raise ArithmeticError("the definitions of values are not where they were expected")
+        identity = sp.csr_array((np.ones(columns.size), (columns, np.arange(columns.size))), (A.shape[1], columns.size))
+        place = sp.csr_array((-1.0 / pivots[~weighed], (gone, np.arange(gone.size))), (A.shape[1], gone.size))
+        T = sp.csr_array(identity + place @ E[:, columns])
+        return cls(columns, np.setdiff1d(np.arange(A.shape[0]), rows), T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +102,26 @@ class ConeProgram:
             equal=rows["Zero"],
             linear=rows["NonNeg"],
             cone_blocks=tuple(cone_blocks),
+        )
+
+    def substitute(self, substitution: Substitution) -> "ConeProgram":
+        """Return the program without the values that are replaced by their definitions, which have no constants."""
+        T, rows = substitution.T, substitution.rows
+        place = np.full(self.b.size, -1, dtype=np.intp)
+        place[rows] = np.arange(rows.size)
+        A = sp.csr_array(self.A[rows] @ T)
+        A.sort_indices()
+        return ConeProgram(
+            P=sp.csr_array(self.P[substitution.columns][:, substitution.columns]),
+            q=T.T @ self.q,
+            A=A,
+            b=self.b[rows],
+            equal=place[self.equal[place[self.equal] >= 0]],
+            linear=place[self.linear],
+            cone_blocks=tuple(
+                Cone(cone.kind, slice(int(place[cone.rows.start]), int(place[cone.rows.stop - 1]) + 1))
+                for cone in self.cone_blocks
+            ),
         )
 
     def with_space(self, whole: Any, radius: Array | None = None) -> "ConeProgram":

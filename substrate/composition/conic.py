@@ -204,34 +204,25 @@ def _nothing(rows: int, columns: int) -> Any:
 class Witness:
     """A solver's point for a problem in standard form: x, and a multiplier for each cone.
 
-    ``own`` are the identities of the problem's own variables, ``read`` the multipliers of its constraints as cvxpy
-    reads them from these; ``unit`` and ``worth`` as in :class:`WitnessedProblem`; ``structured`` is the point of
-    a method that used the structure of the program.
+    ``read`` are the multipliers of the problem's constraints as cvxpy reads them from these.
     """
 
     form: StandardForm
-    unit: float
-    cost_unit: float
-    variable_ids: tuple[int, ...]
     x: Array
     duals: dict[int, Array]
     read: tuple[Array, ...]
-    structured: Any = None
 
     def rows(self, problem: Any, cost: float, tolerance: float, natural: float) -> tuple[Row, ...]:
-        """Return the conditions at the present values of a problem or its twin; none where a cone is not supported.
+        """Return the conditions at the present values of a problem; none where a cone is not supported.
 
         ``cost`` is the size of the objective, ``natural`` that of the targets.
         """
         form, z = self.form, self.form.multipliers(self.duals)
         if z is None:
             return ()
-        x = form.point(
-            self.x, {key: v.value / self.unit for key, v in zip(self.variable_ids, problem.variables(), strict=True)}
-        )
+        x = form.point(self.x, {variable.id: variable.value for variable in problem.variables()})
         P, q, A, b = form.numbers()
         s, ax, az = A @ x + b, np.abs(x), np.abs(z)
-        cost = cost / self.cost_unit
         reach = float((abs(A) @ ax + np.abs(b)).max(initial=0.0))
         pull = float((abs(P) @ ax + np.abs(q) + abs(A).T @ az).max(initial=0.0))
         size = float(ax @ (abs(P) @ ax) + np.abs(q) @ ax + np.abs(b) @ az)
@@ -239,61 +230,33 @@ class Witness:
         outside = max((primal_excess(kind, s[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         negative = max((dual_excess(kind, z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
         slack = max((misalignment(kind, s[rows], z[rows], sizes) for kind, rows, sizes in form.cones), default=0.0)
-        distance = max((float(np.abs(a - b).max(initial=0.0)) for a, b in self._pairs(problem)), default=0.0)
-        largest = max((float(np.abs(b).max(initial=0.0)) for _, b in self._pairs(problem)), default=0.0)
+        pairs = list(zip(multipliers_of(problem), self.read, strict=True))
+        distance = max((float(np.abs(a - b).max(initial=0.0)) for a, b in pairs), default=0.0)
+        largest = max((float(np.abs(b).max(initial=0.0)) for _, b in pairs), default=0.0)
         # where everything vanishes at the optimum, a number is measured by what a change of the size of the targets
         # adds to the cost
-        pull += cost / max(float(ax.max(initial=0.0)), natural / self.unit)
-        weight = float(az.max(initial=0.0)) + cost / max(reach, natural / self.unit)
-        return (
-            Row(
-                name="cones: feasible",
-                value=max(outside, 0.0),
-                scale=max(reach, 1e-6 * natural / self.unit),
-                tolerance=tolerance,
-                formula="excess of A x + b over K",
-            ),
-            Row(
-                name="cones: multipliers",
-                value=max(negative, 0.0),
-                scale=weight,
-                tolerance=tolerance,
-                formula="excess of z over K*",
-            ),
-            Row(
-                name="cones: stationarity",
-                value=steepest,
-                scale=pull,
-                tolerance=tolerance,
-                formula="max |P x + q - A'z|",
-            ),
-            Row(
-                name="cones: slackness",
-                value=slack,
-                scale=size + cost,
-                tolerance=tolerance,
-                formula="|s'z|, cone by cone",
-            ),
-            Row(
-                name="cones: multipliers read",
-                value=distance,
-                scale=largest,
-                tolerance=tolerance,
-                formula="|lambda - lambda(z)|",
-            ),
+        pull += cost / max(float(ax.max(initial=0.0)), natural)
+        weight = float(az.max(initial=0.0)) + cost / max(reach, natural)
+        rows = (
+            ("cones: feasible", max(outside, 0.0), max(reach, 1e-6 * natural), "excess of A x + b over K"),
+            ("cones: multipliers", max(negative, 0.0), weight, "excess of z over K*"),
+            ("cones: stationarity", steepest, pull, "max |P x + q - A'z|"),
+            ("cones: slackness", slack, size + cost, "|s'z|, cone by cone"),
+            ("cones: multipliers read", distance, largest, "|lambda - lambda(z)|"),
         )
-
-    def _pairs(self, problem: Any) -> list[tuple[Array, Array]]:
-        """Return the multipliers of a problem, each with its expected value."""
-        return list(zip(multipliers_of(problem), [self.unit * value for value in self.read], strict=True))
+        return tuple(
+            Row(name=name, value=value, scale=scale, tolerance=tolerance, formula=formula)
+            for name, value, scale, formula in rows
+        )
 
 
 class WitnessedProblem(cp.Problem):  # type: ignore[misc]
-    """A cvxpy problem that also reports every solver's point in standard form.
+    r"""A cvxpy problem that is solved in units of its own, and reports every solver's point in standard form.
 
-    ``keep`` is called with the solver's name, its status, and the witness (or None) after each solve. A twin of another
-    problem (:mod:`substrate.composition.machine`) has variables that times ``unit``, and an objective that times
-    ``worth``, are the other's; so are its multipliers times ``unit``.
+    With x = u x' and an objective in units of v, the problem of :math:`\tfrac12 x^T P x + q^T x` under
+    :math:`A x + b \in \mathcal{K}` becomes that of :math:`u^2 P / v`, :math:`u q / v`, A and :math:`b / u`: its point
+    times u, and its multipliers times v/u, are those of the first. ``keep`` is called with the solver's name, its
+    status, and the witness (or None) after each solve; ``defined`` are the variables of the last equalities, one each.
     """
 
     def __init__(
@@ -301,46 +264,59 @@ class WitnessedProblem(cp.Problem):  # type: ignore[misc]
         objective: Any,
         constraints: list[Any],
         keep: Callable[[str, str, Witness | None], None],
-        unit: float = 1.0,
-        cost_unit: float = 1.0,
+        defined: Sequence[Any] = (),
     ) -> None:
         super().__init__(objective, constraints)
-        self.unit, self.worth = unit, cost_unit
+        self.unit, self.cost_unit, self.defined = 1.0, 1.0, tuple(defined)
         self._keep = keep
 
     def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Solve from scratch: cvxpy would project the values of an earlier solve onto bounds that need not hold."""
+        """Solve from scratch: without the values of an earlier solve, and without a solver that has its settings."""
+        self._solver_cache.clear()
         for variable in self.variables():
             variable.save_value(None)
         return super().solve(*args, **kwargs)
 
+    def get_problem_data(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile as cvxpy does, and divide the numbers for the solver by the units."""
+        data, chain, inverse = super().get_problem_data(*args, **kwargs)
+        of_cost = {"c": self.unit / self.cost_unit, "q": self.unit / self.cost_unit, "P": self.unit**2 / self.cost_unit}
+        factors = of_cost | dict.fromkeys(("b", "h", "G"), 1.0 / self.unit)
+        scaled = {
+            name: data[name] * factor
+            for name, factor in factors.items()
+            if data.get(name) is not None and (name == "P" or np.ndim(data[name]) == 1)
+        }
+        return {**data, **scaled}, chain, inverse
+
+    def unpack(self, solution: Any) -> None:
+        """Take a solver's answer in the units of the problem."""
+        primal = {key: value * self.unit for key, value in (solution.primal_vars or {}).items() if value is not None}
+        duals = {key: _scaled(value, self.cost_unit / self.unit) for key, value in (solution.dual_vars or {}).items()}
+        super().unpack(type(solution)(solution.status, solution.opt_val, primal, duals, solution.attr))
+
     def unpack_results(self, solution: Any, chain: Any, inverse_data: Any) -> None:
         """Unpack a solver's answer as cvxpy does, and report it."""
         super().unpack_results(solution, chain, inverse_data)
-        for dual in _duals(self):
-            if dual.value is not None:
-                dual.save_value(dual.value * (self.worth / self.unit**2))
         inner, name = chain.solver.invert(solution, inverse_data[-1]), chain.solver.name()
         witness = None
         if inner.primal_vars and inner.dual_vars is not None and all(dual.value is not None for dual in _duals(self)):
-            x = np.asarray(next(iter(inner.primal_vars.values())), dtype=np.float64).ravel()
-            duals = {key: np.asarray(dual, dtype=np.float64).ravel(order="F") for key, dual in inner.dual_vars.items()}
-            witness = self.witness_of(name, x, duals)
+            x = self.unit * np.asarray(next(iter(inner.primal_vars.values())), dtype=np.float64).ravel()
+            worth = self.cost_unit / self.unit
+            duals = {
+                key: worth * np.asarray(dual, dtype=np.float64).ravel(order="F")
+                for key, dual in inner.dual_vars.items()
+            }
+            form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
+            witness = Witness(form, x, duals, tuple(multipliers_of(self)))
         self._keep(name, str(self.status), witness)
 
-    def witness_of(self, name: str, x: Array, duals: dict[int, Array]) -> Witness:
-        """Return the point of a solver, in the numbers that cvxpy gave it, as a witness."""
-        form = StandardForm(self.get_problem_data(name)[0]["param_prob"], name)
-        variable_ids = tuple(variable.id for variable in self.variables())
-        return Witness(
-            form=form,
-            unit=self.unit,
-            cost_unit=self.worth,
-            variable_ids=variable_ids,
-            x=x,
-            duals=duals,
-            read=tuple(multipliers_of(self)),
-        )
+
+def _scaled(value: Any, factor: float) -> Any:
+    """Return multipliers times a factor; those of a cone of several parts are a list."""
+    if value is None:
+        return None
+    return [factor * part for part in value] if isinstance(value, list) else factor * value
 
 
 def _duals(problem: Any) -> list[Any]:

@@ -1,9 +1,4 @@
-r"""A hierarchical machine: substrates, and any convex terms and constraints on them, as one cvxpy problem.
-
-Solvers that stop at absolute tolerances are given the same problem in other units. With x = u x' and an objective in
-units of v, the problem of :math:`f_0(x)` under :math:`g(x) \in \mathcal{K}` becomes :math:`f_0(u x')/v` under
-:math:`g(u x')/u \in \mathcal{K}`: its solution times u, and its multipliers times v/u, are those of the first.
-"""
+"""A hierarchical machine: substrates, and any convex terms and constraints on them, as one cvxpy problem."""
 
 import numbers
 import sys
@@ -11,28 +6,24 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from substrate.arrays import Array, positive
-from substrate.certificates import Accuracy, Certificate, Row
+from substrate.certificates import Certificate, Row
 from substrate.composition.accuracy import AnswerCheck, OptimalValue
-from substrate.composition.all_rows import AllRows
 from substrate.composition.compiled import CompiledSubstrate
-from substrate.composition.conic import Witness, WitnessedProblem
+from substrate.composition.cone_program import Substitution
+from substrate.composition.conic import StandardForm, Witness, WitnessedProblem
 from substrate.composition.contradiction import find_contradiction
-from substrate.composition.equilibration import EquilibratedProblem
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
-from substrate.composition.further_points import READ
 from substrate.composition.identities import give_new_identities
-from substrate.composition.independent_equalities import IndependentEqualities
 from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
-from substrate.composition.lifted_form import lift
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.place_holders import Standing
 from substrate.composition.refusals import (
@@ -42,18 +33,16 @@ from substrate.composition.refusals import (
     refuse_parameter_names,
     refuse_parameters,
 )
-from substrate.composition.restricted_variables import RestrictedVariables, attributes_of
+from substrate.composition.restricted_variables import RestrictedVariables
 from substrate.composition.result import Result
 from substrate.composition.row_method import ROWS, RowMethod, RowSolution
 from substrate.composition.shaped_machine import Shapes
-from substrate.composition.shifted_form import ShiftedForms, ShiftedProblem
 from substrate.composition.span import penalises
-from substrate.composition.structured_method import STRUCTURED, StructuredMethod
 from substrate.errors import CertificateError, DeclarationError, SolverError
 from substrate.solver_call import OUT_OF_TIME
 from substrate.solvers import Attempt, SolverRecord, solve_problem, tolerance_of
 
-__all__ = ["Machine", "Trials", "in_units", "knows_units"]
+__all__ = ["Machine", "Trials"]
 
 
 _UNSOLVABLE = {
@@ -110,38 +99,11 @@ class Trials:
                 raise _UnsolvableError(word, reason, f"{reason}: {why}") from None
 
 
-#: Attributes of a variable that do not depend on its unit.
-_HOMOGENEOUS = frozenset({"nonneg", "nonpos", "pos", "neg", "symmetric", "diag", "PSD", "NSD"})
-
-
-def knows_units(problem: Any) -> bool:
-    """Return whether no variable has an attribute that depends on its unit."""
-    return all(attributes_of(variable).keys() <= _HOMOGENEOUS for variable in problem.variables())
-
-
-def in_units(problem: Any, unit: float, cost_unit: float) -> tuple[Any, list[Any]]:
-    """Return objective and constraints of a minimisation, with x divided by ``unit`` and the objective by ``worth``."""
-    exchange = {id(variable): unit * _like(variable) for variable in problem.variables()}
-    objective = problem.objective.args[0].tree_copy(exchange) / cost_unit
-    constraints = [_divide(constraint.tree_copy(exchange), unit) for constraint in problem.constraints]
-    return cp.Minimize(objective), constraints
-
-
-def _like(variable: Any) -> Any:
-    return cp.Variable(variable.shape, name=variable.name(), **attributes_of(variable))
-
-
-def _divide(constraint: Any, unit: float) -> Any:
-    return constraint.copy([argument / unit for argument in constraint.args])
-
-
 _TOLERANCE = 1e-6
-#: Size of targets, and one over it, from which solvers are given a problem in units of these first.
-_NEAR_ONE = 30.0
 #: Share of its unit by which a number is measured where the targets are zero, and everything vanishes at the optimum.
 _FAINT = 1e-6
 #: What a machine is compiled to, where it is asked for.
-_COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_all_rows", "_own", "_equalities"})
+_COMPILED = frozenset({"problem", "fitted_points", "_compiled", "_answer", "_own"})
 
 
 class Machine:
@@ -270,7 +232,6 @@ class Machine:
         self.lock = threading.RLock()
         self._trials, self._kept = Trials(), KeptRows()
         self._record: SolverRecord | None = None
-        self._method: StructuredMethod | None = None
         self._objective = objective
         self._shaped: Result | None = None
         self._row_solution: RowSolution | None = None
@@ -376,18 +337,10 @@ class Machine:
             earlier, self._row_solution = () if attempt is None else (attempt,), None
             if time_limit is not None and attempt is not None:
                 time_limit = max(time_limit - (time.perf_counter() - start), 1e-3)
-        rescaled = self._twin if knows_units(self.problem) else None
+        self._choose_units()
         try:
             self._record = solve_problem(
-                self.problem,
-                self._worst,
-                solver,
-                rescaled=rescaled,
-                rescaled_first=not self._is_near_one(),
-                first=(STRUCTURED, self._solve_by_structure),
-                verbose=verbose,
-                time_limit=time_limit,
-                **options,
+                self.problem, self._worst, solver, verbose=verbose, time_limit=time_limit, **options
             )
         except _UnsolvableError as error:
             raise self._explain(error) from None
@@ -404,13 +357,16 @@ class Machine:
     def take_optimum(self, x: Array, z: Array, **parameters: Any) -> Result:
         """Return the result at another optimum of the compiled problem than a solver's, judged like that.
 
-        ``x`` and ``z`` are its point and multipliers in the numbers that cvxpy gives to Clarabel.
+        ``x`` and ``z`` are its point and multipliers in the numbers that cvxpy gives to Clarabel, of all variables and
+        rows or of those that are left where values are replaced by their definitions.
         """
         with self.lock:
             self._set(parameters)
             self._trials.begin()
             self._row_solution = None
+            self.problem.unit = self.problem.cost_unit = 1.0
             data, chain, inverse = self.problem.get_problem_data("CLARABEL", solver_opts={})
+            x, z = self._complete(data, x, z)
             if data["A"].shape != (z.size, x.size):
                 raise SolverError(
                     f"the point has {x.size} variables and {z.size} multipliers, not {data['A'].shape[::-1]}"
@@ -433,15 +389,27 @@ class Machine:
             self._trials.settle()
             return self._result(self._record)
 
+    def _complete(self, data: Any, x: Array, z: Array) -> tuple[Array, Array]:
+        """Return a point with the values that definitions replaced, and with the multipliers of these definitions."""
+        A, form = -sp.csr_array(data["A"]), StandardForm(data["param_prob"], "CLARABEL")
+        each = [np.arange(form.columns[v.id], form.columns[v.id] + v.size) for v in self.problem.defined]
+        values = np.concatenate([np.zeros(0, dtype=np.intp), *each])
+        defining = np.arange(data["dims"].zero - values.size, data["dims"].zero)
+        substitution = Substitution.of(data["P"], A, values, defining)
+        if (x.size, z.size) != (substitution.columns.size, substitution.rows.size):
+            return x, z
+        every = np.zeros(A.shape[0])
+        every[substitution.rows] = z
+        gone = np.setdiff1d(defining, substitution.rows)
+        of_gone = values[np.isin(defining, gone)]
+        every[gone] = (data["c"] - A.T @ every)[of_gone] / A[gone, of_gone]
+        return substitution.T @ x, every
+
     def _result(self, record: SolverRecord) -> Result:
         """Return the result at the present values of the variables and multipliers."""
         for compiled in self._compiled:
             compiled.write_back()
         self._warn_of_directions()
-        if self._equalities is not None:
-            structure = sum(len(compiled.constraints) for compiled in self._compiled)
-            reduced = self.problem.constraints[len(self.problem.constraints) - structure - 1]
-            self._equalities.save_multipliers(self._own, reduced)
         self._restricted.write_back()
         for given_constraint, solved_constraint in zip(self._declared, self._own[: len(self._declared)], strict=True):
             for dual, solved_dual in zip(
@@ -463,7 +431,7 @@ class Machine:
         """The same error with the constraints that contradict each other by name, where that can be told."""
         if error.word != "infeasible":
             return SolverError(str(error))
-        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
+        structure = [c for compiled in self._compiled for c in (*compiled.constraints, *compiled.definitions())]
         unit = max(compiled.unit for compiled in self._compiled)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -568,15 +536,7 @@ class Machine:
         made_by = [attempt.solver for attempt in attempts if attempt.accepted]
         facts = [fact for compiled in self._compiled for fact in compiled.record()]
         answer, remarks = self._answer.row(self.problem, self._trials.witness)
-        facts += [*remarks, *self._all_rows.facts()]
-        if self._equalities is not None and self._equalities.dependent:
-            missed, rank, count = self._largest_violation(), self._equalities.rank, self._equalities.count
-            if isinstance(answer, Accuracy):
-                answer = replace(answer, about=f"{answer.about} with equalities to {missed:.1e}")
-            fact = (
-                f"{count} of rank {rank} in these coordinates; the others follow up to {missed:.1e}, and are left out"
-            )
-            facts.append(("equalities", fact))
+        facts += remarks
         facts += [(f"parameter {p.name()}", f"{p.value}") for p in self.problem.parameters()]
         facts += self._record.facts() if self._record else ()
         rows = self._rows(tolerance_of(made_by[-1]) if made_by else _TOLERANCE)
@@ -597,14 +557,19 @@ class Machine:
             for holder in compiled.mentioned
             if holder.role == "f" and holder.points is not None and id(holder.leaf) in judged
         )
-        self._answer = AnswerCheck(self._compiled, self.outputs, ShiftedForms(self._shift_problem))
-        self._all_rows = AllRows(self._compiled, objective, self._given)
-        exchange = self._replacements()
-        total = self._with_ridges(objective.tree_copy(exchange))
+        self._answer = AnswerCheck(self._compiled, self.outputs)
+        exchange = {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
+        total = objective.tree_copy(exchange)
+        for compiled in (compiled for compiled in self._compiled if compiled.substrate.ridge > 0.0):
+            total = total + 0.5 * compiled.substrate.ridge * compiled.squared_norm()
         self._own = [constraint.tree_copy(exchange) for constraint in self._given]
         refuse_non_convex(objective, total, self._given, self._own)
-        self._equalities = IndependentEqualities.of(self._own)
-        problem = WitnessedProblem(cp.Minimize(total), self._constraints(self._own), self._keep_as_given)
+        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
+        definitions = [definition for compiled in self._compiled for definition in compiled.definitions()]
+        defined = [values for compiled in self._compiled for _, values in compiled.defined]
+        problem = WitnessedProblem(
+            cp.Minimize(total), [*self._own, *structure, *definitions], self._trials.keep, defined
+        )
         refuse_incomplete(problem, self._compiled)
         self.problem = problem
         self.outputs.refuse_foreign(self.problem.variables())
@@ -621,52 +586,6 @@ class Machine:
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _largest_violation(self) -> float:
-        """Return the largest violation of an equality whose constraint was combined with others."""
-        numbers = () if self._equalities is None else self._equalities.numbers
-        return max((float(np.abs(self._own[k].violation()).max()) for k in numbers), default=0.0)
-
-    def _constraints(self, constraints: list[Any], shifts: Mapping[int, Any] | None = None) -> list[Any]:
-        """Return the user's constraints in coordinates, badly scaled equalities combined, and those of the coordinates.
-
-        ``shifts`` of what is read, by place-holder, are in the former already, and are added to the latter.
-        """
-        structure = [constraint for compiled in self._compiled for constraint in compiled.constraints]
-        if self._equalities is None:
-            return [*constraints, *structure]
-        combined = [self._given[k].expr for k in self._equalities.numbers] if shifts else []
-        changes = []
-        for expression in combined:
-            zeros = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in expression.variables()}
-            changes.append(expression.tree_copy(zeros | dict(shifts or {})) - expression.tree_copy(zeros).value)
-        return [*self._equalities.reduce(constraints, changes), *structure]
-
-    def _shift_problem(self, unit: float, cost_unit: float) -> ShiftedProblem:
-        """Return the problem with a shift added to every vector of values that is read, in the given units."""
-        exchange, shifts = self._replacements(), {}
-        for holder in (holder for compiled in self._compiled for holder in compiled.mentioned if holder.role in READ):
-            key = id(holder.leaf)
-            shifts[key] = cp.Variable(holder.leaf.shape, name="shift")
-            exchange[key] = exchange[key] + shifts[key]
-        total = self._with_ridges(self._objective.tree_copy(exchange))
-        constraints = [constraint.tree_copy(exchange) for constraint in self._given]
-        problem = cp.Problem(cp.Minimize(total), self._constraints(constraints, shifts))
-        if unit == 1.0 and cost_unit == 1.0:
-            return ShiftedProblem(problem, shifts)
-        scaled = cp.Problem(*in_units(problem, unit, cost_unit))
-        pairs = {
-            variable.id: scaled_variable
-            for variable, scaled_variable in zip(problem.variables(), scaled.variables(), strict=True)
-        }
-        return ShiftedProblem(scaled, {key: pairs[shift.id] for key, shift in shifts.items()})
-
-    def _replacements(self) -> dict[int, Any]:
-        return {key: value for compiled in self._compiled for key, value in compiled.replacements().items()}
-
-    def _with_ridges(self, objective: Any) -> Any:
-        ridges = [(compiled.substrate.ridge, compiled) for compiled in self._compiled]
-        return objective + sum(0.5 * ridge * compiled.squared_norm() for ridge, compiled in ridges if ridge > 0.0)
 
     def _parameters(self) -> list[Any]:
         """The parameters, whether or not the machine is compiled."""
@@ -727,40 +646,10 @@ class Machine:
                 rows = rows if answer is None else (answer, *rows)
             return self._trials.weigh(rows)
 
-    def _solve_by_structure(self, verbose: bool, limit: float | None) -> str:
-        """Solve by the structure of the problem, in a form in which each matrix of kernel values occurs once.
-
-        Not where equalities were combined: they are then written on the coordinates, not on values.
-        """
-        if self._equalities is not None:
-            return ""
-        if self._method is None:
-            exchange, definitions = lift(self._compiled)
-            total = self._with_ridges(self._objective.tree_copy(exchange))
-            constraints = [constraint.tree_copy(exchange) for constraint in self._given]
-            dense = [compiled.z.id for compiled in self._compiled]
-            problem = cp.Problem(cp.Minimize(total), self._constraints(constraints))
-            self._method = StructuredMethod(problem, self.problem, definitions, dense)
-        status, witness = self._method.solve(verbose, limit)
-        if status:
-            self._trials.keep(STRUCTURED, status, witness)
-        return status
-
-    def _is_near_one(self) -> bool:
-        """Return whether the targets are of a size that solvers' absolute tolerances are made for."""
-        return 1.0 / _NEAR_ONE <= max(compiled.spread for compiled in self._compiled) <= _NEAR_ONE
-
-    def _keep_as_given(self, solver: str, word: str, witness: Witness | None) -> None:
-        """Record a solver's point; in units far from one it does not decide whether there is a solution."""
-        decides = self._is_near_one() or not knows_units(self.problem)
-        self._trials.keep(solver, word if decides else "not decided in these units", witness)
-
-    def _twin(self) -> tuple[Any, float]:
-        """Return the same problem, measured in units of its targets."""
-        unit = max(compiled.spread for compiled in self._compiled)
-        # a penalty alone costs nothing at w = 0
-        cost_unit = self._trivial_cost() or self._unit_cost() or 1.0
-        return EquilibratedProblem(*in_units(self.problem, unit, cost_unit), self._trials.keep, unit, cost_unit), unit
+    def _choose_units(self) -> None:
+        """Solve in units of the targets; a penalty alone costs nothing at w = 0."""
+        self.problem.unit = max(compiled.spread for compiled in self._compiled)
+        self.problem.cost_unit = self._trivial_cost() or self._unit_cost() or 1.0
 
 
 class _CutMachine(Machine):

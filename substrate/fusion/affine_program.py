@@ -27,26 +27,20 @@ uncovered; the residual therefore also covers parameters that differ from those 
 place.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from substrate.arrays import Array
 from substrate.certificates.doubled_precision import add, multiply
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.cone_program import ConeProgram
 from substrate.composition.determined import CoordinateBounds
-from substrate.composition.feasible_point import Feasibility, FeasiblePoint, Step, towards
-from substrate.composition.scaled_program import Warm
-from substrate.composition.structure import Structure
-from substrate.composition.structure_search import find_structure, renew
-from substrate.composition.structured_solution import structured_solution
+from substrate.composition.feasible_point import Feasibility, FeasiblePoint
 from substrate.errors import SolverError
 from substrate.fusion.affine_terms import AffineTerms
 from substrate.fusion.bound_variables import BoundVariables
@@ -59,8 +53,6 @@ __all__ = ["PLACES", "AffineProgram", "Corner"]
 _EXACT = 1e-11
 #: Accuracies requested from the solver in turn, each with the gap of the best point above which it is tried.
 _ATTEMPTS = ((1e-12, np.inf), (1e-12, 1e-12), (1e-10, 1e-7))
-#: Number of variables from which on the structured method is used, and the gap of its polished point that is taken.
-_STRUCTURED, _USUAL = 80, 1e-9
 #: Largest number of variables for which it is computed whether P determines them.
 _LARGEST = 3000
 #: Share of the squared distance reserved for the residual of stationarity in coordinates that P determines.
@@ -86,7 +78,7 @@ class AffineProgram:
     """The program, in units in which its solutions are of the order of one; the unit is a power of two.
 
     ``lowest`` is the smallest value of the ridge weight that will be asked for, ``exact`` the gap up to which a point
-    is taken at once, ``dense`` the variables by which all others are computed, as the coordinates of a kernel machine.
+    is taken at once.
     """
 
     def __init__(
@@ -95,7 +87,6 @@ class AffineProgram:
         unit: float,
         lowest: float = 0.0,
         exact: float = _EXACT,
-        dense: Sequence[int] = (),
     ) -> None:
         m = terms.equalities
         self.terms, self.unit, self.ridge, self.columns = terms, unit, terms.ridge, terms.columns
@@ -116,9 +107,6 @@ class AffineProgram:
         self.bounds = BoundVariables.of(self.A, self.G, self.h, np.asarray(occupied).ravel(), self.q0, self.q)
         self._starts = [*sorted(set(self.columns.values())), self.q0.size]
         self._sizes1 = abs(self.P1)
-        places = [self.columns[key] for key in dense]
-        self._dense = [j for a in places for j in range(a, self._starts[self._starts.index(a) + 1])]
-        self._warm: Warm | None = None
         self._anchors: dict[Corner, Knot] = {}
 
     @cached_property
@@ -153,17 +141,12 @@ class AffineProgram:
     def solve(self, theta: Corner) -> Knot:
         """Return the knot at theta; raises where the solver fails."""
         knot = self._by_solvers(theta)
-        enough = max(10.0 * self.exact, _USUAL) if self._is_structured else max(self.exact, _ATTEMPTS[1][1])
+        enough = max(self.exact, _ATTEMPTS[1][1])
         for share in _ANCHORS:
             raised = self.solved_at(theta, share)
             if knot.gap > enough and raised != theta:
                 knot = self._follow_segment(theta, knot, raised)
         return knot
-
-    @property
-    def _is_structured(self) -> bool:
-        """Return whether the structured method is tried first."""
-        return bool(self._dense) and self.eliminated.width > _STRUCTURED
 
     def _follow_segment(self, theta: Corner, knot: Knot, raised: Corner) -> Knot:
         r"""Return the best knot at theta by the active rows at larger weights, from which it is a step along a segment.
@@ -184,11 +167,7 @@ class AffineProgram:
     def _by_solvers(self, theta: Corner) -> Knot:
         """Return the best of the knots by solvers, and by the active rows of theirs."""
         q, tau = self.linear(self.solved_at(theta)), self.tau(theta)
-        best = self._by_structure(theta, q, tau) if self._is_structured else None
-        if best is not None:
-            best = self._polished(theta, best, q, tau)
-            if best.gap <= max(10.0 * self.exact, _USUAL):
-                return best
+        best: Knot | None = None
         for accuracy, poor in _ATTEMPTS:
             if best is not None and best.gap <= poor:
                 return best
@@ -202,31 +181,6 @@ class AffineProgram:
             raise SolverError(f"PIQP found no point at {theta}")
         return best
 
-    @cached_property
-    def _structure(self) -> Structure | None:
-        structure = find_structure(self.program, self._dense)
-        return None if isinstance(structure, str) else structure
-
-    def _by_structure(self, theta: Corner, q: Array, tau: float) -> Knot | None:
-        """Return the knot of the structured interior-point method; None where it fails."""
-        program = replace(self.program, P=self.quadratic(tau), q=q) if self.ridge >= 0 else replace(self.program, q=q)
-        structure = None if self._structure is None else renew(self._structure, program)
-        point = None if structure is None else structured_solution(structure, warm=self._warm)
-        if point is None or isinstance(point, str):
-            return None
-        self._warm, m = point.warm, self.b.size
-        dual = np.append(-point.z[:m], np.maximum(point.z[m:], 0.0))
-        return self.knot(theta, point.x, dual, towards(self.program, point.x, point.inside))
-
-    def _polished(self, theta: Corner, knot: Knot, q: Array, tau: float) -> Knot:
-        """Return the best knot by the active rows of one, or itself where it is nearly exact."""
-        if knot.gap > 10.0 * self.exact:
-            for point in self.eliminated.polish(q, tau, knot.x, knot.dual):
-                knot = min(knot, self.knot(theta, *point), key=lambda each: each.gap)
-                if knot.gap <= self.exact:
-                    break
-        return knot
-
     def _points(self, q: Array, tau: float, accuracy: float, near: Array | None) -> Iterator[Point]:
         """Yield the solver's point, and those by its active rows."""
         solution = self.eliminated.solve(q, tau, accuracy, near)
@@ -234,20 +188,12 @@ class AffineProgram:
             yield solution
             yield from self.eliminated.polish(q, tau, *solution)
 
-    def knot(self, theta: Corner, x: Array, dual: Array, inwards: Step | None = None) -> Knot:
-        """Return the knot at a feasible point next to x, with multipliers that fit theta.
-
-        ``inwards`` is a step to the inside of the rows.
-        """
+    def knot(self, theta: Corner, x: Array, dual: Array) -> Knot:
+        """Return the knot at a feasible point next to x, with multipliers that fit theta."""
         x = self.bounds.lower(x, MARGIN)
         dual = self.bounds.balance(self.linear(theta), dual, self.b.size, self.h - self.G @ x)
         dual = self.eliminated.balance(self.linear(theta), self.tau(theta), x, dual)
-
-        def step(near: NDArray[np.bool_], gains: Array) -> Array | None:
-            change = self.bounds.step(near, gains)
-            return change if change is not None or inwards is None else inwards(near, gains)
-
-        feasible_point = self.feasible.near(x, step)
+        feasible_point = self.feasible.near(x, self.bounds.step)
         return self.nothing(x, dual) if isinstance(feasible_point, str) else self.at(theta, feasible_point, dual)
 
     def nothing(self, x: Array, dual: Array) -> Knot:

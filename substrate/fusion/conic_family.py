@@ -6,8 +6,7 @@ r"""A convex problem of the user's as a conic program whose objective is affine 
     \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, d \text{ alike.}
 
 The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact, and solving for
-other values bypasses cvxpy: large quadratic programs are solved by their structure, each from early iterates of the one
-before; for others Clarabel is given new numbers and keeps its ordering.
+other values bypasses cvxpy: Clarabel is given new numbers and keeps its ordering.
 
 A parameter omega that is not a weight may be in the constants of the constraints: the width of a tube, the bound of a
 norm. :math:`b(\omega) = b_0 + \sum_i \omega_i b_i`, and the program is convex in x and omega together. It is solved at
@@ -49,8 +48,6 @@ from substrate.composition.conic import CONES, StandardForm
 from substrate.composition.feasible_point import Feasibility
 from substrate.composition.nearness import in_dual_cone
 from substrate.composition.semidefinite import SEMIDEFINITE, matrix_of, order_of, vector_of
-from substrate.composition.structure_search import find_structure, renew
-from substrate.composition.structured_solution import structured_solution
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.program_numbers import TermNumbers, parameters_at, read_terms
 
@@ -60,10 +57,6 @@ __all__ = ["FAR", "ConicFamily", "ConicPoint", "parameters_at"]
 FAR = 1000.0
 #: Accuracy requested from the solver; what it reaches is computed from its point.
 _ACCURACY = 1e-10
-#: Entries of A from which a quadratic program is solved by its structure.
-_LARGE = 4000
-#: Relative gap and residual that are enough for such a program, and how many of the latest have their iterates kept.
-_ENOUGH, _WARM = 1e-11, 60
 #: Corrections of a dual point, and the smallest share of the largest multiplier that one may move.
 _CORRECTIONS, _SMALLEST = 3, 1e-9
 #: Share of the value that a residual may take off before the point is corrected once more.
@@ -177,10 +170,6 @@ class ConicFamily:
         self._heights = np.diff(self.A.indptr) + _OPERATIONS
         self._depths = np.diff(self._indptr) + np.bincount(self.A.indices, minlength=n) + _OPERATIONS
         self._solver: Any = None
-        #: Whether programs are solved by their structure, which is kept, as are early iterates of the latest ones.
-        self._structured = self.program.quadratic and self.A.nnz >= _LARGE
-        self._structure: Any = None
-        self._warm: list[tuple[Array, Any]] = []
         self._weak_columns: dict[bytes, tuple[Any, Any]] = {}
         self._inside: Array | None = None
         self._share = _SMALLEST_SHARE
@@ -309,9 +298,6 @@ class ConicFamily:
         """Solve at theta; raise where the solver finds no point."""
         weights = self.coefficients(theta)
         data, q = weights @ self._P, weights @ self.q
-        point = self._by_structure(theta, self.matrix(weights), q)
-        if point is not None:
-            return point
         status = ""
         best: ConicPoint | None = None
         unit = self._unit
@@ -327,30 +313,6 @@ class ConicFamily:
         if best is None:
             raise SolverError(f"Clarabel found no optimum at {tuple(map(float, theta))}: {status}")
         return best
-
-    def _by_structure(self, theta: Sequence[float], P: Any, q: Array) -> ConicPoint | None:
-        """Solve a large quadratic program by its structure, from iterates of the nearest one; None where that fails."""
-        if not self._structured:
-            return None
-        program = replace(self.program, P=P, q=q)
-        structure: Any = None
-        place = np.log(np.maximum(np.abs(theta), np.finfo(float).tiny))
-        if self._structure is not None:
-            program.take_over(self._structure.program)
-            structure = renew(self._structure, program)
-        if structure is None:
-            structure, self._warm = find_structure(program, ()), []
-        if isinstance(structure, str):
-            self._structured = False
-            return None
-        self._structure = structure
-        nearest = min(self._warm, key=lambda pair: float(np.abs(pair[0] - place).sum()), default=(place, None))
-        point = structured_solution(structure, warm=nearest[1], accuracy=_ENOUGH)
-        if isinstance(point, str):
-            return None
-        if point.warm is not None:
-            self._warm = [*self._warm[-_WARM:], (place, point.warm)]
-        return ConicPoint(point.x, point.z) if max(point.gap, point.residual) <= _ACCURACY else None
 
     def _scales(self, data: Array, q: Array) -> Iterator[float]:
         """Yield what the objective is divided by, in turn: a solver that stalls at one may not at another."""

@@ -23,10 +23,10 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.polish import polish
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.conic_family import ConicFamily, ConicPoint
 from substrate.fusion.conic_numbers import ProgramNumbers, shared_columns
+from substrate.fusion.polish import polish
 from substrate.fusion.program_numbers import parameters_at
 
 __all__ = ["FusedColumn", "FusedFamily", "FusedKnot", "FusedVertex", "excesses"]

@@ -124,8 +124,7 @@ def _fold(
     low = ends[terms.ridge][0] if terms.ridge >= 0 else 0.0
     # the distance of a knot from its optimum is the root of its gap, and has to be a small share of that asked for
     exact = float(np.clip((_SHARE * gap) ** 2, *_EXACT))
-    dense = [compiled.z.id for compiled in machine._compiled]
-    program = AffineProgram(terms, power_of_two(size), low, exact, dense)
+    program = AffineProgram(terms, power_of_two(size), low, exact)
     M, targets = weighed_map(machine, program.columns, program.q0.size, validation_set)
     return ProgramFold(program=program, M=M, targets=targets, reach=DeterminedErrors(program, M), size=size)
 

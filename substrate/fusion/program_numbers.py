@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array
+from substrate.composition.cone_program import Substitution
 from substrate.composition.conic import StandardForm
 from substrate.errors import DeclarationError
 
@@ -114,9 +115,20 @@ def quadratic_parts(problem: Any, parameters: Sequence[Any]) -> list[QuadraticNu
             )
         form = StandardForm(data["param_prob"], "CLARABEL")
         terms = read_terms(form, parameters)
+    values = [np.arange(form.columns[v.id], form.columns[v.id] + v.size) for v in getattr(problem, "defined", ())]
+    places = np.concatenate([np.zeros(0, dtype=np.intp), *values])
+    defining = np.arange(dims.zero - places.size, dims.zero)
+    substitution = Substitution.of(sum(abs(term.P) for term in terms), terms[0].A, places, defining)
+    T, kept, rows = substitution.T, substitution.columns, substitution.rows
+    place = {key: int(np.searchsorted(kept, start)) for key, start in form.columns.items() if start in kept}
     return [
         QuadraticNumbers(
-            P=term.P, q=term.q, A=-sp.csr_array(term.A), b=term.b, columns=form.columns, equalities=dims.zero
+            P=sp.csc_array(term.P[kept][:, kept]),
+            q=T.T @ term.q,
+            A=-sp.csr_array(term.A[rows] @ T),
+            b=term.b[rows],
+            columns=place,
+            equalities=int((rows < dims.zero).sum()),
         )
         for term in terms
     ]

@@ -28,13 +28,13 @@ and :math:`\sigma = \lambda / \min_i D_{ii} < 1`, the identity above gives
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.enclosed import LEAST, Double, Enclosed, sum_rounding
+from substrate.certificates.enclosed import LEAST, Double, sum_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
@@ -69,7 +69,6 @@ _ENTRIES = 1 << 16
 #: Rows of which all kernel values are computed once more: beyond, that takes minutes.
 _MOST_ROWS = 20_000
 
-N = TypeVar("N", bound=Enclosed)
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -147,8 +146,8 @@ def kernel_roots(diagonal: Array, negative: float = 0.0) -> Array:
 
 
 def bound_expansion(
-    machine: Expansion, numbers: type[N], kernel: Callable[[N], N], fitted: Array | None = None
-) -> Enclosed:
+    machine: Expansion, numbers: type[Any], kernel: Callable[[Any], Any], fitted: Array | None = None
+) -> Any:
     r"""Bound the distance of the fitted values from those of the exact optimum.
 
     .. math:: \|f - f^\star\|_v \le \|f - \tilde f\|_v + \max\!\left(1, \frac{\sigma}{1 - \sigma}\right)
@@ -174,17 +173,16 @@ def bound_expansion(
     residual = machine.y - f - a / pulls
     distance = f.error() if fitted is None else fitted - f
     factor = _indefinite_factor(machine.negative, pulls)
-    norm: Enclosed = residual.bound_norm(machine.weights)
-    bound: Enclosed = (norm if factor == 1.0 else norm * factor) + distance.bound_norm(machine.weights)
-    return bound
+    norm = residual.bound_norm(machine.weights)
+    return (norm if factor == 1.0 else norm * factor) + distance.bound_norm(machine.weights)
 
 
-def _indefinite_factor(negative: float, pulls: Enclosed) -> float:
+def _indefinite_factor(negative: float, pulls: Any) -> float:
     """Return the factor where only K + negative I is semi-definite; infinite where D does not compensate for it."""
     if negative == 0.0:
         return 1.0
     share = pulls.largest() * negative
-    return max(1.0, (share / (1.0 - share)).upper()) if share.upper() < 1.0 else math.inf
+    return max(1.0, float((share / (1.0 - share)).upper())) if share.upper() < 1.0 else math.inf
 
 
 def bound_answer(
@@ -249,7 +247,7 @@ def bound_products(
         return Double(products, roots * weight if a.middle.any() else np.zeros_like(roots))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
-        return bound_expansion(machine, Double, multiply, fitted).upper()
+        return float(bound_expansion(machine, Double, multiply, fitted).upper())
 
 
 def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram | None, fitted: Array | None) -> float:
@@ -269,7 +267,7 @@ def _bound_by_differences(problem: AnswerProblem, machine: Expansion, gram: Gram
         return total
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        return bound_expansion(machine, Double, multiply, fitted).upper()
+        return float(bound_expansion(machine, Double, multiply, fitted).upper())
 
 
 def _predict(problem: AnswerProblem, alpha: Array, bias: Array, slopes: Array | None) -> Array:

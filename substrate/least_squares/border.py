@@ -30,13 +30,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.enclosed import Double, Enclosed, at_most
+from substrate.certificates.enclosed import Double, at_most
 from substrate.certificates.rounding import dependence_cutoff, is_singular
 from substrate.errors import DataError, SolverError
 from substrate.namespaces import namespace_of, on_device_of, to_numpy
@@ -50,8 +50,6 @@ __all__ = [
     "column_units",
     "weighted_center",
 ]
-
-N = TypeVar("N", bound=Enclosed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +304,7 @@ class Border:
             )
         return BorderElimination(self, solved, schur)
 
-    def balance(self, a: N, v: N) -> N:
+    def balance(self, a: Any, v: Any) -> Any:
         """Return the coefficients less D^-1 Z G^-1 Z'a as enclosed numbers; the weights v are D^-1 up to a factor.
 
         Z is [1, (z - center) T + 1 t'], which has the span of the columns as they are given, and nearly G = I sum(v).
@@ -321,15 +319,14 @@ class Border:
         totals = Z.exact(turn.T) @ (columns.T * a).add_up()
         return a.absorb(v * (Z @ ((Z.T * v) @ Z).solve(totals)))
 
-    def enclose(self, numbers: type[N], n: int) -> N:
+    def enclose(self, numbers: type[Any], n: int) -> Any:
         """Return the columns Z as n rows of enclosed numbers."""
         if not self.slopes:
             return numbers.exact(np.ones((n, self.count)))
         columns, turn = self._lines(numbers)
-        Z: N = columns @ turn
-        return Z
+        return columns @ turn
 
-    def _lines(self, numbers: type[N]) -> tuple[N, Array]:
+    def _lines(self, numbers: type[Any]) -> tuple[Any, Array]:
         """Return [1, z - center] as enclosed numbers, and what they are multiplied by for Z."""
         columns = self._center(numbers)
         if not self.constant:
@@ -338,15 +335,13 @@ class Border:
         turn[0, 0], turn[0, 1:], turn[1:, 1:] = 1.0, self.shift, self.transform
         return numbers.exact(np.ones((len(self.columns), 1))).beside(columns), turn
 
-    def _center(self, numbers: type[N]) -> N:
+    def _center(self, numbers: type[Any]) -> Any:
         """Return z - center as enclosed numbers."""
-        centred: N = numbers.exact(self.columns) - numbers.exact(self.center)
-        return centred
+        return numbers.exact(self.columns) - numbers.exact(self.center)
 
-    def enclose_values(self, numbers: type[N], slopes: Array) -> N:
+    def enclose_values(self, numbers: type[Any], slopes: Array) -> Any:
         """Return (z - center)'beta as enclosed numbers."""
-        values: N = self._center(numbers) @ numbers.exact(slopes)
-        return values
+        return self._center(numbers) @ numbers.exact(slopes)
 
     def misfit(self, v: Array) -> float:
         """Bound the distance of ``basis`` from (z - center) T + 1 t', root mean square by the weights v."""

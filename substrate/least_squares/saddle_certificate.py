@@ -9,13 +9,13 @@ inserted, stationarity in e with :math:`e = y - f` inserted, :math:`1^T \alpha =
 and the normwise backward error of the bordered system (2).
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates import Row
-from substrate.certificates.doubled_precision import exact_sum
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy, accuracy_of_outputs, gap_row, roundoff
 from substrate.ingredients import error_row, fit_row, zero_sum_row
@@ -75,7 +75,7 @@ def saddle_rows(
     # The border of ones is part of the matrix, so the scale includes its norm times alpha, and the rounding of y.
     scale = norm_k * norm_alpha + float(np.linalg.norm(implied)) + root * (abs(b) + norm_alpha)
     scale += float(np.linalg.norm(t)) + root * rounded / tolerance
-    norm_squared, total = float(alpha @ p), exact_sum(alpha)
+    norm_squared, total = float(alpha @ p), math.fsum(alpha.tolist())
     gap = gap_row(
         primal=(0.5 * norm_squared, 0.5 * float(e @ (e / ridge))),
         dual=(float(t @ alpha) + center * total, -0.5 * norm_squared, -0.5 * float(alpha @ implied)),

@@ -75,7 +75,7 @@ def exact_fitted_values(machine):
         kind: [r for k, where, _ in form.cones if k == kind for r in range(where.start, where.stop)]
         for kind in ("Zero", "NonNeg")
     }
-    near = _guess(P, q, A, b, rows["Zero"], rows["NonNeg"])
+    near = interior_point(P, q, A, b, rows["Zero"], rows["NonNeg"])
     x = None if near is None else exact_optimum(P, q, A, b, rows["Zero"], near)
     if x is None:
         return None
@@ -90,7 +90,7 @@ def exact_fitted_values(machine):
     return values
 
 
-def _guess(P, q, A, b, equal, linear):
+def interior_point(P, q, A, b, equal, linear):
     """Return an interior point by PIQP itself, without cvxpy."""
     import piqp
     import scipy.sparse as sp

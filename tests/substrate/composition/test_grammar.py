@@ -77,7 +77,7 @@ def test_a_machine_is_one_problem_by_the_rules(s):
     assert machine.problem.is_dcp()
     assert machine.problem.is_dpp()
     assert [parameter.name() for parameter in machine.problem.parameters()] == ["weight"]
-    assert {variable.name() for variable in machine.problem.variables()} == {"z", "b"}
+    assert {variable.name() for variable in machine.problem.variables()} == {"z", "b", "values"}
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,6 @@ def test_a_time_limit_reaches_every_call_and_is_on_the_record(s, monkeypatch):
     machine = Machine(s, minimize=s.squared_norm + 10.0 * cp.norm1(s.e))
     reference = machine.solve()
     monkeypatch.setattr(solver_call, "call_within", call)
-    monkeypatch.setattr(Machine, "_solve_by_structure", lambda *_: "")
     monkeypatch.setattr(Machine, "_solve_by_rows", lambda *_: None)
     result = machine.solve(time_limit=5.0)
     first, second = result.solver_record.attempts

@@ -132,7 +132,7 @@ def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
     machine = build()
     machine.solve()
     rng = np.random.default_rng(seed)
-    for variable in machine.problem.variables():
+    for variable in (v for v in machine.problem.variables() if v.name() != "values"):
         kept = np.array(variable.value)
         move = rng.standard_normal(kept.shape)
         variable.save_value(kept + 1e-3 * np.abs(kept).max() * move / np.abs(move).max())
@@ -291,7 +291,7 @@ def test_the_dual_of_the_exponential_cone_is_its_dual():
 
 
 def test_multipliers_come_back_from_other_units():
-    """In units of a millionth only the twin is solved well enough; what is read is still in the user's units."""
+    """Problems are solved in units of the targets; what is read is still in the user's units."""
     X, y = data()
     found = {}
     for unit in (1.0, 1e-6):
@@ -301,7 +301,6 @@ def test_multipliers_come_back_from_other_units():
         result = machine.solve("CLARABEL")
         assert result.certificate.holds, str(result.certificate)
         found[unit] = ceiling.dual_value / unit
-    assert result.solver_record.attempts[-1].unit != 1.0
     assert found[1.0].max() > 0.1
     assert_allclose(found[1e-6], found[1.0], atol=1e-5)
 
@@ -312,7 +311,6 @@ def test_the_best_point_keeps_its_own_witness(monkeypatch):
     for name, options in (("CLARABEL", rough), ("OSQP", {"max_iter": 3})):
         monkeypatch.setitem(solvers._SOLVERS, name, dataclasses.replace(solvers._SOLVERS[name], options=options))
     monkeypatch.setattr(solvers, "installed_solvers", lambda: ("CLARABEL", "OSQP"))
-    monkeypatch.setattr(Machine, "_solve_by_structure", lambda *_: "")
     monkeypatch.setattr(Machine, "_solve_by_rows", lambda *_: None)
     machine = quantile()
     with pytest.warns(ConvergenceWarning, match="does not hold"):

@@ -180,7 +180,7 @@ def test_a_parameter_cannot_take_the_name_of_the_time_limit(data):
 def test_a_time_limit_is_for_all_solvers_together(data, monkeypatch, cones):
     """Once it is over, no solver is called any more."""
     s = Substrate(RBF(1.0), *data)
-    rules = [s.norm <= 1.0] if cones else []  # with cones the structured method has nothing to do
+    rules = [s.norm <= 1.0] if cones else []
     machine = Machine(s, minimize=s.squared_norm + cp.norm1(s.e), subject_to=rules)
     called = []
 

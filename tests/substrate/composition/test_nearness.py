@@ -13,10 +13,10 @@ from substrate.composition.cone_program import ConeProgram
 from substrate.composition.conic import StandardForm
 from substrate.composition.determined import CoordinateBounds, NormTies, by_conditions, by_loss
 from substrate.composition.feasible_point import Feasibility, least_step
-from substrate.composition.nearness import corrected_multipliers, in_dual_cone, nearness
-from substrate.composition.polish import _Moves, interior_point, polish, within_radius
+from substrate.composition.nearness import in_dual_cone, nearness
+from substrate.fusion.polish import polish
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
-from tests.oracles.small_machines import KINDS, small_machine
+from tests.oracles.small_machines import KINDS, interior_point, small_machine
 
 
 def program_of(problem):
@@ -40,7 +40,7 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
     for seed in range(5, 15):  # until rational arithmetic finds the optimum
         rng = np.random.default_rng(seed)
         program = program_of(small_machine(rng, kind, wild=False).problem)
-        near = interior_point(program, 1e-12)
+        near = interior_point(program.P, program.q, program.A, program.b, program.equal, program.linear)
         optimum = exact_optimum(program.P, program.q, program.A, program.b, program.equal, near)
         if optimum is not None:
             break
@@ -58,112 +58,6 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
             assert true <= found.distance * (1.0 + 1e-9) + 1e-15, (size, true, found.distance)
             tight.append(true / found.distance)
     assert max(tight) > 1e-3
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.some_cases(5)
-def test_a_radius_is_proved_only_where_the_optimum_is_within(kind):
-    rng = np.random.default_rng(8)
-    program = program_of(small_machine(rng, kind, wild=False).problem)
-    best, _ = polish(program, *interior_point(program, 1e-12))
-    ties, feasible = CoordinateBounds.of(program, 1000), Feasibility(program)
-    for size in (0.0, 1e-3, 1e-1):
-        x = feasible.near(best + size * random_step(program, rng)).x
-        assert within_radius(program, x, np.full(x.size, 1e4), ties) or size > 0.0
-        away = np.abs(x - best)
-        if size > 0.0:  # the box leaves the optimum out, in one coordinate or in all
-            one = np.full(x.size, 1e4)
-            one[away.argmax()] = 0.9 * away.max()
-            assert not within_radius(program, x, one, ties)
-            assert not within_radius(program, x, 0.9 * away, ties)
-
-
-def test_a_proof_is_kept_for_programs_with_the_same_matrices_only():
-    rng = np.random.default_rng(3)
-    first = program_of(small_machine(rng, KINDS[0], wild=False).problem)
-    best, _ = polish(first, *interior_point(first, 1e-12))
-    ties, wide = CoordinateBounds.of(first, 1000), np.full(best.size, 1e4)
-    x = Feasibility(first).near(best).x
-    assert within_radius(first, x, wide, ties)
-    assert len(first.moves) == 1
-
-    other = replace(first, q=2.0 * first.q, P=first.P.copy(), A=first.A.copy())
-    other.take_over(first)
-    assert other.moves == first.moves
-    # the proof that is kept is as strict: a box that leaves the optimum of the other program out
-    moved, _ = polish(other, *interior_point(other, 1e-12))
-    start = Feasibility(other).near(x).x
-    away = np.abs(start - moved)
-    assert away.max() > 1e-3
-    assert not within_radius(other, start, 0.9 * away, CoordinateBounds.of(other, 1000))
-
-    # and with another weight: what is kept is what was computed, so that its bounds do not grow from weight to weight
-    (computed,) = first.moves
-    heavier = replace(first, P=2.0 * first.P)
-    heavier.take_over(first)
-    at, _ = polish(heavier, *interior_point(heavier, 1e-12))
-    assert within_radius(heavier, Feasibility(heavier).near(at).x, wide, CoordinateBounds.of(heavier, 1000))
-    assert heavier.moves == [computed]
-
-    for changed in (replace(first, A=2.0 * first.A), replace(first, linear=first.linear[:-1])):
-        changed.take_over(first)
-        assert changed.moves == []
-
-
-def test_moves_of_another_diagonal_bound_every_step_as_well():
-    rng = np.random.default_rng(5)
-    program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
-    A, m = program.A.toarray(), program.b.size
-    weights = program.P.diagonal()
-    assert program.P.count_nonzero() == np.count_nonzero(weights)
-    exact = np.linalg.lstsq(np.hstack([A.T, np.diag(weights)]), np.eye(program.q.size), rcond=None)[0]
-    moves = _Moves.of(program, exact[:m], exact[m:])
-    tight = []
-    for _ in range(20):
-        other = weights * 10.0 ** rng.uniform(-3.0, 3.0, weights.size)
-        taken = moves.at(replace(program, P=sp.csr_array(np.diag(other))))
-        d = random_step(program, rng)
-        reach, distance = np.abs(A[program.linear] @ d), float(np.sqrt(d @ (other * d)))
-        largest = taken.largest(distance, reach, np.abs(d))
-        assert (np.abs(d) <= largest * (1.0 + 1e-9) + 1e-12).all()
-        tight.append(float((np.abs(d) / largest).max()))
-        # X' that gives the same P X
-        turned = exact[m:] * (weights / np.where(other > 0.0, other, 1.0))[:, None]
-        assert (np.sqrt(np.sum(turned * (other[:, None] * turned), axis=0)) <= taken.norms * (1.0 + 1e-9)).all()
-    assert max(tight) > 1e-3
-    # a weight that vanishes, or one off the diagonal, says nothing of the same rows
-    gone, beside = np.diag(np.where(weights > 0.0, 0.0, weights)), np.diag(weights + 1.0)
-    beside[0, 1] = beside[1, 0] = 0.5
-    for P in (gone, beside):
-        assert moves.at(replace(program, P=sp.csr_array(P))) is None
-    assert moves.at(program) is moves
-
-
-@pytest.mark.parametrize("left", [0.0, 0.5, 1.0])
-def test_any_multipliers_of_the_rows_bound_what_a_coordinate_can_move(left):
-    """However wrong they are: what they leave of a coordinate is bounded by the radius."""
-    rng = np.random.default_rng(5)
-    program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
-    A, P, m = program.A.toarray(), program.P.toarray(), program.b.size
-    exact = np.linalg.lstsq(np.hstack([A.T, P]), np.eye(program.q.size), rcond=None)[0]
-    guess = (1.0 - left) * exact
-    moves = _Moves.of(program, guess[:m], guess[m:])
-    for _ in range(20):
-        d = random_step(program, rng)
-        reach, distance = np.abs(A[program.linear] @ d), float(np.sqrt(max(d @ P @ d, 0.0)))
-        largest = moves.largest(distance, reach, np.abs(d))
-        assert (np.abs(d) <= largest * (1.0 + 1e-9) + 1e-12).all()
-
-
-def test_a_level_set_without_end_has_no_radius():
-    x, t = cp.Variable(2), cp.Variable()
-    program = program_of(cp.Problem(cp.Minimize(cp.sum_squares(x - 1.0)), [t >= x[0]]))  # nothing keeps t
-    assert not within_radius(
-        program,
-        np.array([1.0, 1.0, 5.0, 5.0, 5.0])[: program.q.size],
-        np.full(program.q.size, 1e6),
-        CoordinateBounds.of(program, 100),
-    )
 
 
 def test_a_feasible_point_is_feasible_exactly():
@@ -299,18 +193,6 @@ def test_multipliers_are_raised_into_the_dual_cones():
                     assert u[2] >= -u[0] * np.exp(u[1] / u[0] - 1.0)
 
 
-def test_corrected_multipliers_are_nearer_to_stationary():
-    rng = np.random.default_rng(0)
-    machine = small_machine(rng, "pinball", wild=False)
-    program = program_of(machine.problem)
-    x, z = interior_point(program, 1e-6)
-    weak = program.alone == 0.0
-    before, after = (
-        np.abs(program.slope(x, dual)[0][weak]).sum() for dual in (z, corrected_multipliers(program, x, z))
-    )
-    assert after < 1e-3 * before or before < 1e-12
-
-
 def test_a_program_with_uncertain_rows_counts_their_radius_and_keeps_what_was_computed():
     program = program_of(small_machine(np.random.default_rng(3), KINDS[0], wild=False).problem)
     x = np.random.default_rng(4).normal(size=program.q.size)
@@ -348,12 +230,3 @@ def test_a_way_inside_serves_points_of_later_programs_of_the_same_rows(monkeypat
     program.inward[:] = [-way]  # the other way there is no inside
     with pytest.raises(AssertionError, match="what is known"):
         Feasibility(later).near(start - 1e-7)
-
-
-def test_what_proves_a_radius_is_known_of_a_program_and_of_its_copies():
-    rng = np.random.default_rng(8)
-    program = program_of(small_machine(rng, KINDS[0], wild=False).problem)
-    best, _ = polish(program, *interior_point(program, 1e-12))
-    ties, wide = CoordinateBounds.of(program, 1000), program.with_space(None)
-    assert within_radius(wide, Feasibility(program).near(best).x, np.full(best.size, 1e3), ties)
-    assert len(program.moves) == 1

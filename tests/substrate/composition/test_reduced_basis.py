@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 
 from problems import SparseLSSVMRegressor
 from substrate import Machine, Substrate, fuse
-from substrate.composition.all_rows import AllRows, dual_bound
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Precomputed
 from substrate.reduced import Basis
@@ -194,81 +193,6 @@ def test_vectors_that_occur_twice_and_kernels_that_see_nothing(few):
     blind = Substrate(0.0 * Linear(), X, y, basis=X[:5])
     for minimize in (ridge(blind), cp.sum_squares(blind.e)):
         assert_allclose(solved(Machine(blind, minimize=minimize)).f, y.mean(), atol=1e-8)
-
-
-def bound(result):
-    return dict(result.certificate.record)["all rows as basis"]
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("n_basis", [5, 40, 80])
-@pytest.mark.some_cases(3)
-def test_the_bound_on_what_all_rows_gain_is_true(rows, bias, n_basis):
-    X, y = rows[0][:80], rows[1][:80]
-    reduced = Substrate(RBF(1.5), X, y, bias=bias, basis=X[:n_basis])
-    result = solved(Machine(reduced, minimize=ridge(reduced, 2.0)))
-    whole = Substrate(RBF(1.5), X, y, bias=bias)
-    full = solved(Machine(whole, minimize=ridge(whole, 2.0)))
-    lower = dual_bound(reduced, y - result.f, 2.0)
-    assert lower <= full.objective * (1.0 + 1e-9)
-    shifted = dual_bound(reduced, y - result.f + 3.0, 2.0)  # the dual has multipliers that sum to zero, with a bias
-    assert shifted <= full.objective * (1.0 + 1e-9)
-    assert (abs(shifted - lower) <= 1e-9 * lower) == bias
-    assert f"at most {max(result.objective - lower, 0.0):.3g} of" in bound(result) or n_basis == 80
-    if n_basis == 80:
-        assert_allclose(lower, full.objective, rtol=1e-8)  # strong duality
-    else:
-        assert lower > 0.0
-
-
-@pytest.mark.parametrize(
-    "terms",
-    [
-        lambda s: s.squared_norm / 2 + cp.sum_squares(s.e),
-        lambda s: 0.5 * (s.squared_norm + 2 * cp.sum_squares(s.f() - s.y)) + 0.0,
-        lambda s: cp.Parameter(nonneg=True, value=0.5) * s.squared_norm + cp.multiply(1.0, cp.sum_squares(s.e)),
-        lambda s: 0.25 * s.squared_norm + 0.25 * s.squared_norm + 2.0 * (0.5 * cp.sum_squares(s.e)),
-    ],
-)
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_least_squares_is_known_however_it_is_written(few, terms, task):
-    X, y = few
-    s = Substrate(RBF(1.0), X, np.sign(y) if task == "classification" else y, task, basis=X[:5])
-    machine = Machine(s, minimize=terms(s))
-    assert machine._all_rows._weights() == (0.5, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("terms", "rules"),
-    [
-        (ridge, lambda s: [s.f() <= 1.0]),
-        (lambda s: cp.sum_squares(s.e), lambda s: []),
-        (lambda s: ridge(s) + cp.norm1(s.e), lambda s: []),
-        (lambda s: ridge(s) + cp.sum_squares(s.f(s.X[:2])), lambda s: []),
-        (lambda s: ridge(s) + cp.sum_squares(s.e[:3]), lambda s: []),
-        (lambda s: 0.5 * s.squared_norm + cp.sum_squares(2.0 * s.e), lambda s: []),
-        (lambda s: ridge(s) + 1.0, lambda s: []),
-        (lambda s: ridge(s) - s.b, lambda s: []),
-    ],
-)
-def test_where_there_is_no_bound_it_is_said(few, terms, rules):
-    X, y = few
-    s = Substrate(RBF(1.0), X, y, basis=X[:5])
-    machine = Machine(s, minimize=terms(s), subject_to=rules(s))
-    assert machine._all_rows.facts() == (
-        ("all rows as basis", "no bound on the gain: it is known for squared_norm and sum_squares(e) alone"),
-    )
-
-
-def test_the_bound_has_a_largest_number_of_rows(few, monkeypatch):
-    X, y = few
-    s = Substrate(RBF(1.0), X, y, basis=X[:5], ridge=0.5)
-    machine = Machine(s, minimize=cp.sum_squares(s.e))
-    assert "by duality" in bound(solved(machine))
-    monkeypatch.setattr("substrate.composition.all_rows.LARGEST", 10)
-    assert "for up to 10 rows" in bound(solved(machine))
-    whole = Substrate(RBF(1.0), X, y)
-    assert AllRows(Machine(whole, minimize=ridge(whole))._compiled, ridge(whole), []).facts() == ()
 
 
 @pytest.mark.parametrize(

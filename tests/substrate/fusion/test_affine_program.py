@@ -1,5 +1,6 @@
 """The program of several parameters: its terms, its knots, and the parts that make knots exact."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,10 +21,11 @@ def program_of(name, n=8):
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_terms_are_those_that_cvxpy_passes_to_a_solver(name):
     _, machine, parameters, _ = program_of(name)
-    terms = AffineTerms.of(machine.problem, parameters)
+    problem = cp.Problem(machine.problem.objective, machine.problem.constraints)
+    terms = AffineTerms.of(problem, parameters)
     for value, parameter in zip((0.3, 2.1), parameters, strict=True):
         parameter.value = value
-    data, _, _ = machine.problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
+    data, _, _ = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
     tau = 2.1 if terms.ridge >= 0 else 0.0
     assert_allclose((terms.P0 + tau * terms.P1).toarray(), data["P"].toarray(), atol=1e-14)
     assert_allclose(terms.q0 + np.array([0.3, 2.1]) @ terms.q, data["c"], atol=1e-14)

@@ -239,7 +239,7 @@ def test_the_machine_speaks_first():
     machine, rho, held = lasso(lambda s: cp.norm1(s.alpha))
     best = fuse(machine, over=rho, validation=held)
     assert best.certificate.rows[0].name == "accuracy"
-    assert best.certificate.accuracy == best.result.certificate.accuracy <= 1e-4 * best.certificate.spread
+    assert best.certificate.accuracy == best.result.certificate.accuracy <= 1e-3 * best.certificate.spread
     assert "Fusion over rho: holds; fitted values within" in str(best.certificate).splitlines()[0]
     assert "1000 times" in dict(best.certificate.record)["radius of the bound"]
 

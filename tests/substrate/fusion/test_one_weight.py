@@ -222,32 +222,3 @@ def test_rounding_ends_a_search_that_asks_for_too_much():
     assert found.stop == "the simplices have collapsed to rounding"
     assert store.solves < 400
     assert found.lower_bound >= store.squares.min() * (1.0 - 1e-4)
-
-
-@pytest.mark.parametrize("width", [5, 10**9])
-def test_both_solvers_find_the_same_knot(width, monkeypatch):
-    """The structured method, used where many variables are left, and PIQP."""
-    monkeypatch.setattr("substrate.fusion.affine_program._STRUCTURED", width)
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, size=(12, 2))
-    s, rho = Substrate(RBF(1.0), X, np.sin(X[:, 0]), bias=False), cp.Parameter(nonneg=True, name="rho")
-    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
-    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), check_validation(machine, X + 0.2, s.y), EVERY, 1e-2)
-    for value in (1e-3, 0.3, 20.0):
-        knot = one.program.solve((value,))
-        assert knot.gap <= 1e-9
-        expected = s.y - machine.solve(rho=value).predict(X + 0.2)
-        assert_allclose(one.errors(knot), expected, atol=1e-4)
-
-
-def test_a_small_weight_leaves_the_structured_method_a_column_and_a_row():
-    """The norm outweighs all rows, so that none of them matters to a step: the method goes on all the same."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, size=(200, 2))
-    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
-    s, rho = Substrate(RBF(1.0), X, y, bias=False), cp.Parameter(nonneg=True, name="rho")
-    machine = Machine(s, minimize=0.5 * s.squared_norm + rho * cp.sum(cp.pos(cp.abs(s.e) - 0.1)))
-    held = check_validation(machine, X[:5] + 0.2, y[:5])
-    one = _fold(machine, AffineTerms.of(machine.problem, [rho]), held, EVERY, 1e-2)
-    theta = (1e-3,)
-    assert one.program._by_structure(theta, one.program.linear(theta), 0.0).gap <= 1e-12

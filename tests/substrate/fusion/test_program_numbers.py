@@ -18,7 +18,8 @@ def machine(bound=None):
     zeta, tau, other = (cp.Parameter(nonneg=True, name=name, value=0.7) for name in ("zeta", "tau", "other"))
     cost = 0.5 * cp.sum_squares(s.e) + zeta * cp.norm1(s.alpha) + 0.5 * tau * s.squared_norm + other * cp.max(s.f())
     rules = [] if bound is None else [s.f() <= bound]
-    return Machine(s, minimize=cost, subject_to=rules).problem, [zeta, tau]
+    problem = Machine(s, minimize=cost, subject_to=rules).problem
+    return cp.Problem(problem.objective, problem.constraints), [zeta, tau]
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.0), (0.3, 5.1), (0.0, 2.5)])
