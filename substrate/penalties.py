@@ -38,6 +38,7 @@ the certificate, in balls the proof. [Pelckmans2005]_ eq. (16), (24)-(27).
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -46,8 +47,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
-from substrate.certificates.balls import Balls, BallTable, balls, flint, root_of
+from substrate.arrays import Array
+from substrate.certificates.balls import Balls, ball, flint, root_of
 from substrate.certificates.enclosed import UNIT, Double, GramFactor, at_most, sum_rounding
 from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
@@ -77,40 +78,42 @@ _TERMS = 16
 FORMULA = "sqrt(|e - theta|^2 + 2 (p(x) - x'c)) + rounding"
 
 
-class Columns(Protocol):
-    """F, E and the weights v of a machine, in numbers of one kind."""
+@dataclass(frozen=True, slots=True)
+class Columns(ABC):
+    """F, E and the weights v of a machine, in numbers of one kind; E is None without a ridge."""
+
+    matrix: Any
+    weights: Array
+    bias: bool = True
+    ridge: float = 0.0
+    quadratic: Any = None
 
     @property
     def numbers(self) -> type[Any]:
         """The kind of the numbers."""
-
-    @property
-    def weights(self) -> Array:
-        """The weights of the rows."""
-
-    @property
-    def bias(self) -> bool:
-        """Whether there is a bias."""
-
-    @property
-    def ridge(self) -> float:
-        """The weight of half of x'E x."""
+        return type(self.matrix)
 
     def values(self, x: Any) -> Any:
         """Return F x."""
+        return _multiply(self.matrix, x)
 
     def adjoint(self, z: Any) -> Any:
         """Return F'z."""
+        return _multiply(self.matrix.T, z)
 
     def energy(self, x: Any) -> Any:
         """Return E x."""
+        return 0.0 if self.quadratic is None else self.quadratic @ x
 
     def distinct(self, some: Any) -> Any:
         """Return the numbers of columns that differ from each other, of some."""
+        return some[np.sort(np.unique(self.matrix.midpoint[:, some], axis=1, return_index=True)[1])]
 
+    @abstractmethod
     def neighbours(self, some: Any) -> tuple[Any, Any]:
         """Return the place among some of a column near each, and bounds on the distances in the norm of H."""
 
+    @abstractmethod
     def bound_step(self, q: Any, some: Any, differences: bool) -> Any:
         """Bound sqrt(q'H^-1 q) in some coordinates, or of differences to the first one; infinite where unknown."""
 
@@ -291,22 +294,17 @@ def into_balls(xi: Array, rho: Weights) -> Array:
     return out
 
 
-def _multiply(matrix: Double, x: Any) -> Double:
+def _multiply(matrix: Any, x: Any) -> Any:
     """Return a product whose terms are added up in blocks, which rounds less than one sum."""
-    x, n = x if isinstance(x, Double) else Double(x), matrix.middle.shape[1]
+    numbers, n = type(matrix), matrix.midpoint.shape[1]
+    x = x if isinstance(x, numbers) else numbers.exact(x)
     blocks = strips(n, max(_TERMS, math.isqrt(n)))
-    products: list[Double] = [matrix.take((slice(None), some)) @ x.take(some) for some in blocks]
-    return reduce(add, products)
+    return reduce(add, [matrix.take((slice(None), some)) @ x.take(some) for some in blocks])
 
 
 def _enclose_kernel(kernel: Kernel, X: Any, Z: Any, matrix: Array) -> Double:
-    """Return kernel values by the formula of little rounding, with their radius; those of a given matrix are exact."""
-    if kernel.pairwise or not kernel.trusted:
-        return Double(matrix)
-    X, Z = (points.toarray() if is_sparse(points) else points for points in (X, Z))
-    share = max(kernel.careful_rounding(X), kernel.careful_rounding(Z))
-    roots = [np.sqrt(np.maximum(kernel.diag(points), 0.0)) for points in (X, Z)]
-    return Double(kernel.values(X, Z, careful=True), share * np.outer(*roots))
+    """Return kernel values from differences, each with a radius; those of a given matrix are exact."""
+    return kernel.enclose(X, Z) if kernel.trusted and not kernel.pairwise else Double(matrix)
 
 
 def _from_first(rows: Double) -> Double:
@@ -315,17 +313,12 @@ def _from_first(rows: Double) -> Double:
 
 
 @dataclass(frozen=True, slots=True)
-class DoubleColumns:
-    """F and E in double precision; E is None without a ridge.
+class DoubleColumns(Columns):
+    """F and E in double precision.
 
     ``deviation`` is a matrix of sizes that the products of the columns of F may be off by, beside the radius of F.
     """
 
-    matrix: Double
-    weights: Array
-    bias: bool = True
-    ridge: float = 0.0
-    quadratic: Double | None = None
     deviation: Array | None = None
 
     @classmethod
@@ -348,27 +341,6 @@ class DoubleColumns:
         K = _enclose_kernel(kernel, X, Z, matrix)
         E = K if energy is None or ridge == 0.0 else _enclose_kernel(kernel, Z, Z, energy)
         return cls(K, v, True, ridge, E if ridge > 0.0 else None)
-
-    @property
-    def numbers(self) -> type[Double]:
-        """Double precision."""
-        return Double
-
-    def values(self, x: Any) -> Double:
-        """Return F x."""
-        return _multiply(self.matrix, x)
-
-    def adjoint(self, z: Any) -> Double:
-        """Return F'z."""
-        return _multiply(self.matrix.T, z)
-
-    def energy(self, x: Any) -> Any:
-        """Return E x."""
-        return 0.0 if self.quadratic is None else self.quadratic @ x
-
-    def distinct(self, some: Any) -> Any:
-        """Return the columns that differ from each other."""
-        return some[np.sort(np.unique(self.matrix.middle[:, some], axis=1, return_index=True)[1])]
 
     def neighbours(self, some: Any) -> tuple[Any, Double]:
         """Return the nearest of some columns to each, by products whose rounding is counted."""
@@ -413,44 +385,17 @@ class DoubleColumns:
         F, v = self.matrix.take((slice(None), some)), self.weights
         if self.bias:
             F = F - (Double((v / v.sum())[None]) @ F)
-        return F if (v == 1.0).all() else F * np.sqrt(v)[:, None]
+        centred: Double = F if (v == 1.0).all() else F * np.sqrt(v)[:, None]
+        return centred
 
 
 @dataclass(frozen=True, slots=True)
-class BallColumns:
-    """F and E in balls, as matrices of python-flint; E is None without a ridge."""
-
-    matrix: Any
-    weights: Array
-    bias: bool = True
-    ridge: float = 0.0
-    quadratic: Any = None
-
-    @property
-    def numbers(self) -> type[Balls]:
-        """Balls."""
-        return Balls
-
-    def values(self, x: Any) -> Any:
-        """Return F x."""
-        return BallTable(self.matrix) @ x
-
-    def adjoint(self, z: Any) -> Any:
-        """Return F'z."""
-        return BallTable(self.matrix.transpose()) @ z
-
-    def energy(self, x: Any) -> Any:
-        """Return E x."""
-        return 0.0 if self.quadratic is None else BallTable(self.quadratic) @ x
-
-    def distinct(self, some: Any) -> Any:
-        """Return the columns that differ from each other."""
-        middles = [[float(self.matrix[i, j].mid()) for i in range(self.matrix.nrows())] for j in some.tolist()]
-        return some[np.sort(np.unique(np.array(middles), axis=0, return_index=True)[1])]
+class BallColumns(Columns):
+    """F and E in balls."""
 
     def neighbours(self, some: Any) -> tuple[Any, Balls]:
         """Return the nearest of some columns to each, by entries of H."""
-        H, nearest, distances = self._hessian(np.arange(self.matrix.ncols())), [], []
+        H, nearest, distances = self._hessian(np.arange(self.matrix.values.shape[1])), [], []
         for j in range(H.nrows()):
             squares = [H[j, j] + H[k, k] - 2 * H[j, k] for k in some.tolist()]
             nearest.append(int(np.argmin([float(square) for square in squares])))
@@ -471,17 +416,14 @@ class BallColumns:
             return Balls.exact(math.inf)
 
     def _hessian(self, some: Any) -> Any:
-        """Return some rows and columns of H."""
-        (n, k), v = (self.matrix.nrows(), some.size), flint().arb_mat(1, self.weights.size, balls(self.weights))
-        C = flint().arb_mat(n, k, [self.matrix[i, j] for i in range(n) for j in some.tolist()])
-        weighed = flint().arb_mat(n, k, [C[i, j] * v[0, i] for i in range(n) for j in range(k)])
-        H = weighed.transpose() * C
+        """Return some rows and columns of H, as a matrix of python-flint, whose products are fast."""
+        C, v = self.matrix.values[:, some], Balls.exact(self.weights).values
+        H = flint().arb_mat((v[:, None] * C).T.tolist()) * flint().arb_mat(C.tolist())
         if self.bias:
-            sums = v * C
-            H = H - sums.transpose() * sums / sum(v.entries())
+            sums = flint().arb_mat([(v @ C).tolist()])
+            H = H - sums.transpose() * sums / sum(v.tolist())
         if self.quadratic is not None and self.ridge > 0.0:
-            inner = [self.quadratic[i, j] * self.ridge for i in some.tolist() for j in some.tolist()]
-            H = H + flint().arb_mat(k, k, inner)
+            H = H + flint().arb_mat((self.quadratic.values[np.ix_(some, some)] * ball(self.ridge)).tolist())
         return H
 
 

@@ -27,7 +27,7 @@ from problems.estimators.shared.machine_rows import MachineRows, each_machine, i
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, positive
-from substrate.bounds import FORMULA, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
+from substrate.bounds import FORMULA, BallValues, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance
@@ -119,13 +119,13 @@ class StoredRows:
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
-        from substrate.proof.least_squares import ball_kernel  # for few, who have ball arithmetic
+        from substrate.proof.least_squares import ball_matrix  # for few, who have ball arithmetic
 
         tolerance = tolerance_in_balls(self.y, self.weights, self._share)
         if not math.isfinite(self.gram.negative):
             return Proof.of(math.inf, tolerance, 0, _INDEFINITE)
         with precision(_BITS):
-            point = ExpansionPoint(ball_kernel(self.kernel, self.points), self.a)
+            point = ExpansionPoint(BallValues(ball_matrix(self.kernel, self.points)), self.a)
             bound = bound_rows(self.machine, point, -self.a, tolerance.largest_radius)
         return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
 

@@ -4,9 +4,8 @@
 :class:`~substrate.certificates.enclosed.Enclosed`, so that a proof is the formula of a certificate in other numbers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from substrate.arrays import Array
 from substrate.certificates.enclosed import Enclosed, Operand
 from substrate.errors import DataError
 
-__all__ = ["BallTable", "Balls", "above", "ball", "balls", "below", "flint", "precision", "root_of"]
+__all__ = ["Balls", "above", "ball", "balls", "below", "flint", "precision", "root_of"]
 
 
 def flint() -> Any:
@@ -241,24 +240,3 @@ def _positive_part(value: Any) -> Any:
 
 def _balls(value: Operand) -> Balls:
     return value if isinstance(value, Balls) else Balls.exact(value)
-
-
-@dataclass(frozen=True, slots=True)
-class BallTable:
-    """A matrix of python-flint, whose products are faster than those of an array of balls."""
-
-    matrix: Any
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[Any]]) -> "BallTable":
-        """Return the matrix with these rows of balls."""
-        return cls(flint().arb_mat(len(rows), len(rows[0]), [value for row in rows for value in row]))
-
-    def __matmul__(self, x: Any) -> Balls:
-        values = _balls(x).values.tolist()
-        return Balls((self.matrix * flint().arb_mat(len(values), 1, values)).entries())
-
-    @property
-    def T(self) -> "BallTable":  # noqa: N802 - numpy's name
-        """The transposed matrix."""
-        return BallTable(self.matrix.transpose())

@@ -22,20 +22,17 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.bounds import BallValues
 from substrate.certificates.balls import Balls, root_of
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
-from substrate.kernels import Foreign, Kernel
+from substrate.kernels import Kernel
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_reduction import ColumnMachine
 from substrate.proof import Proof, above, ball, balls, formula_of, precision
 
 __all__ = [
-    "ball_kernel",
-    "given_values",
-    "kernel_products",
+    "ball_matrix",
     "points_of",
     "proof_of",
     "prove_bound",
@@ -78,8 +75,8 @@ def prove_expansion(
 
     machine = Expansion(y=y, gamma=gamma, weights=v, a=a, b=b, negative=negative, border=border, slopes=slopes)
 
-    def products(a: Balls) -> Balls:
-        return Balls.exact(matrix) @ a if matrix is not None else Balls(kernel_products(kernel, X, a.values.tolist()))
+    def products(a: Balls) -> Any:
+        return (ball_matrix(kernel, X) if matrix is None else Balls.exact(matrix)) @ a
 
     def bound() -> Any:
         return bound_expansion(machine, Balls, products, fitted)
@@ -99,43 +96,24 @@ def given_matrix(kernel: Kernel, X: Any) -> tuple[Array | None, float]:
     return np.array(gram.matrix), gram.negative
 
 
-def kernel_products(kernel: Kernel, X: Any, a: Sequence[Any], Z: Any = None) -> list[Any]:
-    """Return sum_j a_j k(x_i, z_j) for every row of X, in balls; a matrix or a function is defined by its values."""
-    if kernel.pairwise or not kernel.trusted:
-        matrix = given_values(kernel, X) if kernel.pairwise else kernel(X) if Z is None else kernel(X, Z)
-        return _matrix_products(np.asarray(matrix), a)
-    points = points_of(X)
-    formula = formula_of(kernel, len(points[0]))
+def ball_matrix(kernel: Kernel, X: Any, Z: Any = None) -> Balls:
+    """Return kernel values of the rows of X with those of Z, or with each other, in balls of the present precision.
+
+    A matrix or a function from elsewhere is defined by its values; of a matrix Z are the numbers of columns.
+    """
+    if kernel.pairwise:
+        values = np.empty(X.shape)
+        kernel.fill(X, X if X.shape[0] == X.shape[1] else np.empty((X.shape[1], X.shape[1])), values)
+        return Balls.exact(values if Z is None else values[:, Z])
+    if not kernel.trusted:
+        return Balls.exact(kernel(X) if Z is None else kernel(X, Z))
+    rows = points_of(X)
+    formula = formula_of(kernel, len(rows[0]))
     if Z is not None:
         columns = points_of(Z)
-        return [
-            sum((coefficient * formula(x, z) for coefficient, z in zip(a, columns, strict=True)), ball(0.0))
-            for x in points
-        ]
-    sums = [ball(0.0) for _ in points]
-    for i, x in enumerate(points):
-        sums[i] += a[i] * formula(x, x)
-        for j in range(i):  # a symmetric kernel, each value once
-            value = formula(x, points[j])
-            sums[i] += a[j] * value
-            sums[j] += a[i] * value
-    return sums
-
-
-def given_values(kernel: Kernel, X: Any) -> Array:
-    """Return the values of a matrix or a function from elsewhere for the given rows."""
-    if not kernel.pairwise:
-        return np.asarray(kernel(X))
-    out = np.empty(X.shape)
-    kernel.fill(X, X if X.shape[0] == X.shape[1] else np.empty((X.shape[1], X.shape[1])), out)
-    return out
-
-
-def _matrix_products(matrix: Array, a: Sequence[Any]) -> list[Any]:
-    return [
-        sum((ball(k) * coefficient for k, coefficient in zip(row, a, strict=True)), ball(0.0))
-        for row in matrix.tolist()
-    ]
+        return Balls([[formula(x, z) for z in columns] for x in rows])
+    lower = [[formula(x, rows[j]) for j in range(i + 1)] for i, x in enumerate(rows)]  # each value once
+    return Balls([[lower[max(i, j)][min(i, j)] for j in range(len(rows))] for i in range(len(rows))])
 
 
 def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
@@ -181,26 +159,8 @@ def prove_kept_columns(
     """Return the proof for one machine of the rows X; ``fitted`` is what predict returned for them."""
     with precision(bits):
         try:
-            bound = machine.bound(Balls(_values(kernel, X, machine.columns)), fitted)
+            kept = machine.columns if kernel.pairwise else X[machine.columns]
+            bound = machine.bound(ball_matrix(kernel, X, kept), fitted)
         except ZeroDivisionError:  # raised by python-flint where no enclosure of an inverse is found
             return Proof.of(math.inf, tolerance, bits, f"{bits} bits cannot tell the columns apart")
         return Proof.of(bound, tolerance, bits, "" if np.isfinite(bound) else f"{bits} bits are not enough")
-
-
-def _values(kernel: Kernel, X: Any, columns: Any) -> list[list[Any]]:
-    """Return kernel values of all rows against the kept ones; a matrix or a function is defined by its values."""
-    if kernel.pairwise or isinstance(kernel, Foreign):
-        return [balls(row) for row in given_values(kernel, X)[:, columns]]
-    points = points_of(X)
-    formula = formula_of(kernel, len(points[0]))
-    return [[formula(x, points[j]) for j in columns.tolist()] for x in points]
-
-
-def ball_kernel(kernel: Kernel, X: Any) -> BallValues:
-    """Return all kernel values in balls of the present precision; a kernel of unknown origin is defined by them."""
-    if kernel.pairwise or not kernel.trusted:
-        return BallValues(Balls([balls(row) for row in given_values(kernel, X)]))
-    points = points_of(X)
-    formula = formula_of(kernel, len(points[0]))
-    lower = [[formula(x, points[j]) for j in range(i + 1)] for i, x in enumerate(points)]
-    return BallValues(Balls([[lower[max(i, j)][min(i, j)] for j in range(len(points))] for i in range(len(points))]))

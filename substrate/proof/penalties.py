@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import BallTable
+from substrate.certificates.balls import Balls
 from substrate.certificates.tolerance import Tolerance
 from substrate.kernels import Kernel
 from substrate.penalties import BallColumns, OneNorm, VariationMachine, bound_distance
-from substrate.proof import Proof, balls, flint, formula_of, precision
-from substrate.proof.least_squares import given_values, points_of, proof_of
+from substrate.proof import Proof, precision
+from substrate.proof.least_squares import ball_matrix, proof_of
 
 __all__ = ["prove_l1", "prove_variation"]
 
@@ -49,8 +49,8 @@ def prove_l1(
     for bits in (_BITS, 4 * _BITS):
         with precision(bits):
             basis = X[points] if kernel.pairwise else points
-            energy = kernel_table(kernel, basis, points).matrix if ridge > 0.0 else None
-            columns = BallColumns(kernel_table(kernel, X, points).matrix, weights, True, ridge, energy)
+            energy = ball_matrix(kernel, basis, points) if ridge > 0.0 else None
+            columns = BallColumns(ball_matrix(kernel, X, points), weights, True, ridge, energy)
             bound = bound_distance(columns, penalty, y, a, fitted).value
             proofs.append(proof_of(bound, tolerance, bits))
         if proofs[-1].proved:
@@ -73,22 +73,9 @@ def prove_variation(
     if not all(np.isfinite(numbers).all() for numbers in (fitted, machine.v, *coefficients)):
         return Proof.of(math.inf, tolerance, _BITS, _NOT_FINITE)
     with precision(_BITS):
-        parts = [BallTable.of([balls(row) for row in component]) for component in machine.components]
-        W = flint().arb_mat(machine.root.tolist())
-        F = reduce(add, [part.matrix for part in parts])
-        columns = BallColumns(F, machine.weights, machine.bias, machine.ridge, W.transpose() * W)
+        parts, W = [Balls.exact(component) for component in machine.components], Balls.exact(machine.root)
+        columns = BallColumns(reduce(add, parts), machine.weights, machine.bias, machine.ridge, W.T @ W)
         bound = bound_distance(columns, machine.penalty(parts), y, machine.v, fitted)
-        expansions = [kernel_table(kernel, X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
+        expansions = [ball_matrix(kernel, X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias
         return proof_of((bound + (stored - fitted).bound_norm(machine.weights)).value, tolerance, _BITS)
-
-
-def kernel_table(kernel: Kernel, X: Any, points: Any) -> BallTable:
-    """Return exact kernel values of rows and points; a matrix or a function is defined by its values."""
-    if kernel.pairwise:
-        return BallTable.of([balls(row) for row in given_values(kernel, X)[:, points]])
-    if not kernel.trusted:
-        return BallTable.of([balls(row) for row in np.asarray(kernel(X, points))])
-    rows, columns = points_of(X), points_of(points)
-    formula = formula_of(kernel, len(columns[0]))
-    return BallTable.of([[formula(x, z) for z in columns] for x in rows])

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from substrate.arrays import Array
 from substrate.certificates.tolerance import Tolerance
-from substrate.kernels import Foreign, Kernel
-from substrate.proof import Proof, ball, balls, flint, formula_of, precision
-from substrate.proof.least_squares import points_of, proof_of, weighted_root
+from substrate.kernels import Kernel
+from substrate.proof import Proof, ball, balls, flint, precision
+from substrate.proof.least_squares import ball_matrix, proof_of, weighted_root
 
 __all__ = ["BasisRows", "GivenRows", "prove_reduced"]
 
@@ -44,12 +42,8 @@ class BasisRows:
 
     def matrix(self, X: Any = None) -> list[list[Any]]:
         """Return kernel values of rows (the basis itself unless given), in balls."""
-        points_of_rows = self.points if X is None else X
-        if isinstance(self.kernel, Foreign):
-            return [balls(row) for row in np.asarray(self.kernel(points_of_rows, self.points))]
-        rows, columns = points_of(points_of_rows), points_of(self.points)
-        formula = formula_of(self.kernel, len(columns[0]))
-        return [[formula(x, z) for z in columns] for x in rows]
+        values: list[list[Any]] = ball_matrix(self.kernel, self.points if X is None else X, self.points).values.tolist()
+        return values
 
     def free_columns(self) -> list[list[Any]]:
         """Return the columns that are not penalised, one line per row, in balls."""
