@@ -66,7 +66,6 @@ _VARIATION = (
     "FusedMaximalVariationRegressor",
     "MaximalVariationClassifier",
     "MaximalVariationRegressor",
-    "SparseMaximalVariationRegressor",
 )
 _CLASSIFIERS = tuple(name for name in sorted(problems.ESTIMATORS) if name.removesuffix("CV").endswith("Classifier"))
 _REGRESSORS = tuple(name for name in sorted(problems.ESTIMATORS) if name not in _CLASSIFIERS)
@@ -153,7 +152,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "sample_weight in fit",
-        (*_L1[:2], *_VARIATION[:4]),
+        (*_L1[:2], *_VARIATION[:2]),
         "A weight of an error is not the weight of its row. As $v_i \\to 0$ the row remains an atom $k(x_i, \\cdot)$ "
         "of (16), or a place where (13) bounds every component, and at $v_i = 0$ it would be dropped with both: the "
         "machine jumps there, where that of least squares, $\\alpha_i = \\gamma v_i e_i$, is continuous.",

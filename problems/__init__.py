@@ -45,7 +45,6 @@ ESTIMATORS = {
     "SparseLSSVMClassifierCV": "problems.estimators.chosen.basis_selection",
     "SparseLSSVMRegressor": "problems.estimators.reduced.ls_svm",
     "SparseLSSVMRegressorCV": "problems.estimators.chosen.basis_selection",
-    "SparseMaximalVariationRegressor": "problems.estimators.reduced.additive",
     "SparsePartiallyLinearLSSVMClassifier": "problems.estimators.reduced.partially_linear",
     "SparsePartiallyLinearLSSVMRegressor": "problems.estimators.reduced.partially_linear",
     "StackedLSSVMClassifier": "problems.estimators.chosen.stacked",

@@ -16,8 +16,7 @@ optimality conditions are those of :mod:`problems.maximal_variation`; components
 It is declared in the eigen-features of each :math:`\Omega^l_{SS}`, without directions below ``cutoff``. S is
 given, or chosen by the sum of the matrices.
 
-Fast path: :func:`substrate.fits.variation_on_a_basis.solve_reduced_variation`, which bounds few of the points and
-checks by passes over all of them that no other exceeds its bound.
+Fast path: :func:`substrate.fits.variation.solve_maximal_variation`.
 
 [Pelckmans2005]_ eq. (13)-(14), (24)-(27), with the expansion of [Cawley2004]_ eq. (2). Errata as for
 :mod:`problems.maximal_variation`.
@@ -32,13 +31,10 @@ from substrate.arrays import Array, positive, real_targets
 from substrate.declarations import Declared
 from substrate.declarations.expansion import basis_points
 from substrate.declarations.variation_expansion import component_grams, component_matrices, variation_expansion
-from substrate.fits.component_features import ComponentFeatures
-from substrate.fits.coordinates import CUTOFF, ComponentCoordinates, coordinates_of_parts
-from substrate.fits.variation_on_a_basis import VariationRows, solve_reduced_variation
+from substrate.fits.coordinates import CUTOFF, ComponentCoordinates, decoupled_coordinates
+from substrate.fits.variation import solve_maximal_variation
 from substrate.gram import Gram
-from substrate.kernels import RBF, Componentwise, Precomputed
-from substrate.least_squares.saddle_system import target_unit
-from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.kernels import RBF, Componentwise
 
 __all__ = ["DEMONSTRATION", "closed_form", "declare"]
 
@@ -80,20 +76,12 @@ def closed_form(
     target = real_targets(y, matrices[0].shape[0])
     weight, tau, relative = positive(rho, "rho"), positive(ridge, "ridge"), positive(cutoff, "cutoff")
     S = _points(matrices, n_basis, basis)
-    values, stacked = _features(matrices, S, relative), np.hstack(matrices)
-    kernel_rows = KernelRows.of(Precomputed(), stacked, S, target[:, None])
-    rows = VariationRows(
-        values=values,
-        source=kernel_rows.source,
-        targets=kernel_rows.target_summary(),
-        unit=target_unit(target),
-        anchor=stacked[S],
-    )
-    solved = solve_reduced_variation(rows, weight, tau, 1e-6)
-    components = values.split(values.matrix(stacked)) @ solved.v
+    coordinates = _coordinates(matrices, S, relative, tau)
+    solved = solve_maximal_variation(coordinates, target, weight)
+    components, bias = coordinates.parts @ solved.v, coordinates.bias_of(target, solved.v)
     return {
-        "bias": np.asarray(solved.bias),
-        "errors": target - components.sum(axis=0) - solved.bias,
+        "bias": np.asarray(bias),
+        "errors": target - components.sum(axis=0) - bias,
         "maximal_variation": solved.maximal_variation,
         "component_values": components,
     }
@@ -103,17 +91,6 @@ def _points(matrices: list[Array], n_basis: Any, basis: Any) -> Any:
     return basis_points(Gram.from_matrix(np.sum(matrices, axis=0)), n_basis, basis)
 
 
-def _features(matrices: list[Array], S: Any, cutoff: float) -> ComponentFeatures:
-    """Return the features of rows that hold the rows of all matrices side by side."""
-    n = matrices[0].shape[0]
-    components = [KernelValues(Precomputed(), S + n * number) for number in range(len(matrices))]
-    return ComponentFeatures.of(components, [matrix[np.ix_(S, S)] for matrix in matrices], cutoff)
-
-
 def _coordinates(matrices: list[Array], S: Any, cutoff: float, ridge: float) -> ComponentCoordinates:
-    values = _features(matrices, S, cutoff)
-    components = values.split(values.matrix(np.hstack(matrices)))
-    coefficients = np.zeros((len(matrices), S.size, values.n_basis))
-    for whole, transform, place in zip(coefficients, values.transforms, values.slices, strict=True):
-        whole[:, place] = transform
-    return coordinates_of_parts(components, coefficients, True, cutoff, ridge, values.ranks)
+    columns, energies = [matrix[:, S] for matrix in matrices], [matrix[np.ix_(S, S)] for matrix in matrices]
+    return decoupled_coordinates(columns, True, cutoff, ridge, energies=energies)

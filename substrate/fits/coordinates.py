@@ -17,6 +17,10 @@ two choices of v:
   :math:`\Omega^l = V^l S^l V^{lT}` give :math:`a^l = V^l (S^l)^{-1/2} w^l` and v the stacked :math:`w^l`, whose norm is
   that of the weights.
 
+On a reduced basis ([Cawley2004]_ eq. (2)) the :math:`\Omega^l` are kernel values of all points with those of the basis,
+whose own kernel matrices have the eigenvectors and give the norm; the expansions need not sum to zero. Where rows have
+weights v, norms and means of errors are weighted, :math:`P = V^{1/2} (I - 11^T V / 1^T V 1)`.
+
 Directions below ``cutoff`` times the largest are left out: without a norm on w nothing else determines them, so the
 cut-off is a parameter of the model. [Pelckmans2005]_ eq. (7)-(8), (13)-(14).
 """
@@ -37,7 +41,6 @@ __all__ = [
     "CUTOFF",
     "ComponentCoordinates",
     "center",
-    "coordinates_of_parts",
     "decoupled_coordinates",
     "raw_coordinates",
     "root_of",
@@ -71,6 +74,8 @@ class ComponentCoordinates:
         The model's choices.
     ranks
         Number of directions kept: one number, or one per component.
+    mass
+        Weights of the rows; None where all are one.
     """
 
     parts: Array
@@ -81,6 +86,7 @@ class ComponentCoordinates:
     cutoff: float
     ridge: float
     ranks: tuple[int, ...]
+    mass: Array | None = None
 
     @property
     def is_balanced(self) -> bool:
@@ -94,12 +100,12 @@ class ComponentCoordinates:
 
     @property
     def features(self) -> Array:
-        """F, off the direction 1 where there is a bias."""
-        return center(self.parts.sum(axis=0), self.bias)
+        """P F: off the direction 1 where there is a bias, times the roots of the weights."""
+        return center(self.parts.sum(axis=0), self.bias, self.mass)
 
     def targets(self, y: Array) -> Array:
         """Return the fitted values of least squares alone, in u."""
-        right = self.features.T @ center(y, self.bias)
+        right = self.features.T @ center(y, self.bias, self.mass)
         return np.asarray(solve_triangular(self.metric, right, trans="T"))
 
     def expand(self, v: Array) -> Array:
@@ -118,7 +124,14 @@ class ComponentCoordinates:
 
     def bias_of(self, y: Array, v: Array) -> float:
         """Return b: with it the errors sum to zero."""
-        return float(np.mean(y) - np.mean(self.parts.sum(axis=0) @ v)) if self.bias else 0.0
+        if not self.bias:
+            return 0.0
+        values = self.parts.sum(axis=0) @ v
+        return float(np.average(y, weights=self.mass) - np.average(values, weights=self.mass))
+
+    def weighted(self, errors: Array) -> Array:
+        """Return errors times the weights of their rows."""
+        return errors if self.mass is None else self.mass * errors
 
     def ridge_gradient(self, v: Array) -> Array:
         """Return the gradient of the ridge term."""
@@ -136,9 +149,10 @@ class ComponentCoordinates:
         return tuple(facts)
 
 
-def center(V: Array, bias: bool) -> Array:
-    """Return V off the direction 1, where there is a bias."""
-    return V - V.mean(axis=0) if bias else V
+def center(V: Array, bias: bool, mass: Array | None = None) -> Array:
+    """Return V off the direction 1, where there is a bias, times the roots of the weights of the rows."""
+    centred = V - np.average(V, axis=0, weights=mass) if bias else V
+    return centred if mass is None else (np.sqrt(mass) * centred.T).T
 
 
 def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -> tuple[Array, int]:
@@ -164,26 +178,36 @@ def stacked_directions(components: Sequence[Array], bias: bool, cutoff: float) -
 
 
 def shared_coordinates(
-    components: Sequence[Array], bias: bool = True, cutoff: float = CUTOFF, ridge: float = 0.0
+    components: Sequence[Array],
+    bias: bool = True,
+    cutoff: float = CUTOFF,
+    ridge: float = 0.0,
+    *,
+    energies: Sequence[Array] | None = None,
+    mass: Array | None = None,
 ) -> ComponentCoordinates:
-    """Return one expansion for all components."""
-    A, rank = stacked_directions(components, bias, cutoff)
+    """Return one expansion for all components; ``energies`` are the kernel matrices of a basis."""
+    balanced = bias and energies is None
+    A, rank = stacked_directions(components, balanced, cutoff)
     values = np.array([component @ A for component in components])
     for number, component in enumerate(components):
         # rows of equal entries times coefficients that sum to zero are rounding errors; the component vanishes
-        if bias and np.ptp(component, axis=1).max() <= _ROUNDING * np.abs(component).max():
+        if balanced and np.ptp(component, axis=1).max() <= _ROUNDING * np.abs(component).max():
             values[number] = 0.0
     F = values.sum(axis=0)
-    W = root_of(A.T @ F) if ridge > 0.0 else np.zeros((0, A.shape[1]))  # a'K a = v' A'F v
+    W = np.zeros((0, A.shape[1]))
+    if ridge > 0.0:  # a'K a = v' A'F v
+        W = root_of(A.T @ (F if energies is None else np.sum(energies, axis=0) @ A))
     return ComponentCoordinates(
         parts=values,
         coefficients=A,
-        metric=_metric(center(F, bias), W, ridge),
+        metric=_metric(center(F, bias, mass), W, ridge),
         weights=W,
         bias=bias,
         cutoff=cutoff,
         ridge=ridge,
         ranks=(rank,),
+        mass=mass,
     )
 
 
@@ -204,47 +228,49 @@ def raw_coordinates(components: Sequence[Array], bias: bool = True, cutoff: floa
 
 
 def decoupled_coordinates(
-    components: Sequence[Array], bias: bool = True, cutoff: float = CUTOFF, ridge: float = 0.0
+    components: Sequence[Array],
+    bias: bool = True,
+    cutoff: float = CUTOFF,
+    ridge: float = 0.0,
+    *,
+    energies: Sequence[Array] | None = None,
+    mass: Array | None = None,
 ) -> ComponentCoordinates:
-    """Return one expansion per component; refused where its fitted values would not depend on the inputs."""
-    n = components[0].shape[0]
+    """Return one expansion per component; refused where its fitted values would not depend on the inputs.
+
+    ``energies`` are the kernel matrices of a basis.
+    """
+    n, columns = components[0].shape
     factors, expansions = [], []
-    for component in components:
-        with blas_threads(n):
-            values, vectors = np.linalg.eigh(component)
+    for component, energy in zip(components, components if energies is None else energies, strict=True):
+        with blas_threads(columns):
+            values, vectors = np.linalg.eigh(energy)
         keep = values > cutoff * max(float(values[-1]), 0.0)
         root = np.sqrt(values[keep])
-        factors.append(vectors[:, keep] * root)
         expansions.append(vectors[:, keep] / root)
+        factors.append(vectors[:, keep] * root if energies is None else component @ expansions[-1])
     ranks = tuple(factor.shape[1] for factor in factors)
     size = max(sum(ranks), 1)
-    component_values, coefficients = np.zeros((len(ranks), n, size)), np.zeros((len(ranks), n, size))
+    parts, coefficients = np.zeros((len(ranks), n, size)), np.zeros((len(ranks), columns, size))
     start = 0
     for number, rank in enumerate(ranks):
-        columns = slice(start, start + rank)
-        component_values[number, :, columns], coefficients[number, :, columns] = factors[number], expansions[number]
+        place = slice(start, start + rank)
+        parts[number, :, place], coefficients[number, :, place] = factors[number], expansions[number]
         start += rank
-    whole = component_values.sum(axis=0)
+    whole, W = parts.sum(axis=0), np.eye(size)
+    centred = center(whole, bias, mass)
     if ridge == 0.0 and sum(ranks):
-        _refuse_undetermined(center(whole, bias), np.linalg.norm(whole, axis=0), ranks, n - bias)
-    return coordinates_of_parts(component_values, coefficients, bias, cutoff, ridge, ranks)
-
-
-def coordinates_of_parts(
-    components: Array, coefficients: Array, bias: bool, cutoff: float, ridge: float, ranks: tuple[int, ...]
-) -> ComponentCoordinates:
-    """Build the coordinates from matrices of component values in features whose norm is that of the weights."""
-    W = np.eye(components.shape[2])
-    metric = _metric(center(components.sum(axis=0), bias), W, ridge)
+        _refuse_undetermined(centred, np.linalg.norm(whole, axis=0), ranks, n - bias)
     return ComponentCoordinates(
-        parts=components,
+        parts=parts,
         coefficients=coefficients,
-        metric=metric,
+        metric=_metric(centred, W, ridge),
         weights=W,
         bias=bias,
         cutoff=cutoff,
         ridge=ridge,
         ranks=ranks,
+        mass=mass,
     )
 
 

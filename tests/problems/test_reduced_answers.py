@@ -7,12 +7,12 @@ from sklearn.exceptions import ConvergenceWarning
 from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
+    MaximalVariationRegressor,
     RobustSparseLSSVMRegressor,
     SparseComponentwiseLSSVMRegressor,
     SparseLSSVMClassifier,
     SparseLSSVMRegressor,
     SparseLSSVMRegressorCV,
-    SparseMaximalVariationRegressor,
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF, Laplacian, Linear, Polynomial
@@ -33,7 +33,10 @@ MODELS = {
     "robust": (RobustSparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
     "L1": (L1SubstrateRegressor(RBF(1.0), 0.5, basis=BASIS), Y),
     "L1 of classes": (L1SubstrateClassifier(RBF(1.0), 0.5, basis=BASIS), LABELS),
-    "maximal variation": (SparseMaximalVariationRegressor(RBF(1.0), rho=2.0, basis=BASIS), Y),
+    "maximal variation": (
+        MaximalVariationRegressor(RBF(1.0), rho=2.0, expansion="decoupled", ridge=1.0, basis=BASIS),
+        Y,
+    ),
 }
 
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
+    MaximalVariationRegressor,
     RobustSparseLSSVMRegressor,
-    SparseMaximalVariationRegressor,
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF
@@ -29,7 +29,7 @@ MACHINES = {
     "robust": RobustSparseLSSVMRegressor(gamma=10.0, scale="mad", **COMMON),
     "l1": L1SubstrateRegressor(zeta=300.0, **COMMON),
     "l1 classes": L1SubstrateClassifier(zeta=300.0, **COMMON),
-    "maximal variation": SparseMaximalVariationRegressor(rho=1000.0, **COMMON),
+    "maximal variation": MaximalVariationRegressor(rho=1000.0, expansion="decoupled", ridge=1.0, **COMMON),
 }
 over_machines = pytest.mark.parametrize("name", MACHINES)
 

@@ -277,7 +277,7 @@ class FusedVariationModel(VariationModel):
         """Return the weight of every group of inputs, where there are some."""
         return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
 
-    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
         """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
         model = self.estimator
         _, fits = model._selector.fit_machines(model.selection_kernel_, X, Y, model.rho_)

@@ -175,7 +175,7 @@ class StoredSupport:
         distance = self._distance(fit)
         if fit.machine is None:
             row = mean_accuracy(self.y, self.fitted, self.model._tolerance())
-            return mean_proof(row, self.y)
+            return mean_proof(row, self.y, np.ones(self.y.size))
         proof: Proof = fit.machine.prove(self.points, self.y)
         return replace(proof, accuracy=math.nextafter(proof.accuracy + distance, math.inf))
 

@@ -1,24 +1,30 @@
-r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its decoupled variant."""
+r"""Structure detection by maximal variation, see :mod:`problems.maximal_variation` and its variants.
+
+On a basis (:mod:`problems.reduced_maximal_variation`) the components are expanded in few kernel functions, and are
+bounded at all rows.
+"""
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from problems.estimators.penalised.group_weights import GroupWeights
 from problems.estimators.penalised.refit_answer import refit_components
-from problems.estimators.penalised.variation_fit import PAGES, Variation, VariationFit, VariationModel
+from problems.estimators.penalised.rows import WithBasis, basis_facts, choose_basis, read_rows, weights_of_rows
+from problems.estimators.penalised.variation_fit import PAGES, Variation, VariationModel
 from problems.estimators.shared.additive import AdditiveEstimator
+from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Classes, numbers_of_codes
+from problems.estimators.shared.coded import numbers_of_codes
 from problems.estimators.shared.machine_rows import in_columns
 from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array, positive
+from substrate.arrays import Array, non_negative, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
 from substrate.ingredients.component_weights import Weights
-from substrate.kernels import Componentwise
 from substrate.least_squares.saddle_certificate import worst_rows
 
 __all__ = ["MaximalVariationClassifier", "MaximalVariationRegressor"]
@@ -28,20 +34,30 @@ class MaximalVariationModel(VariationModel):
     """The choices, the components, and the refit on those that are relevant."""
 
     def own_page(self) -> str:
-        return PAGES[self.estimator.expansion]
+        """Return the page that states the machine with its present parameters."""
+        return PAGES[self.estimator.expansion] if self.estimator.basis is None else "reduced_maximal_variation"
 
     def choices(self) -> Variation:
+        """Return the choices, checked before any work."""
         model = self.estimator
         positive(model.gamma, "gamma")
         GroupWeights.of(model.rho, model.groups)
+        non_negative(model.relevance, "relevance", "as a share of the largest maximal variation")
+        if model.refit and model.basis is not None:
+            raise DeclarationError(
+                "refit=True fits the LS-SVM on all rows, and basis names few points; leave one of them out, and fit an "
+                "LS-SVM on a basis to the inputs of get_support() instead"
+            )
         return Variation(rho=1.0, expansion=model.expansion, ridge=model.ridge, cutoff=model.cutoff)
 
     def own_rho(self) -> Weights:
+        """Return the weights that were given, for the columns of the fit."""
         model = self.estimator
         columns = (model.n_features_in_, getattr(model, "feature_names_in_", None))
         return GroupWeights.of(model.rho, model.groups).of_components(self.component_columns(), *columns)
 
     def group_facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the weight of every group of inputs, where there are some."""
         return GroupWeights.of(self.estimator.rho, self.estimator.groups).facts()
 
     def by_number(self) -> dict[str, Any]:
@@ -52,54 +68,82 @@ class MaximalVariationModel(VariationModel):
         weights = GroupWeights.of(model.rho, model.groups)
         return {"groups": weights.columns(model.n_features_in_, getattr(model, "feature_names_in_", None))}
 
-    def fit_machines(self, X: Any, Y: Array, choices: Variation) -> tuple[Componentwise, list[VariationFit], Array]:
-        """Return the kernel, the fit of every machine, and the coefficients of all, one column per machine."""
-        model = self.estimator
-        choices = replace(choices, rho=self.own_rho())
-        kernel: Any = model._resolved_kernel(X)
-        Gram.of(kernel, X)  # refuses what does not fit memory, warns of a degenerate kernel
-        machines, fits = choices.fit_all(kernel, X, Y, model._tolerance(), labels=bool(model._labels))
-        return kernel, fits, in_columns(machines, [fit.coefficients for fit in fits], Y.shape[0])
-
-    def keep_variation(self, X: Any, Y: Array, kernel: Componentwise, fits: list[VariationFit], a: Array) -> None:
-        """Set the fitted attributes, refitting on the relevant components if requested."""
-        model = self.estimator
-        is_single = Y.shape[1] == 1
-        bias = np.array([fit.bias for fit in fits])
+    def fit(self, choices: Variation, given: WeightedRows, n_given: int) -> None:
+        """Fit to checked rows, and set the fitted attributes, refitting on the relevant components if requested."""
+        model, X = self.estimator, given.X
+        coded = model._encode(given.y)
+        Y, kernel = coded.codes(given.y), cast(Any, model._resolved_kernel(X))
+        basis = None if model.basis is None else choose_basis(model, "feature_vectors", kernel, given, Y, n_given)
+        points = None if basis is None else basis.points
+        Gram.of(kernel, X if points is None else points)  # refuses what does not fit memory, warns of widths
+        how: Any = {"labels": bool(model._labels), "weights": given.weights, "points": points}
+        machines, fits = replace(choices, rho=self.own_rho()).fit_all(kernel, X, Y, model._tolerance(), **how)
+        columns = [fit.coefficients for fit in fits]
+        a = in_columns(machines, columns, Y.shape[0]) if points is None else np.stack(columns, axis=1)
+        one, bias = Y.shape[1] == 1, np.array([fit.bias for fit in fits])
         rows = worst_rows([fit.rows for fit in fits])
         stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated)
+        facts = (("kernel", repr(kernel)), *self.group_facts(), *stated, *weights_of_rows(given))
+        facts += () if basis is None else basis_facts(basis)
         variation = np.array([fit.maximal_variation for fit in fits])
-        model.maximal_variation_ = variation[0] if is_single else variation
-        support = np.arange(X.shape[0])
+        model.maximal_variation_ = variation[0] if one else variation
+        support, vectors = np.arange(a.shape[0]), X if points is None else points
         if model.refit:
             chosen = self.mark_components(model.relevance)
             model.component_support_ = chosen
-            refitted = refit_components(model, X, Y, kernel, chosen, float(model.gamma), rows)
+            refitted = refit_components(model, X, Y, kernel, chosen, float(model.gamma), rows, given.weights)
             kernel, support, a, bias, rows, more = refitted
             facts += more
         model.certificate_ = Certificate(model._title, rows, facts)
         warn_unless_holds(model.certificate_)
-        kept = np.ascontiguousarray(a[:, 0] if is_single else a)
-        if model._labels:  # from regression's sign to that of y f = 1 - e
-            codes = np.ascontiguousarray((Y[:, 0] if is_single else Y)[support])
-            model.support_codes_ = codes
-            kept = kept * (codes[..., None] if kept.ndim > codes.ndim else codes)
-        model._keep_expansion(X, support, kernel, kept, float(bias[0]) if is_single else bias)
+        model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y[support] if basis is None else Y[:0])
+        model._keep_classes(coded, codes)
+        signs = codes.reshape(codes.shape + (1,) * (a.ndim - codes.ndim))
+        a = a if basis is not None else coded.sign(signs, a)  # from regression's sign to that of y f = 1 - e
+        numbers = given.numbers
+        if basis is not None:
+            numbers = support if basis.rows is None else given.numbers[basis.rows]
+            model.basis_indices_ = None if basis.rows is None else numbers
+        kept = np.ascontiguousarray(a[:, 0] if one else a)
+        model._keep_expansion(vectors, support, kernel, kept, float(bias[0]) if one else bias)
+        model.support_ = numbers[support]
 
     def refit_gamma(self) -> float:
+        """Return gamma of the refitted machine."""
         return float(self.estimator.gamma)
 
-    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
+        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
         model = self.estimator
         unrefitted = type(model)(**model.get_params(deep=False) | self.by_number() | {"refit": False})
         targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
-        unrefitted.fit(X, targets)
+        unrefitted.fit(X, targets, weights)
         return unrefitted.certificate_.rows, unrefitted._model.mark_components(model.relevance)
 
 
+def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
+    """Fit to rows X and targets y, or labels of any kind; ``sample_weight`` weighs the squared errors.
+
+    Every row of positive weight, however small, is bounded alike. With ``basis`` X may be blocks ``(X, y)`` or a Dask
+    collection.
+    """
+    estimator: Any = self
+    estimator._begin_fit()
+    choices = estimator._model.choices()
+    estimator._check_coding()
+    estimator._model.fit(choices, *read_rows(estimator, X, y, sample_weight))
+    return self
+
+
+def _basis(self: Any) -> Any:
+    """Return the basis vectors; absent without a basis."""
+    if self.basis is None:
+        raise AttributeError("a fit without basis has all rows as its points, see support_vectors_")
+    return self.support_vectors_
+
+
 @dataclass(eq=False, repr=False)
-class MaximalVariationRegressor(AdditiveEstimator, Regressor):
+class MaximalVariationRegressor(WithBasis, AdditiveEstimator, Regressor):
     """Structure detection for regression ([Pelckmans2005]_ eq. (13)-(14), (30)).
 
     Parameters
@@ -113,6 +157,9 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
         Where the active rows do not settle, the root of ``tol``: a duality gap is the square of an error.
+    basis : Basis, int, str, array or None, default=None
+        The points in whose kernel functions the components are expanded, for many rows; None: all rows. A
+        :class:`~substrate.reduced.Basis` or its short forms, chosen by the sum of the components' kernels.
     relevance : float, default=0.05
         Share of the largest maximal variation up to which an input counts as irrelevant.
     expansion : {"shared", "decoupled"}, default="shared"
@@ -127,7 +174,7 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
         A partition of the columns, by number or by name, for a weight each: lists of columns, or a mapping of names
         to them. A component belongs to the group of its columns. Where rho is one number, it is that of all groups.
     refit : bool, default=False
-        Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased.
+        Whether to predict by the componentwise LS-SVM on the relevant inputs, which is less biased; without ``basis``.
     gamma : float, default=1.0
         Weight of the squared errors in that machine.
 
@@ -139,7 +186,11 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     component_support_ : array of shape (n_components,)
         A mask of the components of the refitted machine (with ``refit=True`` only).
     support_values_ : array of shape (n_samples,), or (n_samples, n_components) if decoupled
-        alpha.
+        alpha, one row for each vector of the basis where there is one.
+    n_rows_ : int
+        The number of rows of positive weight.
+    basis_, basis_indices_ : arrays
+        The basis vectors, and their rows, None for points (with ``basis`` only).
     bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`~problems.LSSVMRegressor`.
 
@@ -152,13 +203,16 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     >>> model = MaximalVariationRegressor(RBF(1.0), rho=10.0, relevance=0.1).fit(X, y)
     >>> model.get_support(indices=True)
     array([0, 1, 2, 3])
+    >>> X, y = additive_function(400, 8, random_state=0)
+    >>> few = MaximalVariationRegressor(RBF(1.0), rho=60.0, basis=40, expansion="decoupled", ridge=1.0).fit(X, y)
+    >>> few.get_support(indices=True), bool(few.certificate_.holds)
+    (array([0, 1, 2, 3]), True)
     """
 
-    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, regression"
     _model_type = MaximalVariationModel
     _page = "maximal_variation"
-    _takes_weights = False
     rho: Any = 1.0
     _: KW_ONLY
     relevance: float = 0.05
@@ -169,13 +223,8 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
     refit: bool = False
     gamma: float = 1.0
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X and targets y."""
-        self._begin_fit()
-        choices = self._model.choices()
-        X, y, _ = self._check_data(X, y, None, numeric=True, multi_output=False)
-        self._model.keep_variation(X, y[:, None], *self._model.fit_machines(X, y[:, None], choices))
-        return self
+    fit = _fit
+    basis_ = property(_basis)
 
     def predict(self, X: Any) -> Array:
         """Predict f(x) = sum_l f^l(x^l) + b.
@@ -186,12 +235,12 @@ class MaximalVariationRegressor(AdditiveEstimator, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class MaximalVariationClassifier(AdditiveEstimator, Classifier):
+class MaximalVariationClassifier(WithBasis, AdditiveEstimator, Classifier):
     """Structure detection for classification ([Pelckmans2005]_ eq. (13)-(14) with errors 1 - y f).
 
     Parameters
     ----------
-    kernel, rho, tol, relevance, expansion, ridge, cutoff, groups, refit, gamma
+    kernel, rho, tol, basis, relevance, expansion, ridge, cutoff, groups, refit, gamma
         As for :class:`MaximalVariationRegressor`.
     coding : {"one_vs_rest", "one_vs_one", "minimum_output", "ecoc"}, default="one_vs_rest"
         How more than two classes become two-class machines, see :mod:`substrate.codings`.
@@ -203,16 +252,17 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     maximal_variation_ : array of shape (n_components,) or (n_machines, n_components)
         t, one row per machine; an input is supported if some machine needs it.
     classes_, code_book_, support_codes_
-        As for :class:`~problems.LSSVMClassifier`.
-    component_support_, support_values_, bias_, support_, support_vectors_, kernel_, certificate_
+        As for :class:`~problems.LSSVMClassifier`; on a basis there are no codes of the support.
+    component_support_, support_values_, basis_, basis_indices_, n_rows_
+        As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
+    bias_, support_, support_vectors_, kernel_, certificate_
         As for :class:`MaximalVariationRegressor`, with an axis for the machines where there are several.
     """
 
-    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True})
+    _typical = ({"expansion": "decoupled", "ridge": 0.1}, {"refit": True}, {"basis": 10, "ridge": 0.1})
     _title = "Maximal variation, classification"
     _model_type = MaximalVariationModel
     _page = "maximal_variation"
-    _takes_weights = False
     rho: Any = 1.0
     _: KW_ONLY
     coding: str = "one_vs_rest"
@@ -225,15 +275,9 @@ class MaximalVariationClassifier(AdditiveEstimator, Classifier):
     refit: bool = False
     gamma: float = 1.0
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X and labels y of any kind."""
-        self._begin_fit()
-        choices = self._model.choices()
-        self._check_coding()
-        X, labels, _ = self._check_data(X, y, None, numeric=False)
-        classes = Classes.of(labels, self.coding)
-        Y = classes.codes(labels)
-        machines = self._model.fit_machines(X, Y, choices)
-        self.classes_, self.code_book_ = classes.names, classes.book
-        self._model.keep_variation(X, Y, *machines)
-        return self
+    fit = _fit
+    basis_ = property(_basis)
+
+    @property
+    def _regressed(self) -> bool:  # type: ignore[override]
+        return self.basis is not None

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from problems.estimators.penalised.refit_answer import recall_refit
+from problems.estimators.penalised.rows import predict_blocks, read_rows, weights_of_rows
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
-from problems.estimators.shared.checked_again import Added, StoredFit, recall_rows, rows_of_fit
+from problems.estimators.shared.checked_again import Added, StoredFit, rows_of_fit
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
-from substrate.arrays import Array, non_negative, positive
+from substrate.arrays import Array, check_memory, non_negative, positive
 from substrate.certificates import Row
 from substrate.certificates.rounding import target_rounding
-from substrate.certificates.rows import WITH_CUTOFF, Accuracy, unpolished_tolerance, with_cutoff
+from substrate.certificates.rows import WITH_CUTOFF, Accuracy, power_of_two, unpolished_tolerance, with_cutoff
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.coordinates import ComponentCoordinates, decoupled_coordinates, shared_coordinates
@@ -74,32 +75,39 @@ class Variation:
         non_negative(self.ridge, "ridge", "as the weight of a squared norm")
         positive(self.cutoff, "cutoff")
 
-    def coordinates(self, matrices: list[Array]) -> ComponentCoordinates:
-        """Return the coordinates of the chosen expansion."""
+    def coordinates(
+        self, matrices: list[Array], energies: list[Array] | None = None, mass: Array | None = None
+    ) -> ComponentCoordinates:
+        """Return the coordinates of the chosen expansion; ``energies`` are the kernel matrices of a basis."""
         make = shared_coordinates if self.expansion == "shared" else decoupled_coordinates
-        return make(matrices, True, float(self.cutoff), float(self.ridge))
+        return make(matrices, True, float(self.cutoff), float(self.ridge), energies=energies, mass=mass)
 
     def fit(
-        self, kernel: Componentwise, X: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
+        self, kernel: Componentwise, X: Any, points: Any, coordinates: ComponentCoordinates, y: Array, tolerance: float
     ) -> VariationFit:
         """Fit one target by generated rows; ``tolerance`` is that of a point whose active rows settle."""
-        solved = solve_maximal_variation(coordinates, y, self.rho)
+        size = float(np.abs(y).max())
+        unit = 1.0 if 1e-100 < size < 1e100 else power_of_two(size)
+        solved = solve_maximal_variation(coordinates, y / unit, self.rho / unit)
         how = "zero is optimal"
         if solved.rows:
             state = "active set polished" if solved.polished else "interior point, not polished"
             how = f"PIQP with {solved.rows} generated rows in {solved.rounds} rounds, {state}"
-        a, b, xi = coordinates.expand(solved.v), coordinates.bias_of(y, solved.v), solved.xi_plus - solved.xi_minus
+        v, xi = unit * solved.v, unit * (solved.xi_plus - solved.xi_minus)
+        a, b = coordinates.expand(v), unit * coordinates.bias_of(y / unit, solved.v)
         components = kernel.components(X.shape[1])
+        Z = X if points is None else points
         values = [
-            component(X, X) @ a_l for component, a_l in zip(components, _columns(a, len(components)), strict=True)
+            component(X, Z) @ a_l for component, a_l in zip(components, _columns(a, len(components)), strict=True)
         ]
         machine = StoredVariation(
             kernel=kernel,
-            points=X,
+            X=X,
+            points=points,
             coordinates=coordinates,
             y=y,
             rho=self.rho,
-            v=solved.v,
+            v=v,
             xi=xi,
             a=a,
             b=b,
@@ -111,23 +119,41 @@ class Variation:
         return VariationFit(
             coefficients=a,
             bias=b,
-            maximal_variation=solved.maximal_variation,
-            rows=(answer, *solution_rows(coordinates, y, self.rho, solved, _TOLERANCE)),
+            maximal_variation=unit * solved.maximal_variation,
+            rows=(answer, *solution_rows(coordinates, y / unit, self.rho / unit, solved, _TOLERANCE)),
             facts=facts if answer.passes else (*facts, _UNKNOWN),
             machine=machine,
         )
 
     def fit_all(
-        self, kernel: Componentwise, X: Any, Y: Array, tolerance: float, *, labels: bool
+        self,
+        kernel: Componentwise,
+        X: Any,
+        Y: Array,
+        tolerance: float,
+        *,
+        labels: bool,
+        weights: Array | None = None,
+        points: Any = None,
     ) -> tuple[list[MachineRows], list[VariationFit]]:
-        """Fit the machine of every column; those on all rows share their coordinates."""
-        matrices, machines, fits, whole = kernel_matrices(kernel, X), list(each_machine(Y, labels)), [], None
+        """Fit the machine of every column; those on all rows share coordinates. ``points`` are those of a basis."""
+        matrices, energies = kernel_matrices(kernel, X if points is None else points), None
+        if points is not None:
+            check_memory(
+                24.0 * len(matrices) * X.shape[0] * sum(matrix.shape[0] for matrix in matrices),
+                f"the features of {len(matrices)} components at {X.shape[0]} rows",
+                "Take a smaller basis, a larger cutoff, or fewer rows.",
+            )
+            energies, matrices = matrices, [component(X, points) for component in kernel.components(X.shape[1])]
+        machines, fits, whole = list(each_machine(Y, labels)), [], None
         for machine in machines:
             coordinates = whole if machine.whole else None
             if coordinates is None:
-                coordinates = self.coordinates([machine.square(matrix) for matrix in matrices])
+                mass = None if weights is None or (weights == 1.0).all() else weights[machine.rows]
+                own = [machine.square(matrix) if points is None else matrix[machine.rows] for matrix in matrices]
+                coordinates = self.coordinates(own, energies, mass)
             whole = coordinates if machine.whole else whole
-            fits.append(self.fit(kernel, machine.points(X, False), coordinates, machine.y, tolerance))
+            fits.append(self.fit(kernel, machine.points(X, False), points, coordinates, machine.y, tolerance))
         return machines, fits
 
 
@@ -136,14 +162,17 @@ def _columns(a: Array, count: int) -> list[Array]:
     return [a] * count if a.ndim == 1 else [np.ascontiguousarray(column) for column in a.T]
 
 
-def keeps_all(kernel: Componentwise, X: Any, coordinates: ComponentCoordinates) -> bool:
-    """Return whether there are no directions of the components beyond those that the cut-off keeps."""
-    n, p = X.shape
+def keeps_all(kernel: Componentwise, points: Any, coordinates: ComponentCoordinates, balanced: bool) -> bool:
+    """Return whether there are no directions of the components beyond those that the cut-off keeps.
+
+    ``balanced`` is whether coefficients of the points sum to zero.
+    """
+    n, p = points.shape
     features = [component.rank(p) for component in kernel.components(p)]
     ranks = [n if rank is None else min(n, rank) for rank in features]
     if coordinates.is_decoupled:
         return all(kept >= rank for kept, rank in zip(coordinates.ranks, ranks, strict=True))
-    return bool(coordinates.ranks[0] >= min(n - coordinates.bias, sum(ranks)))
+    return bool(coordinates.ranks[0] >= min(n - balanced, sum(ranks)))
 
 
 def in_words(rho: Weights) -> str:
@@ -165,6 +194,7 @@ class StoredVariation:
     """
 
     kernel: Componentwise
+    X: Any
     points: Any
     coordinates: ComponentCoordinates
     y: Array
@@ -178,14 +208,19 @@ class StoredVariation:
     checks: tuple[Row, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def weights(self) -> Array:
+        """The weights of the rows."""
+        return np.ones(self.y.size) if self.coordinates.mass is None else self.coordinates.mass
+
     def bound(self) -> Accuracy:
         """Return the row of the answer."""
-        tolerance = Tolerance.of(self.y, np.ones(self.y.size), self.tolerance)
+        tolerance = Tolerance.of(self.y, self.weights, self.tolerance)
         if self.coordinates.bias and self._is_constant():
             return tolerance.row(self._distance_to_mean(), "|f - mean y| + rounding")
         row = self._machine().accuracy(*self._stored(), tolerance)
         row = replace(row, value=row.value + self._turn_of_directions() * row.spread)
-        return row if keeps_all(self.kernel, self.points, self.coordinates) else with_cutoff(row)
+        return row if self._keeps_all() else with_cutoff(row)
 
     def certify(self) -> Added:
         """Bound the answer, beside the rows of the optimum."""
@@ -195,20 +230,23 @@ class StoredVariation:
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
         kernels, X, points, y, a, b, fitted = self._stored()
-        tolerance = tolerance_in_balls(self.y, np.ones(self.y.size), self.tolerance)
+        tolerance = tolerance_in_balls(self.y, self.weights, self.tolerance)
         proof = prove_variation(kernels, X, points, self._machine(), y, a, b, fitted, tolerance)
         proof = replace(proof, accuracy=proof.accuracy + self._turn_of_directions() * proof.spread)
-        complete = keeps_all(self.kernel, self.points, self.coordinates)
-        return proof if complete else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")
+        return proof if self._keeps_all() else replace(proof, about=f"{proof.about} {WITH_CUTOFF}")
+
+    def _keeps_all(self) -> bool:
+        Z = self.X if self.points is None else self.points
+        return keeps_all(self.kernel, Z, self.coordinates, self.coordinates.bias and self.points is None)
 
     def _is_constant(self) -> bool:
         """Return whether all components are the same at all rows, so that the bias is all there is."""
-        kernels = self.kernel.components(self.points.shape[1])
-        return all(float(np.ptp(component(self.points))) == 0.0 for component in kernels)
+        kernels, Z = self.kernel.components(self.X.shape[1]), self.X if self.points is None else self.points
+        return all(float(np.ptp(component(self.X, Z), axis=0).max()) == 0.0 for component in kernels)
 
     def _distance_to_mean(self) -> float:
         """Bound the distance of the fitted values from the mean of the targets."""
-        mean = math.fsum(self.y.tolist()) / self.y.size
+        mean = math.fsum((self.weights * self.y).tolist()) / math.fsum(self.weights.tolist())
         rounding = target_rounding(self.y.size, float(np.abs(self.y).max()))
         return float(np.abs(self.fitted - mean).max()) + rounding
 
@@ -216,11 +254,14 @@ class StoredVariation:
         """Return how far rounding of kernel values turns the directions of a component, for the one that it turns most.
 
         It is first order: radii of the centred values over the smallest eigenvalue that is kept, with room for four.
+        On a basis the directions are those of the features as they were computed, and none is turned.
         """
-        n, p = self.points.shape
+        if self.points is not None:
+            return 0.0
+        n, p = self.X.shape
         share = 0.0
         for component in self.kernel.components(p):
-            values = component.enclose(self.points, self.points)
+            values = component.enclose(self.X, self.X)
             middle = values.middle - values.middle.mean(axis=0)
             eigenvalues = np.linalg.eigvalsh(middle - middle.mean(axis=1, keepdims=True))[::-1]
             rank = component.rank(p)
@@ -236,7 +277,7 @@ class StoredVariation:
         return VariationMachine(
             components=coordinates.parts,
             root=coordinates.weights,
-            weights=np.ones(self.y.size),
+            weights=self.weights,
             bias=coordinates.bias,
             ridge=coordinates.ridge,
             rho=self.rho,
@@ -246,8 +287,8 @@ class StoredVariation:
 
     def _stored(self) -> tuple[Any, Any, Any, Array, list[Array], float, Array]:
         """Return kernels, rows, points, targets, coefficients, bias and fitted values."""
-        kernels = self.kernel.components(self.points.shape[1])
-        return kernels, self.points, self.points, self.y, _columns(self.a, len(kernels)), self.b, self.fitted
+        kernels, Z = self.kernel.components(self.X.shape[1]), self.X if self.points is None else self.points
+        return kernels, self.X, Z, self.y, _columns(self.a, len(kernels)), self.b, self.fitted
 
 
 class VariationModel(DecoupledModel):
@@ -266,7 +307,7 @@ class VariationModel(DecoupledModel):
         return float(self.estimator.gamma_)
 
     @abstractmethod
-    def select_again(self, X: Any, Y: Array) -> tuple[tuple[Row, ...], Any]:
+    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
         """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
 
     def component_values(self, X: Any) -> Array:
@@ -282,35 +323,40 @@ class VariationModel(DecoupledModel):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         model = self.estimator
-        if model.refit:
-            given_X, given_Y = recall_rows(model, X, y, labels=model._labels)
-            rows = rows_of_fit(model, given_Y.shape[0])
-            return recall_refit(model, given_X[rows], given_Y[rows])
-        machines = self.recall_machines(*recall_rows(model, X, y, labels=model._labels))
-        facts = (("kernel", repr(model.kernel_)), *self.group_facts())
-        return nullcontext(StoredFit(machines, lambda: ((), facts)))
-
-    def recall_machines(self, X: Any, Y: Array) -> Iterator["StoredVariation"]:
-        """Return every machine, with the optimum computed again for its multipliers."""
-        model = self.estimator
+        given, _ = read_rows(model, X, y, sample_weight, again=True)
+        Y = model._codes_again(given.y) if model._labels else given.y[:, None]
         rows = rows_of_fit(model, Y.shape[0])
-        X, Y = X[rows], Y[rows]
+        X, Y, weights = given.X[rows], Y[rows], given.weights[rows]
+        if model.refit:
+            return recall_refit(model, X, Y, weights)
+        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
+        return nullcontext(StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts)))
+
+    def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator["StoredVariation"]:
+        """Return every machine, with the optimum computed again for its multipliers."""
+        model, on_basis = self.estimator, getattr(self.estimator, "basis", None) is not None
         stored = model._coefficients()
-        if stored.shape[0] != rows.size:
-            raise DataError(f"the model has {stored.shape[0]} support values, these are {rows.size} rows")
+        if not on_basis and stored.shape[0] != X.shape[0]:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {X.shape[0]} rows")
         a = stored[:, None] if stored.ndim == (2 if self.decoupled else 1) else stored
         fitted, biases = np.reshape(self.evaluate(X), Y.shape), np.atleast_1d(model.bias_)
-        tolerance, labels = model._tolerance(), bool(model._labels)
-        fits = self.recall_choices(Y).fit_all(model.kernel_, X, Y, tolerance, labels=labels)
+        how: Any = {"labels": bool(model._labels), "weights": weights}
+        how |= {"points": model.support_vectors_} if on_basis else {}
+        fits = self.recall_choices(Y).fit_all(model.kernel_, X, Y, model._tolerance(), **how)
         for machine_rows, fit in zip(*fits, strict=True):
+            rows = slice(None) if on_basis else machine_rows.rows
             yield replace(
                 fit.machine,
-                a=np.ascontiguousarray(a[machine_rows.rows, machine_rows.column]),
+                a=np.ascontiguousarray(a[rows, machine_rows.column]),
                 b=float(biases[machine_rows.column]),
                 fitted=fitted[machine_rows.rows, machine_rows.column],
                 checks=fit.rows[1:],
                 facts=fit.facts,
             )
+
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in blocks."""
+        return predict_blocks(self, X)
 
     def recall_choices(self, Y: Array) -> Variation:
         """Return the choices of the fit, by the fast path."""

@@ -283,7 +283,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "history_": many(record_of(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
         "scale_": _NUMBER,
     },
-    "SparseMaximalVariationRegressor": {"n_bounded_": _WHOLE},
     "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
     "KernelFisherDiscriminant": {"class_means_": _MATRIX, "classes_": labels(), "within_": _VECTOR},
     "TwoViews": {
