@@ -21,7 +21,6 @@ from substrate.composition.frames import (
     coefficient_frame,
     feature_frame,
     fitted_frame,
-    span_frame,
     stacked_frame,
 )
 from substrate.composition.further_points import READ
@@ -364,13 +363,11 @@ def _choose(span: SubstrateSpan, mentioned: tuple[PlaceHolder, ...]) -> Frame:
     with_norm, count = penalises(substrate, roles), len(substrate.components) if "component" in roles else 0
     if substrate.basis is not None:
         return basis_frame(span, count, with_norm, "alpha" in roles, span.rank)
-    if not span.plain:
-        return span_frame(span, count, substrate.cutoff, span.rank)
+    if not span.plain or (with_norm and "alpha" not in roles and not count):
+        return feature_frame(span, count, substrate.cutoff, span.rank)
     components = tuple(substrate.kernel_rows(None, component) for component in range(count)) if count else None
     if "alpha" in roles:
         return coefficient_frame(substrate.gram, components, with_norm)
     if components is not None:
         return stacked_frame(substrate.gram, components, substrate.bias, substrate.cutoff, with_norm, span.rank)
-    if with_norm:
-        return feature_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank)
     return fitted_frame(substrate.gram, substrate.bias, substrate.cutoff, span.rank, _reads_more_than_values(mentioned))

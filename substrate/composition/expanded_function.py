@@ -6,7 +6,6 @@ The inner products are formulas of the kernel, so that nothing is left out of th
 rounding changes is bounded by the sum of the sizes of the terms.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +21,12 @@ from substrate.composition.linear_operators import (
     evaluation_points,
     inner_product_matrix,
 )
-from substrate.composition.reading import Reading, inner_products
 from substrate.kernels import Kernel
 
 __all__ = [
     "ExpandedFunction",
     "ExpansionTerm",
-    "bound_difference_norm",
     "bound_sizes",
-    "evaluate_function",
     "inner_product_sum",
     "merge_terms",
     "square_rounding",
@@ -119,29 +115,3 @@ def merge_terms(terms: list[ExpansionTerm]) -> list[ExpansionTerm]:
         np.add.at(coefficients, np.ravel(inverse), np.concatenate([t.coefficients for t in members]))
         merged.append(ExpansionTerm(points, coefficients, part, operator))
     return merged
-
-
-def evaluate_function(function: ExpandedFunction, points: Array) -> tuple[Array, Array]:
-    """Return f at points, and what rounding may change in it."""
-    s = function.substrate
-    total = np.full(points.shape[0], function.bias)
-    for term in function.terms:
-        reading = Reading(term.points, term.part, term.operator)
-        total = total + inner_products(s, Reading(points), reading) @ term.coefficients
-    sizes, loss, count = bound_sizes(s.kernel, function.terms)
-    loss = max(loss, float(s.kernel.rounding(np.asarray(points))))
-    lengths = np.sqrt(np.maximum(np.asarray(s.kernel.diag(points)), 0.0))
-    radius = at_most((loss + relative_rounding(count + 8.0)) * sizes) * lengths
-    return total, radius + relative_rounding(len(function.terms) + 2.0) * (np.abs(total) + abs(function.bias))
-
-
-def bound_difference_norm(
-    kernel: Any, first: Sequence[tuple[float, ExpansionTerm]], second: Sequence[ExpansionTerm]
-) -> float:
-    """Bound the norm of a sum of multiples of terms less others."""
-    terms = [ExpansionTerm(t.points, factor * t.coefficients, t.part, t.operator) for factor, t in first]
-    sizes = bound_sizes(kernel, terms)[0] + bound_sizes(kernel, second)[0]
-    every = merge_terms([*terms, *(ExpansionTerm(t.points, -t.coefficients, t.part, t.operator) for t in second)])
-    square = max(inner_product_sum(kernel, every), 0.0) + square_rounding(kernel, every)
-    # products and sums of coefficients are rounded
-    return at_most(math.sqrt(square)) + relative_rounding(8.0) * sizes

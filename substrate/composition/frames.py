@@ -9,15 +9,13 @@ with :math:`\bar k` the mean of the rows of K (zero where there is no bias). The
 - *fitted*: :math:`P K P = U S U^T` with :math:`P = I - 11^T/N`, and :math:`A = U S^{-1}`: z are orthonormal coordinates
   of the fitted values, and :math:`1^T a = 0` is built in.
 - *features*: :math:`A = U S^{-1/2}`: the norm is :math:`\|z\|^2`. For many rows from a factor with pivots in place of
-  eigenvectors (:mod:`substrate.composition.pivoted_features`).
+  eigenvectors (:mod:`substrate.composition.pivoted_features`). Further representers may join the training rows
+  (:mod:`substrate.composition.span`); only the coefficients of values of f take part in the sum to zero, the centring
+  P is that of these, and the identity for the others.
 - *stacked*: the singular value decomposition :math:`[\Omega^1; \dots; \Omega^d] P = Q \Sigma V^T`, and
   :math:`A = V \Sigma^{-1}`: the values of all components are orthonormal in z.
 - *coefficients*: A = I, uncut, for terms in alpha itself, which cut coordinates would not leave sparse; then
   :math:`1^T a = 0` is a constraint.
-- *features on a span*: as features, with further representers beside the training rows
-  (:mod:`substrate.composition.span`). Only the coefficients of values of f take part in the sum to zero; the centring
-  P is that of these, and the identity for the others.
-
 - *on a basis*: the same choices for an expansion on n vectors, from their own n x n matrix and the N x n kernel values
   of the training rows: features from the former, fitted values and stacked components from the latter, and the
   coefficients. They need not sum to zero, so that only the values are centred.
@@ -36,7 +34,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import lost_beside, rank_cutoff, relative_rounding
-from substrate.composition.pivoted_features import PivotedCoefficients, pivoted_factor
+from substrate.composition.pivoted_features import pivoted_factor
 from substrate.composition.reading import Reading
 from substrate.composition.span import SubstrateSpan
 from substrate.fits.coordinates import CUTOFF, stacked_directions
@@ -52,7 +50,6 @@ __all__ = [
     "coefficient_frame",
     "feature_frame",
     "fitted_frame",
-    "span_frame",
     "stacked_frame",
 ]
 
@@ -152,46 +149,6 @@ def fitted_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int, elsewh
     )
 
 
-def feature_frame(gram: Gram, bias: bool, cutoff: float | None, rank: int) -> Frame:
-    """Return coordinates in which the norm of w is Euclidean; it determines all directions, so all are kept."""
-    relative = rank_cutoff(gram.n) if cutoff is None else cutoff
-    K = np.array(gram.matrix)
-    if cutoff is None and gram.n >= _PIVOTED:
-        inner = _center(K, bias)
-        with blas_threads(gram.n):
-            L = pivoted_factor(inner, relative)
-        if L is not None:
-            coefficients = PivotedCoefficients(off_ones(L) if bias else L)
-            mean = K.mean(axis=0) if bias else np.zeros(gram.n)
-            training = off_ones(L) if bias else L
-            missing = max(rank - L.shape[1], 0)
-            return Frame(
-                kind="pivoted features",
-                size=L.shape[1],
-                coefficients=coefficients,
-                training=training,
-                components=None,
-                norm_factor=None,
-                centre=mean,
-                cutoff=relative,
-                missing=missing,
-            )
-    U, s, mean = _eigen(gram, bias, relative)
-    root = np.sqrt(s)
-    missing = max(rank - _count_kept(U), 0)
-    return Frame(
-        kind="features",
-        size=_count_kept(U),
-        coefficients=U / root,
-        training=U * root,
-        components=None,
-        norm_factor=None,
-        centre=mean,
-        cutoff=relative,
-        missing=missing,
-    )
-
-
 def stacked_frame(
     gram: Gram, components: tuple[Array, ...], bias: bool, cutoff: float | None, with_norm: bool, rank: int
 ) -> Frame:
@@ -230,37 +187,42 @@ def coefficient_frame(gram: Gram, components: tuple[Array, ...] | None, with_nor
     )
 
 
-def span_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, rank: int) -> Frame:
-    """Return the same as :func:`feature_frame`, on all representers of a span, with values of so many components."""
+def feature_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, rank: int) -> Frame:
+    """Return coordinates in which the norm of w is Euclidean, on all representers of a span, and so many components.
+
+    The norm determines all directions, so that all are kept that rounding does not hide.
+    """
     relative = rank_cutoff(span.size) if cutoff is None else cutoff
     lengths, m = span.lengths(), span.values
     G = lengths[:, None] * span.matrix() * lengths
     inner = _reflect(_reflect(G, m).T, m)[1:, 1:] if span.balanced else G
-    # of what centring leaves; beyond it a negative eigenvalue is refused
-    rounding = relative_rounding(1.0) * float(np.linalg.norm(G))
-    coordinates = Coordinates.of((inner + inner.T) / 2.0, relative, rounding)
-    U, s = (coordinates.basis, coordinates.values) if coordinates.rank else (np.zeros((inner.shape[0], 1)), np.ones(1))
+    inner = (inner + inner.T) / 2.0
+    with blas_threads(inner.shape[0]):
+        L = pivoted_factor(inner, relative) if cutoff is None and span.size >= _PIVOTED else None
+        if L is None:
+            # of what centring leaves; beyond it a negative eigenvalue is refused
+            rounding = relative_rounding(1.0) * float(np.linalg.norm(G))
+            coordinates = Coordinates.of(inner, relative, rounding)
+            L, size = coordinates.factor, coordinates.rank
+            A = L / np.where(size, coordinates.values, 1.0)
+        else:
+            Q, R = np.linalg.qr(L)
+            A, size = Q @ np.linalg.inv(R).T, L.shape[1]
     if span.balanced:
-        U = _reflect(np.vstack([np.zeros((1, U.shape[1])), U]), m)
+        L, A = (_reflect(np.vstack([np.zeros((1, each.shape[1])), each]), m) for each in (L, A))
+    A, values = lengths[:, None] * A, L / lengths[:, None]
     centre = G[:m].mean(axis=0) / lengths if span.balanced else np.zeros(span.size)
-    root = np.sqrt(s)
-    A, values = lengths[:, None] * U / root, U * root / lengths[:, None]
-    components = (
-        tuple(span.rows(Reading(part=component)) @ A for component in range(n_components)) if n_components else None
-    )
-    training = np.ascontiguousarray(values[: span.substrate.n])
-    missing = max(rank - coordinates.rank, 0)
     return Frame(
         kind="features",
-        size=coordinates.rank,
+        size=size,
         coefficients=A,
-        training=training,
-        components=components,
+        training=np.ascontiguousarray(values[: span.substrate.n]),
+        components=tuple(span.rows(Reading(part=part)) @ A for part in range(n_components)) or None,
         norm_factor=None,
         centre=centre,
         cutoff=relative,
         representers=values,
-        missing=missing,
+        missing=max(rank - size, 0),
     )
 
 

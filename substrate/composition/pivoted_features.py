@@ -10,15 +10,12 @@ the cut-off [Higham2002]_ (section 10.3). For a matrix that is not positive semi
 estimated by products with random vectors, and a matrix that fails is left to the eigenvalues, which say why.
 """
 
-from typing import Any
-
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dgeqrf, dormqr, dpstrf
+from scipy.linalg.lapack import dpstrf
 
 from substrate.arrays import Array
 
-__all__ = ["PivotedCoefficients", "largest_eigenvalue", "pivoted_factor"]
+__all__ = ["largest_eigenvalue", "pivoted_factor"]
 
 _POWERS, _PROBES = 12, 3
 #: Largest accepted remainder, in units of the cut-off and of the root of the number of rows.
@@ -54,33 +51,3 @@ def pivoted_factor(K: Array, relative: float) -> Array | None:
     remainder = np.linalg.norm(K @ probes - L @ (L.T @ probes), axis=0)
     accepted = _REMAINDER * np.sqrt(n) * tolerance * np.linalg.norm(probes, axis=0)
     return L if bool((remainder <= accepted).all()) else None
-
-
-class PivotedCoefficients:
-    """A with a = A z: multiplied from either side, never formed."""
-
-    __array_ufunc__ = None  # numpy leaves products with it to __rmatmul__
-
-    def __init__(self, L: Array) -> None:
-        lwork = 64 * L.shape[1]
-        self._reflectors, self._tau, _, _ = dgeqrf(np.asfortranarray(L), lwork=lwork)
-        self._lwork, self._rank, self._n = lwork, L.shape[1], L.shape[0]
-
-    def __matmul__(self, z: Any) -> Array:
-        """Return A z."""
-        z = np.asarray(z, dtype=np.float64)
-        columns = z if z.ndim == 2 else z[:, None]
-        inner = np.zeros((self._n, columns.shape[1]), order="F")
-        inner[: self._rank] = self._triangle(columns, "T")
-        product = np.asarray(dormqr("L", "N", self._reflectors, self._tau, inner, self._lwork)[0])
-        return product if z.ndim == 2 else product[:, 0]
-
-    def __rmatmul__(self, rows: Any) -> Array:
-        """Return rows times A."""
-        right = np.asfortranarray(np.asarray(rows, dtype=np.float64).T)
-        turned = dormqr("L", "T", self._reflectors, self._tau, right, max(self._lwork, 64 * right.shape[1]))[0]
-        return np.ascontiguousarray(self._triangle(turned[: self._rank], "N").T)
-
-    def _triangle(self, right: Array, transposed: str) -> Array:
-        R = self._reflectors[: self._rank]
-        return np.asarray(solve_triangular(R, right, trans=transposed, check_finite=False))

@@ -12,7 +12,6 @@ from substrate.arrays import Array
 from substrate.bounds import FORMULA, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row
-from substrate.composition.largest_loss import LargestLoss, read_largest_loss, solve_largest
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import Outputs
 from substrate.composition.refusals import scale_of_targets
@@ -156,7 +155,7 @@ class RowMethod:
         if "squared_norm" not in leaves and not half > 0.0:
             return None
         given = self._objective, leaves["f"], leaves.get("squared_norm"), half
-        return read_row_losses(*given) or read_largest_loss(*given)
+        return read_row_losses(*given)
 
     def solve(self, time_limit: float | None) -> RowSolution | str:
         """Return the solution, or the status of a method that failed."""
@@ -173,10 +172,7 @@ class RowMethod:
         # from the latest point, and anew if that does not lead to the optimum
         for start in (None,) if self._start is None else (self._start, None):
             try:
-                if isinstance(losses, LargestLoss):
-                    point = solve_largest(space, losses, spread, deadline)
-                else:
-                    point = solve_rows(space, losses, spread, deadline, start)
+                point = solve_rows(space, losses, spread, deadline, start)
             except TimeoutError:
                 return OUT_OF_TIME
             except SolverError as error:
@@ -186,7 +182,7 @@ class RowMethod:
             g = losses.limit_slopes(point.g)
             solution = RowSolution(substrate=s, read=read, a=-g / lam, b=b, g=g, label=self._label)
             if solution.worst() <= 1.0:
-                self._start = None if isinstance(losses, LargestLoss) else point
+                self._start = point
                 break
         return solution
 

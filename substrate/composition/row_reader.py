@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from substrate.arrays import Array
 from substrate.losses import Exponential, LogisticRows, PieceLoss, RowLoss
 
-__all__ = ["ReadLosses", "affine_entries", "read_row_losses"]
+__all__ = ["ReadLosses", "read_row_losses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,14 +341,6 @@ def _is_square(expression: Any) -> bool:
     # later releases of cvxpy have a function of this name that returns one of several classes
     is_power = any(kind.__name__.lower() == "power" for kind in type(expression).__mro__)
     return is_power and getattr(expression.p, "value", expression.p) == 2
-
-
-def affine_entries(expression: Any, leaf: Any) -> tuple[Array, Array] | None:
-    """Return the factor and the constant of every row, where an expression is affine in each value, in their order."""
-    entries = _entries(expression, leaf)
-    if entries is None or not entries.is_affine or not np.array_equal(entries.rows, np.arange(leaf.size)):
-        return None
-    return entries.slope, entries.constant
 
 
 @dataclass

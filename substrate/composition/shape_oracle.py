@@ -440,23 +440,6 @@ class BoundShape:
             total += self.target(k).values(points)
         return total
 
-    def read(self, points: Array, directions: Array) -> tuple[Array, Array]:
-        """Return what is constrained at points, u'Hu along directions where it is a Hessian, and its rounding."""
-        total, radius = np.full(points.shape[0], self.constant), np.full(points.shape[0], self.constant_radius)
-        for k in range(len(self.groups)):
-            target = self.target(k)
-            if isinstance(target, _HessianTarget):
-                H, rounding = target.matrices(points, {})
-                u = directions[:, list(target.inner)]
-                squares = np.square(u).sum(axis=1)
-                total += np.einsum("ji,jik,jk->j", u, H, u)
-                radius += squares * (rounding + relative_rounding(16.0) * np.abs(H).sum(axis=(1, 2)))
-            else:
-                values = target.values(points)
-                total += values
-                radius += target.radius(points, {}) + relative_rounding(4.0) * np.abs(values)
-        return total, radius
-
     def direction(self, point: Array) -> Array:
         """Return the eigenvector of the smallest eigenvalue of the Hessian at a point, over all columns."""
         least, vector = math.inf, np.zeros(point.size)

@@ -34,7 +34,6 @@ from substrate.certificates import NO_BOUND, Certificate, Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import Accuracy
 from substrate.composition.accuracy import OptimalValue
-from substrate.composition.cut_least_squares import Cut, CutLeastSquares, DualPoint, LeastSquaresValue
 from substrate.composition.derivative_bounds import bound_derivative
 from substrate.composition.everywhere import ShapeConstraint
 from substrate.composition.expanded_function import (
@@ -43,12 +42,10 @@ from substrate.composition.expanded_function import (
     merge_terms,
     square_rounding,
 )
-from substrate.composition.linear_operators import LinearOperator
 from substrate.composition.reading import Reading, inner_products
 from substrate.composition.result import Further, KernelExpansion, Result
 from substrate.composition.shape_oracle import BoundShape, LowestValue, ShapePlan
 from substrate.errors import SolverError
-from substrate.solvers import SolverRecord
 
 __all__ = [
     "BRACKET",
@@ -57,9 +54,6 @@ __all__ = [
     "ShapedResult",
     "Shapes",
     "expanded_function",
-    "multiply_slacks",
-    "pull_of_bias",
-    "representers",
 ]
 
 #: Rounds of points, and new points of a round for each shape.
@@ -168,11 +162,6 @@ class _Cuts:
         if self.directions.size:
             self.directions = self.directions[which]
 
-    def unit_multipliers(self) -> "ShapeMultipliers":
-        """The points with multipliers of one."""
-        directions = self.directions if self.directions.size else np.zeros_like(self.points)
-        return ShapeMultipliers(self.points, directions, np.ones(len(self.points)))
-
     def placed(self) -> tuple[Array, Array]:
         """The points and directions that the machine is given."""
         if len(self.points) != 1:
@@ -213,12 +202,6 @@ class ShapeMultipliers:
     directions: Array
     values: Array
 
-    def lengths(self, plan: ShapePlan) -> Array:
-        """Return the squared lengths of the directions, one where the shape is not of a Hessian."""
-        if not plan.constraint.hessian:
-            return np.ones(self.values.size)
-        return np.asarray(np.square(self.directions[:, list(plan.constraint.hessian)]).sum(axis=1))
-
     def mix(self, other: "ShapeMultipliers", share: float) -> "ShapeMultipliers":
         """Return those of a mixture."""
         given = [directions for directions in (self.directions, other.directions) if directions.size]
@@ -236,7 +219,7 @@ class _Solved:
     result: Any
     functions: list[ExpandedFunction]
     own: list[Any]
-    optimal: OptimalValue | LeastSquaresValue | str
+    optimal: OptimalValue | str
     multipliers: list["ShapeMultipliers"]
 
 
@@ -351,9 +334,6 @@ class _Loop:
             for plan, k in zip(shapes.plans, d, strict=True)
         ]
         self.scales = [0.0] * len(d)
-        # representers of components are left to the compiled problem
-        whole = all(term.part is None for plan in shapes.plans for term in plan.constraint.terms)
-        self.direct = CutLeastSquares.of(base) if solver is None and whole else None
         self.small, self.cells_allowed = _SMALL, _CHEAP
 
     def run(self) -> ShapedResult:
@@ -434,9 +414,7 @@ class _Loop:
         return bound
 
     def _solve(self, margins: list[float]) -> _Solved:
-        """The machine with constraints at the points, by the multipliers of least squares where it is such a one."""
-        if self.direct is not None:
-            return self._solve_directly(self.direct, margins)
+        """Return the machine with constraints at the points, solved."""
         pairs = zip(self.cuts, margins, strict=True)
         constraints = [cuts.constraint(margin) if cuts.points.size else None for cuts, margin in pairs]
         machine = self.shapes._build([c for c in constraints if c is not None])
@@ -455,39 +433,6 @@ class _Loop:
             optimal=machine.optimal_value(),
             multipliers=multipliers,
         )
-
-    def _solve_directly(self, method: CutLeastSquares, margins: list[float]) -> _Solved:
-        placed = [cuts.unit_multipliers() for cuts in self.cuts]
-        constraints = [cuts.plan.constraint for cuts in self.cuts]
-        cuts_given = [
-            Cut(representers(c, unit), pull_at_ones(c, unit), (c.bound + margin) * unit.lengths(cuts.plan))
-            for cuts, c, unit, margin in zip(self.cuts, constraints, placed, margins, strict=True)
-        ]
-        solution = method.solve(cuts_given)
-        multipliers = [replace(unit, values=mu) for unit, mu in zip(placed, solution.multipliers, strict=True)]
-        pairs = list(zip(constraints, multipliers, strict=True))
-        point = DualPoint.of(
-            method.weights,
-            solution.function,
-            [term for pair in pairs for term in representers(*pair)],
-            [number for pair in pairs for number in pull_of_bias(*pair)],
-        )
-        product = 0.0
-        for cuts, carried, margin in zip(self.cuts, multipliers, margins, strict=True):
-            product += multiply_slacks(cuts.plan, carried, solution.function, margin)
-        value = point.values()[1]
-        expansion = expansion_of(method.substrate, solution.function)
-        result = Result(
-            objective=value,
-            parameters={p.name(): p.value for p in self.base._parameters()},
-            expansions=(expansion,),
-            certificate=method.certificate(solution, value),
-            solver_record=SolverRecord((solution.attempt,)),
-            outputs=self.base.outputs,
-            task=self.base.task,
-        )
-        optimal = LeastSquaresValue(point.lower_value(product), method.y, method.weights)
-        return _Solved(result=result, functions=[solution.function], own=[], optimal=optimal, multipliers=multipliers)
 
     def _own_variables(self) -> list[Any]:
         return list(self.base.own_variables())
@@ -736,52 +681,3 @@ def expansion_of(s: Any, function: ExpandedFunction, count: int = 1) -> KernelEx
         maximal_variation=np.array(variation),
         further=kept,
     )
-
-
-def representers(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[ExpansionTerm]:
-    r"""Return :math:`\sum_j \mu_j D_j k`, the function that the multipliers of a shape pull with."""
-    weighing = multipliers.values != 0.0
-    points, values = multipliers.points[weighing], multipliers.values[weighing]
-    if not values.size:
-        return []
-    if not constraint.hessian:
-        return [
-            ExpansionTerm(points, term.factor * values, term.part, term.operator if term.orders else None)
-            for term in constraint.terms
-        ]
-    found = []
-    for i, a in enumerate(constraint.hessian):
-        for b in constraint.hessian[: i + 1]:
-            directions = multipliers.directions[weighing]
-            weights = (1.0 if a == b else 2.0) * directions[:, a] * directions[:, b]
-            operator = LinearOperator.derivative({a: 2} if a == b else {a: 1, b: 1})
-            found.append(ExpansionTerm(points, constraint.terms[0].factor * weights * values, None, operator))
-    return found
-
-
-def pull_at_ones(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> Array:
-    """Return what a shape makes of the constant one at its points."""
-    factors = [term.factor for term in constraint.terms if term.has_bias and not constraint.hessian]
-    return np.full(multipliers.values.size, math.fsum(factors))
-
-
-def multiply_slacks(
-    plan: ShapePlan, carried: "ShapeMultipliers", function: ExpandedFunction, margin: float = 0.0
-) -> float:
-    r"""Return a bound on :math:`\sum_j \mu_j (D_j f(x_j) - c)` of one shape of one substrate."""
-    weighing = carried.values > 0.0
-    points, mu = carried.points[weighing], carried.values[weighing]
-    if not mu.size:
-        return 0.0
-    values, radius = plan.bind([function]).read(points, carried.directions[weighing])
-    levels = (plan.constraint.bound + margin) * carried.lengths(plan)[weighing]
-    slack = values - levels + radius
-    rounding = relative_rounding(mu.size + 16.0) * float(mu @ (np.abs(values) + np.abs(levels) + radius))
-    return float(mu @ slack) + rounding
-
-
-def pull_of_bias(constraint: ShapeConstraint, multipliers: "ShapeMultipliers") -> list[float]:
-    """Return what the multipliers of a shape pull at the bias with, one number for each term and point."""
-    if constraint.hessian:
-        return []
-    return [term.factor * float(value) for term in constraint.terms if term.has_bias for value in multipliers.values]

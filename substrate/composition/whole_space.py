@@ -41,10 +41,6 @@ __all__ = ["Gap", "Shifted", "WholeSpace", "gap_of", "whole_space"]
 
 #: Representers up to which their matrix is compared with its coordinates.
 _LARGEST = 2000
-#: Largest number of entries of the rows that are compared with their form in readings.
-_ENTRIES = 20_000_000
-#: Share of the size of a row by which it may differ from its form in readings: rounding of the compilation.
-_SAME = 1e-12
 #: Roundings for each reading in a row that combines several, by sums or by a decomposition.
 _COMBINED = 10.0
 #: Inner products of components lose so many times what those of the whole lose.
@@ -113,10 +109,7 @@ def gap_of(compiled: CompiledSubstrate) -> Gap | None:
         sizes[:m] += float(lengths[:m].mean())
     rounding = (relative + relative_rounding(L.shape[1] + 8.0)) * float(sizes @ sizes)
     eta = float(np.linalg.norm(centred - L @ L.T)) + rounding
-    if frame.kind == "features":
-        amplified = float(np.linalg.norm(frame.coefficients, 2)) ** 2
-    else:
-        amplified = float(np.linalg.svd(L, compute_uv=False)[-1]) ** -2
+    amplified = float(np.linalg.norm(frame.coefficients.T @ frame.coefficients, 2))
     return Gap(
         matrix=SlicedMatrix(G),
         lengths=lengths,
@@ -265,22 +258,8 @@ def whole_space(
             substrate = _part(program, shifted, compiled_substrate, gap_found, columns, column)
             if substrate is None:
                 return None
-            if not _is_explained(program, shifted, substrate):
-                return None
             substrates.append(substrate)
     return WholeSpace(shifted, abs(shifted.B), tuple(substrates))
-
-
-def _is_explained(program: ConeProgram, shifted: Shifted, substrate: _SubstrateInSpace) -> bool:
-    """Return whether w enters the rows and the linear cost by nothing but what is read: A_z = B L and q_z = L'q_t."""
-    if program.b.size * substrate.z.size > _ENTRIES:
-        return False
-    B, q, L = shifted.B[:, substrate.shifts], shifted.q[substrate.shifts], substrate.rows
-    rows, cost = B @ L, q @ L
-    allowed = _SAME * (abs(B) @ np.abs(L).max(axis=1, initial=0.0))[:, None]
-    dense = program.A[:, substrate.z].toarray()
-    linear = _SAME * (np.abs(q) @ np.abs(L).max(axis=1, initial=0.0))
-    return bool((np.abs(dense - rows) <= allowed).all() and (np.abs(program.q[substrate.z] - cost) <= linear).all())
 
 
 def _part(
