@@ -25,18 +25,14 @@ from substrate.composition.frames import (
 )
 from substrate.composition.further_points import READ
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import MeasureIntegral
 from substrate.composition.place_holders import PlaceHolder
-from substrate.composition.reading import Reading, bound_norm, reading_of
+from substrate.composition.reading import Reading, reading_of
 from substrate.composition.result import Further, KernelExpansion
 from substrate.composition.span import SubstrateSpan, penalises, value_of_holder
 from substrate.errors import DeclarationError
 from substrate.ingredients import zero_sum, zero_sum_row
 
 __all__ = ["CompiledSubstrate"]
-
-#: A number times this, printed with two digits, is not below the number.
-_ROUNDED_UP = 1.05
 
 
 class CompiledSubstrate:
@@ -299,14 +295,6 @@ class CompiledSubstrate:
             facts.append(("basis", span))
         if self.span.fact:
             facts.append(("span", self.span.fact))
-        integrals = [holder.part for holder in self.mentioned if isinstance(holder.part, MeasureIntegral)]
-        missed = _ROUNDED_UP * max((float(integral.radii.max()) for integral in integrals), default=0.0)
-        if missed > 0.0:
-            a = self.coefficients()
-            parts = zip(self.span.readings, self.span.parts(a), strict=True)
-            miss = missed * bound_norm(self.substrate, self.span.squared_norm(a), parts)
-            fact = f"integrals are sums of values, at most {missed:.1e} ||w|| = {miss:.1e} from the true ones"
-            facts.append(("quadrature", fact))
         if self.substrate.ridge > 0.0:
             facts.append(("ridge", f"{self.substrate.ridge:g}/2 w'w is part of the objective"))
         return tuple((self._label(name), value) for name, value in (*self.substrate.gram.record(), *facts))

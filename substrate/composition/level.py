@@ -29,12 +29,11 @@ from substrate.composition.linear_operators import (
     KernelAction,
     LinearOperator,
     MeasureIntegral,
-    has_integrals,
     refuse_matrix,
     rows_of,
     sum_operators,
 )
-from substrate.composition.measures import Measure, are_measures, checked_measures
+from substrate.composition.measures import are_measures, checked_measures
 from substrate.composition.observations import Observations
 from substrate.composition.place_holders import PlaceHolder, Standing
 from substrate.composition.targets import checked_targets, without_single_column
@@ -348,9 +347,8 @@ class Substrate(Term):
         ``s.integral([[0.0, 1.0], [0.0, 2.0]])`` is that over a rectangle, and ``s.integral(measure)`` that against a
         :class:`~substrate.Measure`, or against each of several: weights at points, lengths, products and sums of them.
         Closed forms are known for RBF, Laplacian, polynomials, Matern with nu = 0.5, 1.5 and 2.5 in one column, and
-        sums and products on different columns of these. With a product of RBF, Linear and Polynomial on the same
-        columns, up to three of them, it is a sum of values at the points of a rule of Gauss, with Matern in several
-        columns one at midpoints; the certificate says how far from the integral that can be.
+        sums and products on different columns of these; other kernels are refused, and a measure on the points of a
+        quadrature rule is a sum in the place of the integral.
         """
         functional, rows = self.resolve_integral(boxes)
         values = self._holder("operator", (rows.shape[0], *self.columns), points=rows, part=functional)
@@ -361,12 +359,17 @@ class Substrate(Term):
         refuse_matrix(self.kernel)
         n_features = self.X.shape[1]
         if are_measures(boxes):
-            functional = MeasureIntegral.of(self.kernel, checked_measures(boxes, n_features))
-            return functional, np.arange(len(functional.measures), dtype=np.float64)[:, None]
-        checked = checked_boxes(boxes, n_features)
-        if not has_integrals(self.kernel, n_features):
-            return self.resolve_integral([Measure.of_box(box) for box in checked])
-        return BoxIntegral(), rows_of(checked)
+            against = MeasureIntegral(checked_measures(boxes, n_features))
+            if not all(measure.is_discrete for measure in against.measures):
+                self._refuse_integrals()
+            return against, np.arange(len(against.measures), dtype=np.float64)[:, None]
+        self._refuse_integrals()
+        return BoxIntegral(), rows_of(checked_boxes(boxes, n_features))
+
+    def _refuse_integrals(self) -> None:
+        """Raise with the reason where the kernel has no integrals over boxes."""
+        n_features = self.X.shape[1]
+        self.kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
 
     def _add_bias(self, values: Any, constant: Array) -> Any:
         """Add what an operator makes of the bias, given what it makes of one."""

@@ -18,12 +18,11 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse, real_points
 from substrate.certificates.rounding import relative_rounding
-from substrate.composition.gauss_rules import gauss_rule
 from substrate.composition.measures import Measure
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_orders
-from substrate.kernels.integrals import midpoint_rule, volumes
+from substrate.kernels.integrals import volumes
 from substrate.namespaces import strips
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "add_lengths",
     "bound_rounding",
     "evaluation_points",
-    "has_integrals",
     "inner_product_matrix",
     "refuse_matrix",
     "rows_of",
@@ -164,10 +162,6 @@ class BoxIntegral:
 
     largest_order = 0
 
-    def refuse(self, kernel: Kernel) -> None:
-        """Raise with the reason where the kernel has no integrals."""
-        kernel.refuse_integrals()
-
     def apply_to_constant(self, points: Any) -> Array:
         """Return the volumes of the boxes."""
         return volumes(boxes_of(points))
@@ -175,33 +169,11 @@ class BoxIntegral:
 
 @dataclass(frozen=True, eq=False)
 class MeasureIntegral:
-    """The integral of f against measures; its points are their numbers, one row each.
-
-    ``radii`` are by how much sums in the place of integrals may miss these, over the norm of w; zero for closed forms.
-    """
+    """The integral of f against measures; its points are their numbers, one row each."""
 
     measures: tuple[Measure, ...]
-    radii: Array
 
     largest_order = 0
-
-    @classmethod
-    def of(cls, kernel: Kernel, measures: Iterable[Measure]) -> "MeasureIntegral":
-        """Return the integrals in closed form, or by rules with their radii; refuse what has neither."""
-        given = tuple(measures)
-        reason = "" if all(measure.is_discrete for measure in given) else _why_no_integral(kernel, given[0].n_features)
-        if not reason:
-            return cls(given, np.zeros(len(given)))
-        replaced, radii = zip(*(_replace_by_points(kernel, measure, reason) for measure in given), strict=True)
-        if not np.isfinite(radii).all():
-            raise DeclarationError(
-                f"no bound is known for the error of a quadrature rule with {kernel!r}, whose rounding is unknown; "
-                "take RBF, or Matern with nu between 0.5 and 10"
-            )
-        return cls(tuple(replaced), np.array(radii))
-
-    def refuse(self, kernel: Kernel) -> None:
-        """Do nothing: what has no integrals was refused where it was made."""
 
     def apply_to_constant(self, points: Any) -> Array:
         """Return the masses of the measures."""
@@ -239,43 +211,6 @@ class MeasureIntegral:
 
 def _numbers_of(points: Any) -> list[int]:
     return [int(number) for number in np.asarray(points)[:, 0]]
-
-
-def has_integrals(kernel: Kernel, n_features: int) -> bool:
-    """Return whether a kernel has integrals over boxes of so many columns in closed form."""
-    return not _why_no_integral(kernel, n_features)
-
-
-def _why_no_integral(kernel: Kernel, n_features: int) -> str:
-    """Why a kernel has no integrals over boxes of so many columns; empty where it has."""
-    try:
-        kernel.integral(np.zeros((1, n_features)), np.tile([0.0, 1.0], (n_features, 1)))
-    except DeclarationError as error:
-        return str(error)
-    return ""
-
-
-def _replace_by_points(kernel: Kernel, measure: Measure, reason: str) -> tuple[Measure, float]:
-    """Return the measure with every box replaced by the points of a rule, and what that may miss in all.
-
-    ``reason`` is why there is no closed form, for a kernel that has no rule either.
-    """
-    parts, radius = [], 0.0
-    for box, weight in zip(measure.boxes, measure.weights, strict=True):
-        if (box[:, 0] == box[:, 1]).all():
-            parts.append(float(weight) * Measure.of_points(box[None, :, 0], [1.0]))
-            continue
-        try:
-            rule = gauss_rule(kernel, box, reason)
-        except DeclarationError:
-            if not kernel.has_steady_decay:
-                raise
-            rule = midpoint_rule(kernel, box)
-        parts.append(float(weight) * Measure.of_points(rule.points, rule.weights))
-        radius += abs(float(weight)) * rule.radius
-    return Measure(
-        np.concatenate([part.boxes for part in parts]), np.concatenate([part.weights for part in parts])
-    ), radius * (1.0 + relative_rounding(float(len(parts))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,9 +256,6 @@ class KernelAction:
     def __post_init__(self) -> None:
         if not callable(self.once) or not callable(self.twice):
             raise DeclarationError("once and twice are functions of rows that return matrices of what k becomes")
-
-    def refuse(self, kernel: Kernel) -> None:
-        """Do nothing: what it makes of the kernel is known by definition."""
 
     def apply_to_constant(self, points: Any) -> Array:
         """Return what a bias of one adds."""

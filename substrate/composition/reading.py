@@ -1,24 +1,20 @@
 """What a machine reads of w at points: values of f, of a component or of an operator, and their inner products."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.rounding import relative_rounding
 from substrate.composition.level import Substrate
 from substrate.composition.linear_operators import (
     VALUE,
     Functional,
-    add_lengths,
-    bound_rounding,
     inner_product_matrix,
 )
 from substrate.composition.place_holders import PlaceHolder
 
-__all__ = ["Reading", "bound_norm", "inner_products", "points_of", "read", "reading_of"]
+__all__ = ["Reading", "inner_products", "points_of", "read", "reading_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,21 +48,6 @@ def inner_products(substrate: Substrate, left: Reading, right: Reading) -> Array
     if right.points is substrate.basis:
         return substrate.kernel_rows(left.points, component)
     return np.asarray(kernel(P) if P is Q else kernel(P, Q))
-
-
-def bound_norm(substrate: Substrate, square: float, parts: Iterable[tuple[Reading, Array]]) -> float:
-    """Return an upper bound of the norm of an expansion, from its computed square and its coefficients by reading.
-
-    The square is a sum of products of coefficients with inner products, each with its rounding, which may cancel.
-    """
-    kernel, size, terms, given = substrate.kernel, 0.0, 0, list(parts)
-    for reading, coefficients in given:
-        points = points_of(substrate, reading)
-        lengths = add_lengths(kernel, reading.operator or VALUE, points)
-        size += float(np.sum(lengths @ np.abs(coefficients)))
-        terms += points.shape[0]
-    relative = bound_rounding(kernel, [(reading.operator, points_of(substrate, reading)) for reading, _ in given])
-    return float(np.sqrt(square + (relative + relative_rounding(2.0 * terms + 4.0)) * size**2) * (1.0 + 1e-12))
 
 
 def points_of(substrate: Substrate, reading: Reading) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from substrate.arrays import Array, real_points
 from substrate.certificates import Certificate
 from substrate.composition.level import Substrate
-from substrate.composition.linear_operators import Functional, LinearOperator, MeasureIntegral
+from substrate.composition.linear_operators import Functional, LinearOperator
 from substrate.composition.outputs import Outputs
 from substrate.composition.place_holders import PlaceHolder
 from substrate.composition.power import bound_power
-from substrate.composition.reading import Reading, bound_norm, inner_products, reading_of
+from substrate.composition.reading import Reading, inner_products, reading_of
 from substrate.composition.squares import SquaredRows
 from substrate.composition.terms import FittedPart, FittedTerm, LinearPart, One, Term, WeightedTerm
 from substrate.errors import DataError, DeclarationError
@@ -110,19 +110,8 @@ class KernelExpansion:
         return self._read(self.substrate.resolve_operator(operator), real_points(X))
 
     def integral(self, boxes: Any) -> Array:
-        """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures.
-
-        Where the kernel has no closed form it is a sum of values, within :meth:`integral_radius` of the integral.
-        """
+        """Return the integral of f over boxes, one of shape (d, 2) or several, (m, d, 2), or against measures."""
         return self._read(*self.substrate.resolve_integral(boxes))
-
-    def integral_radius(self, boxes: Any) -> Array:
-        """Return how far the sums of :meth:`integral` can be from the integrals; zero for closed forms."""
-        functional, rows = self.substrate.resolve_integral(boxes)
-        radii = functional.radii if isinstance(functional, MeasureIntegral) else np.zeros(rows.shape[0])
-        parts = [(Reading(self.substrate.basis), self.coefficients)]
-        parts += [(expansion.reading, expansion.coefficients) for expansion in self.further]
-        return np.asarray(radii * bound_norm(self.substrate, self.squared_norm, parts))
 
     def power(self, X: Any) -> Array:
         """Return an upper bound of the power function of the observations at the rows of X.
@@ -248,10 +237,6 @@ class Result:
     def integral(self, boxes: Any) -> Array:
         """Return the integral of f over boxes or against measures, of a machine with one substrate."""
         return self._only("integral").integral(boxes)
-
-    def integral_radius(self, boxes: Any) -> Array:
-        """Return how far ``integral`` can be from the integrals, of a machine with one substrate."""
-        return self._only("integral_radius").integral_radius(boxes)
 
     def apply(self, operator: LinearOperator, X: Any) -> Array:
         """Return what a linear operator makes of f at the rows of X, of a machine with one substrate."""

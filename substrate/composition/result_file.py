@@ -299,7 +299,6 @@ def _write_operator(operator: Functional | None, name: str, arrays: Arrays) -> A
                 }
                 for k, measure in enumerate(operator.measures)
             ],
-            "radii": encode(np.asarray(operator.radii, dtype=np.float64), f"{name}.radii", arrays),
         }
     if not isinstance(operator, LinearOperator):
         raise DataError(
@@ -345,10 +344,7 @@ def _read_measures(written: Any, columns: int, arrays: Arrays) -> MeasureIntegra
         if boxes.dtype.kind != "f" or weights.dtype.kind != "f" or not np.isfinite(boxes).all():
             raise DataError("a measure has numbers that are none")
         measures.append(Measure(boxes, weights))
-    radii = decode(written["radii"], arrays)
-    if radii.shape != (len(measures),) or radii.dtype.kind != "f":
-        raise DataError(f"{len(measures)} measures have radii of shape {radii.shape}")
-    return MeasureIntegral(tuple(measures), radii)
+    return MeasureIntegral(tuple(measures))
 
 
 def _read_expansion(written: Any, arrays: Arrays) -> KernelExpansion:

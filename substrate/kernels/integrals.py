@@ -23,21 +23,6 @@ these differences cancel, and a rule of Gauss with 20 points is right to the las
 such functions; a polynomial is integrated exactly by a rule of Gauss; a sum, a multiple and a kernel on some of the
 columns have the integrals of their parts. A column whose two ends are the same is taken at that point: the measure of
 the box is a point mass there, and lengths in the others.
-
-Where no closed form is known, a smooth kernel has a rule of Gauss (:mod:`substrate.composition.gauss_rules`). Else a
-rule of midpoints replaces the integral by a sum of values. On a cell of centre m and half-widths h the representers
-of the two differ by :math:`\tfrac12 \int (\varphi(m + t) + \varphi(m - t) - 2 \varphi(m))\,dt`, so that, for k a
-function of the difference alone,
-
-.. math::
-
-    \Big\| \int_B \varphi - \sum_j |B_j| \varphi(m_j) \Big\| \le \frac{|B|}{2}
-    \max_{|t| \le h} \sqrt{6 k(0) - 8 k(t) + 2 k(2t)} ,
-
-which is what the sum may miss, times the norm of w. The maximum is at :math:`t = h` where
-:math:`|\partial_c k(2t)| \le 2 |\partial_c k(t)|` and k decreases, which holds for RBF, Laplacian and Matern
-kernels, and for sums and products of what it holds for; :math:`|B|` times the mean over a few pieces of the cell, each
-by its farthest corner, is a smaller bound than the maximum.
 """
 
 from abc import abstractmethod
@@ -49,19 +34,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from substrate.arrays import Array, is_sparse, real_array, real_points
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Orders, checked_orders
 
 __all__ = [
     "Integrals",
     "Profile",
-    "QuadratureRule",
     "checked_boxes",
     "integrate_exactly",
     "integrate_interval",
     "integrate_intervals",
-    "midpoint_rule",
     "volumes",
 ]
 
@@ -71,10 +53,6 @@ _POINTS = 20
 _SHORT = 1.0
 #: The most points of a rule on a box.
 _MOST_POINTS = 20_000
-#: The most points of a rule of midpoints.
-_MIDPOINTS = 2_000
-#: The most pieces of a cell over which the error of a rule of midpoints is averaged.
-_PIECES = 4_096
 
 
 def checked_boxes(boxes: Any, n_features: int, *, flat: bool = False) -> Array:
@@ -98,39 +76,6 @@ def volumes(boxes: Array) -> Array:
     """Return the volumes of boxes; a column whose ends are the same is a point mass of one."""
     lengths = boxes[..., 1] - boxes[..., 0]
     return np.asarray(np.prod(np.where(lengths > 0.0, lengths, 1.0), axis=-1))
-
-
-class QuadratureRule(NamedTuple):
-    """Points, their weights, and by how much they miss an integral at most, over the norm of w."""
-
-    points: Array
-    weights: Array
-    radius: float
-
-
-def midpoint_rule(kernel: Any, box: Array) -> QuadratureRule:
-    """Return the rule of midpoints on a box for a kernel of the difference; see the module for its radius.
-
-    The box is wide in one column at least.
-    """
-    d, wide = box.shape[0], box[:, 0] < box[:, 1]
-    counts = np.where(wide, max(int(_MIDPOINTS ** (1.0 / wide.sum()) + 1e-9), 1), 1)
-    halves = 0.5 * (box[:, 1] - box[:, 0]) / counts
-    axes = [low + half * (2.0 * np.arange(n) + 1.0) for low, half, n in zip(box[:, 0], halves, counts, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-    volume = float(volumes(box))
-    pieces = np.where(wide, max(int(_PIECES ** (1.0 / wide.sum()) + 1e-9), 1), 1)
-    steps = np.stack(np.meshgrid(*(np.arange(1, n + 1) / n for n in pieces), indexing="ij"), axis=-1).reshape(-1, d)
-    origin, corners = np.zeros((1, d)), steps * halves
-    near, far = kernel(corners, origin)[:, 0], kernel(2.0 * corners, origin)[:, 0]
-    largest = float(kernel.diag(origin)[0])
-    # a difference of numbers of the size of k(0), each with the rounding of the kernel
-    rounding = (
-        16.0 * float(kernel.rounding(np.vstack([origin, 2.0 * corners[-1:]]))) + relative_rounding(16.0)
-    ) * largest
-    squares = np.maximum(6.0 * largest - 8.0 * near + 2.0 * far, 0.0) + rounding
-    radius = 0.5 * volume * float(np.sqrt(squares).mean()) * (1.0 + relative_rounding(8.0 + steps.shape[0]))
-    return QuadratureRule(points, np.full(points.shape[0], volume / points.shape[0]), radius)
 
 
 class Profile(NamedTuple):
@@ -262,7 +207,7 @@ class Integrals:
 
     @property
     def has_steady_decay(self) -> bool:
-        """Whether k is a function of the difference for which the rule of midpoints has the bound of this module."""
+        """Whether k is a function of the difference that falls with the distance."""
         return bool(self._integrated) and all(kernel.has_steady_decay for kernel in self._integrated)
 
     def refuse_integrals(self) -> None:
