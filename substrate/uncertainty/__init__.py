@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from substrate.uncertainty.levels import exact_level
     from substrate.uncertainty.own_rows import ChangedRows, MachinesWithoutRows, OwnRows, StackedOwnRows
     from substrate.uncertainty.spread import Spread
-    from substrate.uncertainty.thirds import CoverageByThirds, coverage_by_thirds
 
 #: The names, each with its module.
 _MODULES = {
     "ChangedRows": "own_rows",
-    "CoverageByThirds": "thirds",
     "Influence": "influence",
     "KernelInfluence": "influence",
     "LeftOutMachines": "influence",
@@ -40,7 +38,6 @@ _MODULES = {
     "StackedOwnRows": "own_rows",
     "beside_decision": "calibration",
     "conformal_ends": "conformal",
-    "coverage_by_thirds": "thirds",
     "curve_length": "bands",
     "cv_plus": "jackknife",
     "exact_level": "levels",
@@ -63,7 +60,6 @@ _MODULES = {
 
 __all__ = [
     "ChangedRows",
-    "CoverageByThirds",
     "Influence",
     "KernelInfluence",
     "LeftOutMachines",
@@ -75,7 +71,6 @@ __all__ = [
     "StackedOwnRows",
     "beside_decision",
     "conformal_ends",
-    "coverage_by_thirds",
     "curve_length",
     "cv_plus",
     "exact_level",

@@ -22,9 +22,6 @@ absolute values, on one interval about f(x), with :math:`d_i = \operatorname{sig
 and the conformal set of level c is one interval: its ends are the :math:`k = \lceil c (n + 1) \rceil`-th smallest of
 these. Of a difference, :math:`\sqrt{P_i} - |c_i| = B_{ii} S / (\sqrt{P_i} + |c_i|)`. Rows of unequal weight are not
 exchangeable with a new one, and are refused.
-
-Most rows need not be looked at point by point: with :math:`|c_i| \le m_i` and :math:`S \le S_1` at several points,
-row i leaves at the latest at :math:`|\alpha_i| (\sqrt{B_{ii} S_1 + m_i^2} + m_i) / B_{ii}`.
 """
 
 from typing import Any
@@ -34,10 +31,10 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
-from substrate.namespaces import namespace_of, on_device_of, to_numpy, zeros_beside
+from substrate.namespaces import namespace_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import TRIED, kth_smallest, last_to_leave
+from substrate.uncertainty.order import kth_smallest
 
 __all__ = ["conformal_ends", "split_ends"]
 
@@ -53,7 +50,7 @@ def conformal_ends(machines: LeftOutMachines, fitted: Array | None, X: Any, diag
     ends: Array = zeros_beside(machines.residuals, (X.shape[0], 2))
     for block, f, c, p in machines.blocks(X, diagonal, fitted):
         S = p + ridge
-        below, above = _reach(machines.support_values, machines.diagonal, c, S, k)
+        below, above = _both_sides(machines.support_values, machines.diagonal, c, S, k)
         ends[block, 0], ends[block, 1] = f - S * below, f + S * above
     return ends
 
@@ -80,21 +77,8 @@ def _common_ridge(machines: LeftOutMachines) -> float:
     return float(ridge[0])
 
 
-def _reach(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
-    """Return how far the set reaches below and above f(x), in units of S, by as many rows as needed."""
-    n, xp = int(alpha.shape[0]), namespace_of(c)
-    few = TRIED * (n + 1 - k)
-    if few < n and k <= n:
-        last, bound_of_others = last_to_leave(_latest(alpha, diagonal, c, S), few)
-        columns = on_device_of(S, last)
-        its_alpha, its_diagonal = (xp.take(values, columns, axis=0) for values in (alpha, diagonal))
-        reaches = _both_sides(its_alpha, its_diagonal, xp.take(c, columns, axis=1), S, k - (n - few))
-        if all(bool(xp.all(S * reach >= bound_of_others)) for reach in reaches):
-            return reaches
-    return _both_sides(alpha, diagonal, c, S, k)
-
-
 def _both_sides(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tuple[Array, Array]:
+    """Return how far the set reaches below and above f(x), in units of S."""
     if k > int(alpha.shape[0]):
         return (zeros_beside(S, int(S.shape[0])) + np.inf,) * 2
     xp = namespace_of(c)
@@ -103,16 +87,6 @@ def _both_sides(alpha: Array, diagonal: Array, c: Array, S: Array, k: int) -> tu
     below = _quotient(size, xp.where(is_above, minus, plus))
     above = _quotient(size, xp.where(is_above, plus, minus))
     return kth_smallest(below, k), kth_smallest(above, k)
-
-
-def _latest(alpha: Array, diagonal: Array, c: Array, S: Array) -> Array:
-    """Return where each row has left, at all these points; infinity where that is not known."""
-    xp = namespace_of(c)
-    most = xp.maximum(xp.max(c, axis=0), -xp.min(c, axis=0))
-    far = xp.sqrt(diagonal * xp.max(S) + most * most) + most
-    has_bound = diagonal > 0.0
-    bound = xp.abs(alpha) * far / xp.where(has_bound, diagonal, 1.0)
-    return xp.where(has_bound, bound, np.inf)  # type: ignore[no-any-return]
 
 
 def _slopes(c: Array, BS: Array) -> tuple[Array, Array]:

@@ -1,16 +1,11 @@
 """Order statistics along the last axis, wherever the numbers are; infinite where the rank runs out of them."""
 
-from typing import Any
-
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.namespaces import namespace_of, partition, to_numpy
+from substrate.namespaces import namespace_of, partition
 
-__all__ = ["TRIED", "kth_smallest", "last_to_leave"]
-
-#: How many rows are tried first, as a multiple of those that are left where a conformal set ends.
-TRIED = 3
+__all__ = ["kth_smallest"]
 
 
 def kth_smallest(values: Array, k: int) -> Array:
@@ -20,10 +15,3 @@ def kth_smallest(values: Array, k: int) -> Array:
         edge = -np.inf if k < 1 else np.inf
         return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
     return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]
-
-
-def last_to_leave(latest: Array, count: int) -> tuple[Any, float]:
-    """Return the numbers of the ``count`` largest, in numpy, and the largest of the others."""
-    values = to_numpy(latest)
-    order = np.argsort(values, kind="stable")
-    return order[-count:], float(values[order[-count - 1]])

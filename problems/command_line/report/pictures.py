@@ -31,13 +31,11 @@ from problems.tables.fit import Fit
 from problems.tables.preparation import Input
 from substrate.arrays import Array
 from substrate.errors import SubstrateError
-from substrate.uncertainty.thirds import coverage_by_thirds
 
 __all__ = [
     "COVERAGES",
     "Canvas",
     "PicturePlan",
-    "describe_thirds",
     "draw_plans",
     "measure_coverage",
     "pictures",
@@ -47,8 +45,6 @@ __all__ = [
 _GRID = 400
 #: Coverages at which held-out rows are counted.
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: The coverage that is counted by thirds of the predictions too.
-_SHOWN = 0.9
 #: Standard errors that chance explains, at any of the coverages.
 _CHANCE = 2.5
 #: Most components drawn, classes with a curve, and bars.
@@ -107,7 +103,7 @@ def _all(fit: Fit, importances: LeftOutImportance | None) -> Iterator[PicturePla
             caption = (
                 "Calibration: the share of held-out rows inside prediction intervals, over the share that was asked "
                 f"for. Intervals are made by leaving single training rows out{_beside_saved(fit)}; held-out rows did "
-                f"not make them. At {_SHOWN:.0%}: {describe_thirds(fit)}"
+                "not make them."
             )
             yield PicturePlan(title_of(shares, fit.y_val.size), caption, lambda: _coverages(fit, shares))
     if importances is not None:
@@ -269,19 +265,6 @@ def _beside_saved(fit: Fit) -> str:
     saved = fit.saved.estimator
     is_nested = has_part(saved, NestedIntervals) and saved._intervals.resolve("auto") == "nested"
     return " (those of the saved model repeat the search in folds, method nested)" if is_nested else ""
-
-
-def describe_thirds(fit: Fit) -> str:
-    """Return how many held-out rows the intervals cover where predictions are low, in the middle, and high."""
-    model = fit.model.estimator
-    if fit.y_val.size < 3:
-        return "too few rows for thirds."
-    (ends,) = _left_out_ends(fit, (_SHOWN,))
-    thirds = coverage_by_thirds(fit.y_val, model.predict(fit.X_val), ends)
-    # where one third has far fewer than the others, one width does not fit all
-    errors = (_SHOWN - np.array(thirds.shares)) / np.sqrt(_SHOWN * (1.0 - _SHOWN) / np.array(thirds.counts))
-    advice = "; substrate predict --coverage 0.9 --adaptive has widths that follow the errors"
-    return f"{thirds}{advice if errors.max() > _CHANCE else ''}."
 
 
 def _plane(fit: Fit) -> Any:

@@ -16,13 +16,12 @@ from sampled_cases import first
 from problems.command_line.importances import importance, important
 from problems.command_line.report.answers import measures
 from problems.command_line.report.formulas import kernel_formula
-from problems.command_line.report.pictures import COVERAGES, describe_thirds, measure_coverage, title_of
+from problems.command_line.report.pictures import COVERAGES, measure_coverage, title_of
 from problems.command_line.report.report import describe_facts, report
 from problems.tables.fit import Choices, bound_of, fit_prepared, prepare
 from problems.tables.models import Weights
 from problems.tables.table import Table, read_table
 from substrate.kernels import RBF, Laplacian
-from substrate.uncertainty import coverage_by_thirds
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 VOID = {"meta", "link", "img", "br", "input"}
@@ -152,9 +151,6 @@ def test_coverages_are_counted_on_held_out_rows(motorcycle):
     ends = fit.model.estimator.predict_interval(fit.X_val, 0.9, "conformal")
     assert shares[-1] == np.mean((ends[:, 0] <= fit.y_val) & (fit.y_val <= ends[:, 1]))
     assert title_of(shares, fit.y_val.size) in text
-    thirds = coverage_by_thirds(fit.y_val, fit.model.estimator.predict(fit.X_val), ends)
-    assert describe_thirds(fit).startswith(str(thirds))
-    assert str(thirds) in text
 
 
 def test_a_finished_report_has_no_estimate(motorcycle):

@@ -68,25 +68,6 @@ def test_the_set_is_that_of_explicit_scores(seed, gamma):
         np.testing.assert_array_equal(inside[clear], ((ends[j, 0] <= grid) & (grid <= ends[j, 1]))[clear])
 
 
-@pytest.mark.parametrize("gamma", [0.3, 1e4])
-@pytest.mark.parametrize("coverage", [0.6, 0.9, 0.97])
-def test_rows_that_have_left_only_count(monkeypatch, gamma, coverage):
-    case = Case(n=90, m=40, gamma=gamma)
-    some = conformal_ends(case.machines(), *case.given(), coverage)
-    monkeypatch.setattr(conformal, "TRIED", 1000)
-    np.testing.assert_array_equal(some, conformal_ends(case.machines(), *case.given(), coverage))
-
-
-def test_few_rows_decide_where_the_bound_allows_it(monkeypatch):
-    case, seen = Case(n=200, gamma=0.3), []
-    both_sides = conformal._both_sides
-    monkeypatch.setattr(
-        conformal, "_both_sides", lambda alpha, *given: seen.append(len(alpha)) or both_sides(alpha, *given)
-    )
-    conformal_ends(case.machines(), *case.given(), 0.9)
-    assert seen == [3 * (201 - rank(0.9, 200))]
-
-
 def test_slopes_keep_their_digits_where_a_row_determines_the_point():
     """c = 1 and B S = 1e-14: the difference of roots has lost all digits, the quotient none."""
     c, BS = np.array([[1.0, -1.0, 0.0, 0.0]]), np.array([[1e-14, 1e-14, 4.0, 0.0]])
@@ -102,19 +83,6 @@ def test_unequal_weights_are_refused():
     case = Case()
     with pytest.raises(DataError, match="needs rows of equal weight"):
         conformal_ends(case.machines(np.linspace(0.1, 0.2, 12)), *case.given(), 0.9)
-
-
-def test_no_row_leaves_later_than_it_is_said_to():
-    """At every point, on either side; at a single point that is exactly where the row leaves."""
-    rng = np.random.default_rng(5)
-    alpha, diagonal = rng.normal(size=9), rng.uniform(0.1, 2.0, 9)
-    c, S = rng.normal(size=(4, 9)), rng.uniform(0.5, 3.0, 4)
-    for points in (slice(0, 4), slice(1, 2)):
-        plus, minus = conformal._slopes(c[points], diagonal * S[points][:, None])
-        leaves = (S[points][:, None] * np.abs(alpha) / np.minimum(plus, minus)).max(axis=0)
-        latest = conformal._latest(alpha, diagonal, c[points], S[points])
-        assert (leaves <= latest * (1.0 + 1e-12)).all()
-    np.testing.assert_allclose(leaves, latest, rtol=1e-12)
 
 
 def test_ranks_that_run_out_are_infinite_and_rows_without_error_have_no_width():
