@@ -136,7 +136,10 @@ def leave_one_out_residuals(support_values: Array, diagonal: Array) -> Array:
 
 
 def left_out_residuals(support_values: Array, B: Array, rows: Any) -> Array:
-    """Return (B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together."""
+    """Return (B_FF)^{-1} alpha_F: the residuals of the rows F when all of them are left out together.
+
+    :equation [Cawley2004]_ (A.1): the Schur complement of rows left out, which is the inverse of their block of B
+    """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     F = np.asarray(rows, dtype=np.intp)

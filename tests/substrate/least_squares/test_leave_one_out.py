@@ -55,6 +55,7 @@ def test_leave_one_out_equals_one_refit_a_row(kernel, ridge):
 @cases
 @ridges
 def test_left_out_blocks_equal_refits(kernel, ridge):
+    """:equation [Cawley2004]_ (A.1): the block of the inverse gives what refits without its rows give."""
     alpha, B = fitted(kernel, ridge)
     folds = [np.arange(k, 21, 4) for k in range(4)]
     residuals = k_fold_residuals(alpha, B, folds)
