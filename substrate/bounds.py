@@ -32,7 +32,6 @@ A kernel matrix from elsewhere, which is known to be semi-definite up to roundin
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,7 +40,7 @@ from scipy.linalg import qr
 
 from substrate.arrays import Array
 from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import at_most, relative_rounding, sum_rounding
+from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.certificates.rows import Accuracy, Row, root_mean_square
 from substrate.certificates.tolerance import Tolerance
 from substrate.fits.row_newton import balance_bias
@@ -52,10 +51,9 @@ from substrate.losses import RowLoss
 __all__ = [
     "ABOUT_MEAN",
     "FORMULA",
-    "BallValues",
+    "EnclosedFeatures",
+    "EnclosedKernel",
     "ExpansionPoint",
-    "FeatureValues",
-    "KernelValues",
     "RowBound",
     "RowMachine",
     "WeightPoint",
@@ -66,8 +64,6 @@ __all__ = [
 
 ABOUT_MEAN = "fitted values about their mean"
 FORMULA = "duality gap, a sum over the rows, by curvature and ||K||; with rounding"
-#: Terms of a product with a kernel matrix that are added up at a time.
-_TERMS = 16
 #: Share of the largest curvature below which a row counts as flat.
 _FLAT = 1e-2
 #: The ridge of weights that relate a row to tied ones, in units of their own curvature.
@@ -95,38 +91,14 @@ class RowBound(NamedTuple):
     gap: float
 
 
-class EnclosedKernel(Protocol):
+@dataclass(frozen=True)
+class EnclosedKernel:
     """A kernel matrix in numbers with a radius."""
 
-    @property
-    def numbers(self) -> Any:
-        """Return the class of the numbers."""
-
-    def products(self, x: Any) -> Any:
-        """Return K x."""
-
-    def block(self, rows: Any, columns: Any) -> Any:
-        """Return a part of K."""
-
-    def diagonal(self) -> Any:
-        """Return the diagonal of K."""
-
-    def bound_norm(self) -> float:
-        """Bound the norm of K."""
-
-    def bound_length(self, d: Any) -> float:
-        """Bound the root of d'K d without a product."""
-
-
-@dataclass(frozen=True)
-class KernelValues:
-    """A kernel matrix in double precision, every entry with a radius."""
-
-    matrix: Double
-    numbers: Any = Double
+    matrix: Any
 
     @classmethod
-    def stored(cls, gram: Gram, X: Any) -> "KernelValues":
+    def stored(cls, gram: Gram, X: Any) -> "EnclosedKernel":
         """Return the matrix of a fit, whose values have one rounding constant; it costs no kernel values."""
         if gram.kernel is None or gram.kernel.pairwise or not gram.kernel.trusted:
             return cls.of(gram, X)
@@ -134,7 +106,7 @@ class KernelValues:
         return cls(Double(np.asarray(gram.matrix), float(gram.kernel.rounding(X)) * roots[:, None] * roots))
 
     @classmethod
-    def of(cls, gram: Gram, X: Any) -> "KernelValues":
+    def of(cls, gram: Gram, X: Any) -> "EnclosedKernel":
         """Return the values of a kernel from differences of the points; those of a given matrix are exact, and lifted
         on the diagonal by as much as they may be indefinite.
         """
@@ -142,57 +114,9 @@ class KernelValues:
             return cls(Double(gram.matrix + gram.negative * np.eye(gram.n)))
         return cls(gram.kernel.enclose(X, X))
 
-    @cached_property
-    def _sizes(self) -> Array:
-        """The sizes of the entries."""
-        return np.asarray(np.abs(self.matrix.middle))
-
-    @cached_property
-    def _radii(self) -> Array:
-        return np.asarray(np.broadcast_to(self.matrix.radius, self._sizes.shape))
-
-    def products(self, x: Double) -> Double:
-        """Return K x: sums of a few terms at a time, and these by pairs."""
-        middle = np.asarray(x.middle)
-        blocks = [slice(start, start + _TERMS) for start in range(0, middle.size, _TERMS)]
-        parts = np.column_stack([self.matrix.middle[:, block] @ middle[block] for block in blocks])
-        levels = 0
-        while parts.shape[1] > 1:
-            odd = parts[:, -1:] if parts.shape[1] % 2 else parts[:, :0]
-            parts = np.concatenate([parts[:, 0:-1:2] + parts[:, 1::2], odd], axis=1)
-            levels += 1
-        sizes, unsure = np.abs(middle), np.broadcast_to(x.radius, middle.shape)
-        radius = sum_rounding(_TERMS + levels) * (self._sizes @ sizes) + self._radii @ (sizes + unsure)
-        return Double(parts[:, 0], at_most(1.0) * (radius + self._sizes @ unsure))
-
-    def block(self, rows: Any, columns: Any) -> Double:
-        """Return a part of the matrix."""
-        places = np.ix_(rows, columns)
-        return Double(self.matrix.middle[places], self._radii[places])
-
-    def diagonal(self) -> Double:
-        """Return the diagonal."""
-        return Double(np.diagonal(self.matrix.middle), np.diagonal(self._radii))
-
-    def bound_norm(self) -> float:
-        """Bound the norm by the root of the sum of squares of the entries."""
-        return at_most(float(np.linalg.norm(self._sizes + self._radii)))
-
-    def bound_length(self, d: Double) -> float:
-        """Bound it by the lengths of the features."""
-        lengths = np.sqrt(self.diagonal().sizes)
-        return at_most(float(lengths @ np.broadcast_to(d.sizes, lengths.shape)))
-
-
-@dataclass(frozen=True)
-class BallValues:
-    """A kernel matrix in balls."""
-
-    matrix: Any
-
     @property
-    def numbers(self) -> Any:
-        """Balls."""
+    def numbers(self) -> type[Any]:
+        """Return the class of the numbers."""
         return type(self.matrix)
 
     def products(self, x: Any) -> Any:
@@ -200,29 +124,30 @@ class BallValues:
         return self.matrix @ x
 
     def block(self, rows: Any, columns: Any) -> Any:
-        """Return a part of the matrix."""
-        return self.numbers(self.matrix.values[np.ix_(rows, columns)])
+        """Return a part of K."""
+        return self.matrix.take(np.ix_(rows, columns))
 
     def diagonal(self) -> Any:
-        """Return the diagonal."""
-        return self.numbers(self.matrix.values.diagonal())
+        """Return the diagonal of K."""
+        every = np.arange(self.matrix.midpoint.shape[0])
+        return self.matrix.take((every, every))
 
     def bound_norm(self) -> float:
-        """Bound the norm by the root of the sum of squares of the entries."""
-        flat = self.numbers(self.matrix.values.ravel())
-        return float((flat * flat).total().bound_root().upper())
+        """Bound the norm of K by the root of the sum of squares of the entries."""
+        return at_most(float(np.linalg.norm(abs(self.matrix).upper_ends().midpoint)))
 
     def bound_length(self, d: Any) -> float:
-        """Return infinity: a product decides."""
-        return math.inf
+        """Bound the root of d'K d without a product, by the lengths of the features."""
+        lengths = np.sqrt(abs(self.diagonal()).upper_ends().midpoint)
+        return at_most(float(lengths @ np.broadcast_to(abs(d).upper_ends().midpoint, lengths.shape)))
 
 
 @dataclass(frozen=True)
-class FeatureValues:
+class EnclosedFeatures:
     """The kernel matrix R R' of explicit features R, exact doubles."""
 
     features: Array
-    numbers: Any = Double
+    numbers: type[Any] = Double
 
     def products(self, x: Any) -> Any:
         """Return R R'x."""
@@ -248,11 +173,14 @@ class FeatureValues:
         return at_most(float(np.linalg.norm(self.features, axis=1) @ sizes))
 
 
+EnclosedMatrix = EnclosedKernel | EnclosedFeatures
+
+
 class Point(Protocol):
     """A function Phi w in enclosed numbers."""
 
     @property
-    def kernel(self) -> EnclosedKernel:
+    def kernel(self) -> EnclosedMatrix:
         """Return the kernel matrix of its rows."""
 
     def values(self) -> Any:
@@ -266,7 +194,7 @@ class Point(Protocol):
 class ExpansionPoint:
     """The function K a."""
 
-    kernel: EnclosedKernel
+    kernel: EnclosedMatrix
     a: Array
 
     def values(self) -> Any:
@@ -287,7 +215,7 @@ class ExpansionPoint:
 class WeightPoint:
     """The function R w of explicit features."""
 
-    kernel: FeatureValues
+    kernel: EnclosedFeatures
     w: Array
 
     def values(self) -> Any:
@@ -338,7 +266,7 @@ def bound_declared(R: Array, losses: RowLoss, w: Array, fitted: Array, tolerance
     spread = float(np.ptp(losses.centre - values)) or 1.0
     bias = balance_bias(losses, values, spread)
     machine = RowMachine(losses, 1.0, ONES, np.ones(losses.n), bias, fitted)
-    bound = bound_rows(machine, WeightPoint(FeatureValues(R), w), losses.slopes(values + bias))
+    bound = bound_rows(machine, WeightPoint(EnclosedFeatures(R), w), losses.slopes(values + bias))
     return tolerance.row(bound.radius, FORMULA, bound.about)
 
 
@@ -455,7 +383,12 @@ class _Confined(NamedTuple):
 
 
 def _bound_values(
-    machine: RowMachine, kernel: EnclosedKernel, Z: Any, confined: _Confined, gap: float, enough: float
+    machine: RowMachine,
+    kernel: EnclosedMatrix,
+    Z: Any,
+    confined: _Confined,
+    gap: float,
+    enough: float,
 ) -> tuple[float, str]:
     """Bound the distance of the fitted values, given what the gap says."""
     v, (n, k) = machine.weights, Z.midpoint.shape
@@ -520,7 +453,7 @@ def _exact_weights(Z: Any, tied: NDArray[np.intp], rows: NDArray[np.intp], weigh
     return r
 
 
-def _bound_distances(kernel: EnclosedKernel, r: Any) -> Array:
+def _bound_distances(kernel: EnclosedMatrix, r: Any) -> Array:
     """Bound the distance of the features of every row from a sum of features with enclosed weights."""
     product = kernel.products(r)
     squares = kernel.diagonal() - product * 2.0 + (r * product).total()

@@ -54,7 +54,6 @@ from substrate.certificates.rows import Accuracy, power_of_two
 from substrate.certificates.tolerance import Tolerance
 from substrate.ingredients.component_weights import Weights, each_weight
 from substrate.kernels import Kernel
-from substrate.namespaces import strips
 
 __all__ = [
     "BallColumns",
@@ -72,8 +71,6 @@ __all__ = [
 
 #: Relative distance from their limit at which correlations are taken to be at it; any choice gives a bound.
 _NEAR = 1e-6
-#: Fewest terms of a product that are added up before their sum is added to the others.
-_TERMS = 16
 
 FORMULA = "sqrt(|e - theta|^2 + 2 (p(x) - x'c)) + rounding"
 
@@ -95,11 +92,11 @@ class Columns(ABC):
 
     def values(self, x: Any) -> Any:
         """Return F x."""
-        return _multiply(self.matrix, x)
+        return self.matrix @ x
 
     def adjoint(self, z: Any) -> Any:
         """Return F'z."""
-        return _multiply(self.matrix.T, z)
+        return self.matrix.T @ z
 
     def energy(self, x: Any) -> Any:
         """Return E x."""
@@ -294,14 +291,6 @@ def into_balls(xi: Array, rho: Weights) -> Array:
     return out
 
 
-def _multiply(matrix: Any, x: Any) -> Any:
-    """Return a product whose terms are added up in blocks, which rounds less than one sum."""
-    numbers, n = type(matrix), matrix.midpoint.shape[1]
-    x = x if isinstance(x, numbers) else numbers.exact(x)
-    blocks = strips(n, max(_TERMS, math.isqrt(n)))
-    return reduce(add, [matrix.take((slice(None), some)) @ x.take(some) for some in blocks])
-
-
 def _enclose_kernel(kernel: Kernel, X: Any, Z: Any, matrix: Array) -> Double:
     """Return kernel values from differences, each with a radius; those of a given matrix are exact."""
     return kernel.enclose(X, Z) if kernel.trusted and not kernel.pairwise else Double(matrix)
@@ -471,7 +460,7 @@ class VariationMachine:
         parts = [Double(component) for component in self.components]
         F, W = reduce(add, parts), Double(self.root)
         columns = DoubleColumns(F, self.weights, self.bias, self.ridge, W.T @ W if self.ridge > 0.0 else None)
-        expansions = [_multiply(kernel.enclose(X, points), a) for kernel, a in zip(kernels, coefficients, strict=True)]
+        expansions = [kernel.enclose(X, points) @ a for kernel, a in zip(kernels, coefficients, strict=True)]
         stored = reduce(add, expansions) + bias
         more = (stored - fitted).bound_norm(self.weights).upper()
         return accuracy_of(columns, self.penalty(parts), y, self.v, fitted, tolerance, more)

@@ -27,7 +27,7 @@ from problems.estimators.shared.machine_rows import MachineRows, each_machine, i
 from problems.estimators.shared.regressor import Regressor
 from substrate import losses as loss_values
 from substrate.arrays import Array, positive
-from substrate.bounds import FORMULA, BallValues, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
+from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
 from substrate.certificates.rows import unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance
@@ -103,10 +103,10 @@ class StoredRows:
         tolerance = Tolerance.of(self.y, self.weights, self._share)
         enough = tolerance.largest_radius
         bound = bound_rows(
-            self.machine, ExpansionPoint(KernelValues.stored(self.gram, self.points), self.a), -self.a, enough
+            self.machine, ExpansionPoint(EnclosedKernel.stored(self.gram, self.points), self.a), -self.a, enough
         )
         if bound.radius > enough:
-            point = ExpansionPoint(KernelValues.of(self.gram, self.points), self.a)
+            point = ExpansionPoint(EnclosedKernel.of(self.gram, self.points), self.a)
             bound = min(bound, bound_rows(self.machine, point, -self.a, enough))
         lift = f" with {self.gram.negative:.1e} added to the diagonal of K" if self.gram.negative else ""
         row = tolerance.row(bound.radius, FORMULA, f"{bound.about}{lift}")
@@ -125,7 +125,7 @@ class StoredRows:
         if not math.isfinite(self.gram.negative):
             return Proof.of(math.inf, tolerance, 0, _INDEFINITE)
         with precision(_BITS):
-            point = ExpansionPoint(BallValues(ball_matrix(self.kernel, self.points)), self.a)
+            point = ExpansionPoint(EnclosedKernel(ball_matrix(self.kernel, self.points)), self.a)
             bound = bound_rows(self.machine, point, -self.a, tolerance.largest_radius)
         return Proof.of(bound.radius, tolerance, _BITS, about=bound.about)
 

@@ -42,6 +42,8 @@ _SMALL, LEAST = 1e-290, 1e-318
 #: Not below what a number that is no longer normal may have lost.
 _TINY = 1e-307
 
+#: Terms of a product with a matrix that are added up at a time.
+_TERMS = 16
 #: The largest share of a matrix that its inverse may be off by.
 _MOST_SHARE = 0.5
 
@@ -146,13 +148,14 @@ class Double(Enclosed):
     def __matmul__(self, other: Operand) -> "Double":
         other = _double(other)
         x, y = np.abs(self.middle), np.abs(other.middle)
-        radius = sum_rounding(x.shape[-1]) * (x @ y)
+        middle, roundings = _multiply(self.middle, other.middle)
+        radius = sum_rounding(roundings) * (x @ y)
         if not _is_zero(other.radius):
             radius = radius + x @ np.broadcast_to(other.radius, y.shape)
         if not _is_zero(self.radius):
             radius = radius + np.broadcast_to(self.radius, x.shape) @ (y + other.radius)
-        lost = LEAST if self.sizes.any() and other.sizes.any() else 0.0
-        return Double(self.middle @ other.middle, radius + lost)
+        lost = LEAST if other.sizes.any() and (x.any() or not _is_zero(self.radius)) else 0.0
+        return Double(middle, radius + lost)
 
     @property
     def T(self) -> "Double":  # noqa: N802
@@ -394,6 +397,22 @@ class GramFactor(NamedTuple):
 
 def _double(value: Operand) -> Double:
     return value if type(value) is Double else Double(value)
+
+
+def _multiply(A: Any, x: Any) -> tuple[Any, int]:
+    """Return A x, and how many roundings a sum has: of a matrix times a vector a few terms are added up at a time, and
+    these sums by pairs.
+    """
+    n = x.shape[0]
+    if np.ndim(A) != 2 or np.ndim(x) != 1 or n <= _TERMS:
+        return A @ x, n
+    parts = np.column_stack([A[:, k : k + _TERMS] @ x[k : k + _TERMS] for k in range(0, n, _TERMS)])
+    levels = 0
+    while parts.shape[1] > 1:
+        odd = parts[:, -1:] if parts.shape[1] % 2 else parts[:, :0]
+        parts = np.concatenate([parts[:, 0:-1:2] + parts[:, 1::2], odd], axis=1)
+        levels += 1
+    return parts[:, 0], _TERMS + levels
 
 
 def _is_zero(radius: Any) -> bool:

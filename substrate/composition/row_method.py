@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.bounds import FORMULA, ExpansionPoint, KernelValues, RowMachine, bound_rows, optimality_rows
+from substrate.bounds import FORMULA, EnclosedKernel, ExpansionPoint, RowMachine, bound_rows, optimality_rows
 from substrate.certificates import Certificate, Row
 from substrate.certificates.rows import UNPOLISHED, Accuracy, accuracy_row
 from substrate.composition.level import Substrate
@@ -55,7 +55,7 @@ class RowSolution:
         machine = RowMachine(losses, 2.0 * p, ONES if s.bias else NO_BORDER, self._weights(), b, f)
         spread, rounding = scale_of_targets(s.y, machine.weights)
         enough = UNPOLISHED * max(spread, rounding / UNPOLISHED)
-        bound = bound_rows(machine, ExpansionPoint(KernelValues.of(s.gram, s.X), a), self.g, enough)
+        bound = bound_rows(machine, ExpansionPoint(EnclosedKernel.of(s.gram, s.X), a), self.g, enough)
         about = f"{bound.about} of {self.label}" if self.label else bound.about
         accuracy = accuracy_row(bound.radius, spread, FORMULA, tolerance=UNPOLISHED, rounding=rounding, about=about)
         rows = optimality_rows(machine, a, f, bound.gap, s.y, _TOLERANCE)
