@@ -283,11 +283,6 @@ class PieceLoss(RowLoss):
         return bool((self.above > self.below).any())
 
     @property
-    def is_nothing(self) -> bool:
-        """Return whether no row has a loss, as where the weight of all is zero."""
-        return not (self.below.any() or self.above.any() or self.curvature.any())
-
-    @property
     def largest_curvature(self) -> Array:
         """Return the largest curvature; infinite at kinks."""
         return np.where((self.above > self.below).any(axis=1), np.inf, self.curvature.max(axis=1))

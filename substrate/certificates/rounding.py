@@ -26,7 +26,6 @@ __all__ = [
     "at_most",
     "bessel_rounding",
     "block_length",
-    "block_rounding",
     "cholesky_rounding",
     "dependence_cutoff",
     "eigenvalue_rounding",
@@ -99,15 +98,6 @@ def sum_rounding(terms: float) -> float:
 def block_length(terms: int) -> int:
     """Return how many of so many terms are added up at a time where a sum is formed in blocks."""
     return max(_SHORT, math.isqrt(terms) + 1)
-
-
-def block_rounding(terms: int) -> float:
-    r"""Return the share of the sum of sizes that a sum in blocks may lose, the sums of blocks added one by one.
-
-    With blocks of m of the n terms, each in whatever order, :math:`(m + n/m)\, u` in place of :math:`n u`.
-    """
-    length = block_length(terms)
-    return sum_rounding(terms) if terms <= length else at_most(sum_rounding(length + math.ceil(terms / length)))
 
 
 def add_roundings(left: float, right: float, operations: float = 1.0) -> float:

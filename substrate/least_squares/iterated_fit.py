@@ -35,7 +35,7 @@ from substrate.namespaces import is_device_array, where_it_lives
 from substrate.operators import KernelOperator
 from substrate.progress import LateProgress
 
-__all__ = ["IteratedFit", "SolvedGroup", "Unfitted", "iterated_fit", "solve_groups"]
+__all__ = ["IteratedFit", "Unfitted", "iterated_fit"]
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -67,61 +67,32 @@ class Unfitted:
     gram: Gram | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SolvedGroup:
-    """The outputs that share a gamma: their numbers, their solution, and the deviations of the slopes.
-
-    ``deviations`` are NaN where their systems are not solved.
-    """
-
-    columns: list[int]
-    gamma: float
-    solution: GradientSolution
-    deviations: Array
-
-
-def solve_groups(
+def _solve(
     question: AnswerProblem,
     matrix: KernelOperator,
-    inverse: Callable[[Array], Callable[[Array], Array]],
+    inverse: Callable[[Array], Array],
+    columns: list[int],
+    ridge: Array,
     most: int,
     progress: LateProgress,
-) -> list[SolvedGroup]:
-    """Solve every group of outputs that share a gamma; ``inverse`` makes the preconditioner of a ridge."""
-    border, groups = question.border, []
-    for gamma in dict.fromkeys(question.gammas):
-        columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
-        ridge = Regularization(gamma).ridge(question.weights)
-        targets = np.ascontiguousarray(question.Y[:, columns])
-        across = products = np.empty((ridge.size, 0))
-        if border.slopes:
-            across, products = _average_products(matrix, ridge, border)
-            targets = np.concatenate([targets, products], axis=1)
-        # the systems of the deviations are no user's: they are solved to the same share of their own spread
-        radii_of_slopes = [
-            tolerance.largest_radius for tolerance in tolerances_of(products, 1.0 / ridge, question.share)
-        ]
-        solution = solve_by_conjugate_gradients(
-            matrix,
-            inverse(ridge),
-            targets,
-            ridge,
-            np.append(question.largest_radii[columns], radii_of_slopes),
-            most,
-            progress=progress,
-            border=border,
-        )
-        n = len(columns)
-        deviations = _deviations(border, ridge, across, products, solution.part(slice(n, None)))
-        groups.append(SolvedGroup(columns, gamma, solution.part(slice(n)), deviations))
-    return groups
-
-
-def _average_products(matrix: KernelOperator, ridge: Array, border: Border) -> tuple[Array, Array]:
-    """Return W' of :func:`_deviations` and K W'."""
-    shares = (1.0 / ridge) / float((1.0 / ridge).sum())
-    across = shares[:, None] * border.matrix(ridge[:, None])
-    return across, np.ascontiguousarray(matrix.accurate_product(across))
+) -> tuple[GradientSolution, Array]:
+    """Solve the outputs that share a gamma; also return the deviations of their slopes."""
+    border, targets, radii = question.border, np.ascontiguousarray(question.Y[:, columns]), question.largest_radii
+    across = products = np.empty((ridge.size, 0))
+    if border.slopes:
+        shares = (1.0 / ridge) / float((1.0 / ridge).sum())
+        across = shares[:, None] * border.matrix(ridge[:, None])
+        products = np.ascontiguousarray(matrix.accurate_product(across))
+        targets = np.concatenate([targets, products], axis=1)
+    # the systems of the deviations are no user's: they are solved to the same share of their own spread
+    radii_of_slopes = [tolerance.largest_radius for tolerance in tolerances_of(products, 1.0 / ridge, question.share)]
+    allowed = np.append(radii[columns], radii_of_slopes)
+    solution = solve_by_conjugate_gradients(
+        matrix, inverse, targets, ridge, allowed, most, progress=progress, border=border
+    )
+    n = len(columns)
+    deviations = _deviations(border, ridge, across, products, solution.part(slice(n, None)))
+    return solution.part(slice(n)), deviations
 
 
 def _deviations(border: Border, ridge: Array, across: Array, products: Array, solved: GradientSolution) -> Array:
@@ -155,25 +126,27 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
     matrix = KernelTiles(question.kernel, question.X, progress) if stored is None else stored
     required, border = max_iter is not None or plan.only, question.border
 
-    def inverse(ridge: Array) -> Callable[[Array], Array]:
-        progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
-        return sample.inverse(ridge, progress)
-
+    alpha, bias, products = np.empty_like(question.Y), np.empty(question.Y.shape[1]), np.empty_like(question.Y)
+    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
+    iterations, failed = 0, ""
     try:
-        solved = solve_groups(question, matrix, inverse, plan.most, progress)
+        for gamma in dict.fromkeys(question.gammas):
+            columns = [k for k, gamma_of_output in enumerate(question.gammas) if gamma_of_output == gamma]
+            ridge = Regularization(gamma).ridge(question.weights)
+            progress.piece(f"preconditioner of {sample.rows.size} sampled rows")
+            inverse = sample.inverse(ridge, progress)
+            solution, deviation = _solve(question, matrix, inverse, columns, ridge, plan.most, progress)
+            alpha[:, columns], products[:, columns] = solution.support_values, solution.products
+            bias[columns], slopes[:, columns] = solution.bias, solution.slopes
+            deviations[:, columns] = deviation[:, None]
+            iterations, failed = max(iterations, solution.iterations), failed or solution.reason
     except SolverError as error:
         if required:
             raise
         return _leave_to_factorisation(stored, 0, str(error).partition(";")[0])
     finally:
         progress.close()
-    alpha, bias, products = np.empty_like(question.Y), np.empty(question.Y.shape[1]), np.empty_like(question.Y)
-    slopes, deviations = np.empty((border.slopes, bias.size)), np.empty((border.slopes, bias.size))
-    for group in solved:
-        solution, columns = group.solution, group.columns
-        alpha[:, columns], bias[columns], slopes[:, columns] = solution.support_values, solution.bias, solution.slopes
-        products[:, columns], deviations[:, columns] = solution.products, group.deviations[:, None]
-    iterations, diagonal = max(group.solution.iterations for group in solved), matrix.diagonal
+    diagonal = matrix.diagonal
     answer, doubts = bound_answer(question, alpha, bias, products, diagonal, slopes=slopes if border.slopes else None)
     equations = []
     for column, gamma in enumerate(question.gammas):
@@ -182,7 +155,6 @@ def iterated_fit(question: AnswerProblem, max_iter: int | None = None) -> Iterat
         tolerance = max(question.share, roundoff(ridge.size))
         equations.append(saddle_rows(*system, tolerance=tolerance, border=border, slopes=c))
     rows = (*answer, *worst_rows(equations))
-    failed = next((group.solution.reason for group in solved if not group.solution.is_converged), "")
     failed = failed or next((f"their row {row.name!r} does not hold" for row in rows if not row.passes), "")
     if failed and not required:
         return _leave_to_factorisation(stored, iterations, failed)

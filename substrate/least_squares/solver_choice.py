@@ -81,17 +81,14 @@ def iterated_seconds(
 ) -> float:
     """Estimate the time of conjugate gradients with m columns in the preconditioner; at least, where it leaves nothing.
 
-    Outputs are to be known to about a ``share`` of their size.
-    A ``remainder`` that is not known to be finite counts as nothing: the estimate is then from below.
+    Outputs are to be known to about a ``share`` of their size: a few iterations for every digit, more where the sample
+    leaves much (fitted to measurements). A ``remainder`` that is not known to be finite counts as nothing: the estimate
+    is then from below.
     """
     unexplained = remainder if math.isfinite(remainder) else 0.0
-    matrix = 0.5 * n * n * _VALUE if stored else 0.0
-    return 1e-9 * (matrix + _preparation(n, m) + _iterations(unexplained, share) * _product(n, m, n_outputs, stored))
-
-
-def _preparation(n: int, m: int) -> float:
-    """Estimate the nanoseconds of a preconditioner."""
-    return n * m * _VALUE + float(n) * m * m * _FLOP
+    iterations = max(-math.log10(share), 1.0) * (1.3 + 3.0 * math.sqrt(unexplained))
+    preparation = n * m * _VALUE + float(n) * m * m * _FLOP + (0.5 * n * n * _VALUE if stored else 0.0)
+    return 1e-9 * (preparation + iterations * _product(n, m, n_outputs, stored))
 
 
 def _product(n: int, m: int, n_outputs: int, stored: bool) -> float:
@@ -145,17 +142,16 @@ def plan(kernel: Kernel, X: Any, n_outputs: int, ridge: Array, share: float) -> 
     fits = whole + sample.bytes <= room
     stored = fits and (whole <= _STORED or (limit is not None and math.isfinite(limit)))
     remainder, m = sample.remainder(ridge), sample.rows.size
-    direct, product = n**3 / 3.0 * _FLOP, _product(n, m, n_outputs, stored)
-    cost = (_preparation(n, m) + _iterations(remainder, share) * product) / direct
+    seconds = iterated_seconds(n, m, n_outputs, share, remainder, stored=stored)
+    cost = seconds / factored_seconds(n) if math.isfinite(remainder) else math.inf
     if cost >= 1.0 and fits:
         times = f"{cost:.2g}" if cost < 100.0 else "over 100"
         return _plan_factorisation(n, f"a factorisation: conjugate gradients would cost {times} times as much")
-    seconds = iterated_seconds(n, m, n_outputs, share, remainder, stored=stored)
     warn_of_long_fit(n, seconds, sample.bytes + (whole if stored else 0.0), "conjugate gradients")
     if not fits:
         fact = "conjugate gradients: a factorisation would not fit"
         return Plan("cg", sample, _MOST, fact, only=True)
-    most = min(max(math.ceil(direct / product), 1), _MOST)
+    most = min(max(math.ceil(1e9 * factored_seconds(n) / _product(n, m, n_outputs, stored)), 1), _MOST)
     fact = f"conjugate gradients: {cost:.2g} of the cost of a factorisation"
     return Plan("cg", sample, most, fact, stored=stored)
 
@@ -177,11 +173,3 @@ def plan_on_device(kernel: Kernel, X: Any, ridge: Array, max_iter: int | None) -
 def _plan_factorisation(n: int, fact: str) -> Plan:
     warn_of_long_fit(n, factored_seconds(n), 8.0 * n * n, "a factorisation")
     return Plan("cholesky", fact=fact)
-
-
-def _iterations(remainder: float, share: float) -> float:
-    """Return the iterations expected, fitted to measurements: a few for every digit, more where the sample leaves
-    much.
-    """
-    digits = max(-math.log10(share), 1.0)
-    return digits * (1.3 + 3.0 * math.sqrt(remainder))
