@@ -396,20 +396,11 @@ class WeightBound:
     lower_bound: float
 
 
-class StackErrors(NamedTuple):
-    """Root mean square left-out errors of a stack: of its weights, with a bound below that of all weights, and where
-    the weights have not seen the row.
-    """
-
-    seen: StackGap
-    unseen: float
-
-
-def stack_errors(stack: Any) -> StackErrors:
-    """Return the left-out errors of a fitted stack, mean squares over its outputs."""
+def stack_errors(stack: Any) -> StackGap:
+    """Return the root mean square left-out error of a stack, with a bound below that of all weights."""
     (gap,) = (row.value for row in stack.certificate_.rows if row.name == "gap of the weights")
-    error, unseen = (float(np.sqrt(np.mean(value))) for value in (stack.apparent_criterion_, stack.criterion_))
-    return StackErrors(StackGap(error, max(error - gap, 0.0), 0.0), unseen)
+    error = float(np.sqrt(np.mean(stack.criterion_)))
+    return StackGap(error, max(error - gap, 0.0), 0.0)
 
 
 def bound_of(fit: Fit) -> WeightBound | None:

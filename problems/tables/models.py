@@ -294,7 +294,7 @@ def fit_model(
         search = problems.LSSVMRegressorCV(kernel=kernel, kernels=kernels, loss="mean_absolute", **shown).fit(X, y)
         return estimator(kernel=search.kernel_, gamma=float(search.gamma_), **options).fit(X, y)
     tried = {} if kernels is None else {"kernels": kernels}
-    if budget := choices.budget(X.shape[0]):
+    if (budget := choices.budget(X.shape[0])) and model != "stack":
         tried |= {"search": "gradient", "max_evaluations": budget}
     if kind.validated:
         return _quiet(estimator(kernel=kernel, cv=None, **tried, **options).fit(X, y, X_val, y_val))
@@ -308,8 +308,8 @@ def fit_model(
 
 
 def refit_model(estimator: Any, choices: Choices, task: str, class_weight: Any, X: Array, y: Any) -> Any:
-    """Return the plain machine with the kernel and the gamma of a fitted one, fitted to all rows; of a stack those of
-    its machines that have a weight, and new weights.
+    """Return the plain machine with the kernel and the gamma of a fitted one, fitted to all rows; of a stack the
+    kernels of its machines that have a weight, with new gammas and weights.
     """
     suffix = "Regressor" if task == "regression" else "Classifier"
     if choices.model == "stack":
@@ -317,9 +317,7 @@ def refit_model(estimator: Any, choices: Choices, task: str, class_weight: Any, 
         options = _options(stack, choices, class_weight, X.shape[0])
         numbers = np.flatnonzero(np.reshape(estimator.stack_weights_, (len(estimator.kernels_), -1)).any(axis=1))
         kernels = [estimator.kernels_[number] for number in numbers]
-        # the columns of a code book have one gamma
-        gammas = [float(np.ravel(estimator.gammas_[number])[0]) for number in numbers]
-        return _quiet(stack(kernels=kernels, gammas=gammas, **options).fit(X, y))
+        return _quiet(stack(kernels=kernels, **options).fit(X, y))
     plain = getattr(
         problems, MODELS["lssvm" if choices.model == "fused" else choices.model].weight_option.format(suffix)
     )

@@ -29,7 +29,7 @@ from substrate.certificates.rounding import relative_rounding
 from substrate.certificates.rows import ACCURATE
 from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["StackGap", "bound_stack", "weigh_by_products", "weigh_machines"]
+__all__ = ["StackGap", "bound_stack", "weigh_machines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,6 @@ def weigh_machines(errors: Array, weights: Array) -> Array:
     if not scaled.any():
         return np.full(errors.shape[1], 1.0 / errors.shape[1])
     return _on_simplex(np.asarray(np.linalg.qr(scaled, mode="r")))
-
-
-def weigh_by_products(products: Array) -> Array:
-    """Return the u of many stacks, one line each, from the M x M products R'VR of their errors."""
-    eigenvalues, vectors = np.linalg.eigh(products)
-    factors = np.sqrt(np.maximum(eigenvalues, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
-    return np.array([_on_simplex(factor) for factor in factors])
 
 
 def bound_stack(errors: Array, weights: Array, u: Array, largest: float) -> StackGap:

@@ -1,16 +1,14 @@
-r"""A stack of machines without one row: its machines, and the weights of these, none of which has seen the row.
+r"""A stack of machines without one row: its machines have not seen the row, and their weights are held.
 
 For kernels and gammas that are held, the machine m without row i is known without a refit
-(:mod:`~substrate.uncertainty.influence`), and so are the weights :math:`u^{(-i)}` that leave-one-out of the other rows
-prefers (:mod:`~substrate.uncertainty.left_out_pairs`). The stack that was fitted without row i is therefore
+(:mod:`~substrate.uncertainty.influence`). The stack without row i is therefore
 
-.. math:: f^{(-i)}(x) = \sum_m u_m^{(-i)} \big( f_m(x) - c_{mi}(x)\, r_{mi} \big), \qquad
-          r_i = y_i - f^{(-i)}(x_i) = \sum_m u_m^{(-i)} r_{mi} ,
+.. math:: f^{(-i)}(x) = \sum_m u_m \big( f_m(x) - c_{mi}(x)\, r_{mi} \big), \qquad
+          r_i = y_i - f^{(-i)}(x_i) = \sum_m u_m r_{mi} ,
 
-from which jackknife+ has its intervals (:mod:`~substrate.uncertainty.jackknife`, [Barber2021]_): the theorem is about
-any fit that does not depend on the order of rows, the choice of weights included.
+from which jackknife+ has its intervals (:mod:`~substrate.uncertainty.jackknife`, [Barber2021]_).
 
-The deviation of an error, by which scores may be divided, is here :math:`s_i(x) = \sum_m u_m^{(-i)} s_{mi}(x)`, with
+The deviation of an error, by which scores may be divided, is here :math:`s_i(x) = \sum_m u_m s_{mi}(x)`, with
 :math:`s_{mi}^2(x) = \gamma_m (p_m^{(-i)}(x) + D_{m,ii})`, a variance in units of that of the noise, so that machines of
 all kernels can be averaged. At the row itself it is :math:`\gamma_m / B_{m,ii}`, and the stretch
 :math:`s_i(x) / s_i(x_i)` is a weighted mean of those of the machines.

@@ -28,7 +28,7 @@ MACHINES = {
     "searched": LSSVMRegressorCV(kernels=[RBF(1.0), Laplacian(2.0)]),
     "features": LSSVMRegressor(Linear(), gamma=1.0),
     "partially linear": LSSVMRegressor(RBF(1.0), gamma=5.0, linear_columns=[0]),
-    "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)], criteria="loo"),
+    "stack": StackedLSSVMRegressor(kernels=[RBF(1.0), Laplacian(2.0)]),
 }
 
 

@@ -194,24 +194,6 @@ def test_a_start_that_is_compared_takes_its_slope_where_it_goes_on(monkeypatch):
     assert other.n_tried == 0
 
 
-def test_descents_that_are_out_of_reach_where_their_value_is_known_do_not_begin():
-    task, kernels = rows_task(), [RBF(1.0), Laplacian(2.0), Matern(1.0, nu=1.5)]
-    starts = [Start(np.zeros(1), np.zeros(1), 10.0)] * 3
-    assert kernel_search.within_reach([1.0, 1.09, 1.11]) == [True, True, False]
-    assert kernel_search.within_reach([1.0, None, 9.0]) == [True, True, True]
-    assert kernel_search.within_reach([]) == []
-    former = list(zip(starts, [2.0, 1.0, 1.05], strict=True))
-    trails = kernel_search.family_trails(kernels, task, 6, None, QUIET, former)
-    assert [type(trail.kernel) for trail in trails] == [Laplacian, Matern]
-    unknown = [(start, None) for start in starts]
-    assert len(kernel_search.family_trails(kernels, task, 6, None, QUIET, unknown)) == 3
-    values = [
-        begun(kernel, task, None, 1e-4, QUIET, start).end.value for kernel, start in zip(kernels, starts, strict=True)
-    ]
-    found = kernel_search.family_trails(kernels, task, 6, None, QUIET, list(zip(starts, values, strict=True)))
-    assert min(trail.end.value for trail in found) <= min(values)
-
-
 @pytest.mark.parametrize(
     ("kernel", "task"),
     [

@@ -142,7 +142,6 @@ STRANGE = [
 #: Where text, or a number that may be unknown, belongs.
 NAMES = ("classes_", "feature_names_in_")
 UNKNOWN = (
-    "apparent_criterion_",
     "coef_standard_errors_",
     "criterion_",
     "criterion_lower_bound_",

@@ -149,12 +149,12 @@ def _describe_stack(fit: Fit) -> list[str]:
         np.reshape(values, (len(stack.kernels_), -1))[:, 0] for values in (stack.stack_weights_, stack.gammas_)
     )
     order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-    seen, unseen = stack_errors(stack)
+    seen = stack_errors(stack)
     machines = "one machine" if len(order) == 1 else f"{len(order)} machines"
     words = (
         f"The prediction is the weighted mean of {machines}; {u.size - len(order)} more were tried and have no weight. "
         f"The weights have a root mean square leave-one-out error of {seen.error:.5g}; it is proved that none have "
-        f"less than {seen.lower_bound:.5g}. Where neither machines nor weights have seen the row, it is {unseen:.5g}."
+        f"less than {seen.lower_bound:.5g}."
     )
     rows = [[f"{u[m]:.3g}", f"{gammas[m]:.4g}", repr(stack.kernels_[m])] for m in order]
     return [paragraph(words), table(("weight", "gamma", "kernel"), ("number", "number", ""), rows)]

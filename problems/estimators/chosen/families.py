@@ -22,7 +22,6 @@ __all__ = [
     "FAMILIES",
     "MULTIPLES",
     "RECOMMENDED",
-    "ROUGH_FAMILIES",
     "at_all_widths",
     "at_median_widths",
     "check_kernels",
@@ -36,8 +35,6 @@ RECOMMENDED: Mapping[str, Any] = {"kernels": "families", "search": "gradient"}
 
 #: One kernel of each family, its width taken from the data.
 FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
-#: What a stack has beside them: values that fall faster near a row, and slower far from it, than a Laplacian kernel's.
-ROUGH_FAMILIES: tuple[Kernel, ...] = (PowerExponential(p=1.0, q=0.5),)
 #: The widths that are tried, in median distances.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 

@@ -52,7 +52,6 @@ __all__ = [
     "kernels_fact",
     "most_evaluations",
     "nelder_mead",
-    "within_reach",
 ]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
@@ -201,45 +200,25 @@ def family_trails(
     most: int,
     n_jobs: Any,
     progress: Progress,
-    former: Sequence[tuple[Start, float | None]] | None = None,
 ) -> list[Trail] | None:
     """Return the descents of kernels of several families from their widths, in their order; None without factors.
 
     All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
-    until they settle. ``former`` are where descents by another criterion ended, with the value of this one there, if
-    it is known: those within a tenth of the best one then descend roughly from there, on all rows, and of known values
-    these alone are returned.
+    until they settle.
     """
-    trails, first = list[Trail](), list[Start | None]()
-    if former is None:
-        first = _starts_on_sample(kernels, task, most, n_jobs, progress)
-    else:
-        near = within_reach([value for _, value in former])
-        first = [start for (start, _), is_near in zip(former, near, strict=True) if is_near]
-        kernels = [kernel for kernel, is_near in zip(kernels, near, strict=True) if is_near]
+    trails, first = list[Trail](), _starts_on_sample(kernels, task, most, n_jobs, progress)
     for kernel, start in zip(kernels, first, strict=True):
-        # a start whose value is known goes on
-        is_compared = former is None or former[0][1] is None
-        trail = begun(kernel, task, None, _PULL, progress, start, is_compared=is_compared)
+        trail = begun(kernel, task, None, _PULL, progress, start, is_compared=True)
         if trail is None:
             return None
         trails.append(trail)
-    least = min((trail.end.value for trail in trails), default=0.0)
     for trail in trails:
-        if not trail.is_near or (former is not None and trail.end.value <= WITHIN * least):
+        if not trail.is_near:
             trail.descend(most, NEARLY)
     for trail in sorted(trails, key=lambda trail: trail.end.value):
         if trail.end.value <= (1.0 + REACH) * min(each.end.value for each in trails):
             trail.descend(most - trail.n_tried)
     return trails
-
-
-def within_reach(values: Sequence[float | None]) -> list[bool]:
-    """Return which starts are within a tenth of the best one; all of them where a value is not known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return [True] * len(values)
-    return [value <= WITHIN * min(known) for value in known]
 
 
 def _starts_on_sample(

@@ -20,19 +20,8 @@ from substrate.search.gamma_search import gamma_ends
 __all__ = ["RECOMMENDED", "OverGamma"]
 
 
-def _recommended(cls: Any, /, *, stack: bool = False, **changes: Any) -> Any:
-    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can.
-
-    With ``stack`` it is the stack of all machines of that search, which takes about twice its time and predicts better:
-    :class:`StackedLSSVMRegressor` or :class:`StackedLSSVMClassifier`.
-    """
-    if stack:
-        if (stack_type := getattr(cls, "_stack_type", None)) is None:
-            raise DeclarationError(
-                f"{cls.__name__} has no stack: machines on all rows do, LSSVMRegressorCV.recommended(stack=True) and "
-                "LSSVMClassifierCV.recommended(stack=True)"
-            )
-        cls = stack_type
+def _recommended(cls: Any, /, **changes: Any) -> Any:
+    """The estimator that ``substrate fit`` uses, with ``changes``: families of kernels, refined where it can."""
     own = {one.name for one in fields(cls) if one.init}
     return cls(**({name: value for name, value in families.RECOMMENDED.items() if name in own} | changes))
 

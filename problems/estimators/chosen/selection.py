@@ -65,8 +65,6 @@ class GammaChoice:
     reach: int | None = None
 
     recommended = RECOMMENDED
-    #: The stack of what the search fits, which is made of searches and adds itself here; None where there is none.
-    _stack_type: ClassVar[Any] = None
 
     def fit(
         self,

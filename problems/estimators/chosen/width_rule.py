@@ -36,7 +36,7 @@ from problems.estimators.chosen.joint_descent import (
     begun,
     mean_start,
 )
-from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend, within_reach
+from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend
 from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
@@ -59,7 +59,6 @@ __all__ = [
     "best_to_search",
     "check_widths",
     "compare_searches",
-    "follow_widths",
     "have_other_units",
     "refine_widths",
     "search_widths",
@@ -241,36 +240,6 @@ def search_widths(
     best = min(trails, key=lambda each: each.end.value)
     if not best.settled:
         best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
-    return trails
-
-
-def follow_widths(
-    former: Sequence[tuple[Trail, float | None]], task: Task, budgets: tuple[int, int], progress: Progress
-) -> list[Trail]:
-    """Return descents in one width per input of all families, each from where one by another criterion ended, on all
-    rows; the best goes on until it settles.
-
-    ``former`` are these, with the value of this criterion at their ends, if it is known: those that are then out of
-    reach of the best one are not among what is returned.
-    """
-    pull, trails = _pull(task)(int(task.Y.shape[0])), list[Trail]()
-    near = within_reach([value for _, value in former])
-    ordered = sorted(
-        (pair for pair, is_near in zip(former, near, strict=True) if is_near),
-        key=lambda pair: pair[0].end.value if pair[1] is None else pair[1],
-    )
-    for other, value in ordered:
-        is_compared = value is None
-        trail = begun(other.space.kernel, task, other.gamma, pull, progress, other.start, is_compared=is_compared)
-        if trail is None:
-            continue
-        trails.append(trail)
-        left = budgets[1] - sum(each.n_tried for each in trails)
-        if trail.end.value <= WITHIN * min(each.end.value for each in trails):
-            trail.descend(min(_RIVAL, left), NEARLY)
-    if trails:
-        best = min(trails, key=lambda each: each.end.value)
-        best.settle(min(budgets[0], max(0, budgets[1] - sum(each.n_tried for each in trails))))
     return trails
 
 

@@ -227,7 +227,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "OverGamma": _CHOSEN,
     "StackedModel": _STACK
     | {
-        "apparent_criterion_": either(_UNBOUNDED, array(unbounded=True)),
         "criterion_": either(_UNBOUNDED, array(unbounded=True)),
         "support_codes_": None,  # its classifiers are regressions on the codes
     },
@@ -395,8 +394,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "StackedLSSVMClassifier": _CLASSES,
     "StackChoice": {
         "kernels": either(word("families"), _KERNELS["kernels"]),
-        "gammas": either(nothing(), many(_AMOUNTS, 1), array("fiu", (1, 2))),
-        "gamma_range": either(nothing(), _RANGE),
+        "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
     },
     "LSSVMClassifierCV": _WRONG,
     "OverRho": _REFIT | {"groups": _GROUPS, "rho_range": either(nothing(), _RANGE, pairs(_LABEL, _RANGE))},

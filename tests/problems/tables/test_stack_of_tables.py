@@ -84,12 +84,11 @@ def test_what_a_stack_cannot_do_is_refused_before_the_fit(monkeypatch):
 
 
 def test_the_fit_is_that_of_python_and_its_refit_holds_the_machines(fit):
-    by_hand = StackedLSSVMRegressor(kernels="families", search="gradient", max_evaluations=4).fit(fit.X, fit.y)
+    by_hand = StackedLSSVMRegressor(kernels="families").fit(fit.X, fit.y)
     stack, saved = fit.model.estimator, fit.saved.estimator
     assert_array_equal(stack.predict(fit.X_val), by_hand.predict(fit.X_val))
     used = [number for number, weight in enumerate(stack.stack_weights_) if weight > 0.0]
     assert saved.kernels == [stack.kernels_[number] for number in used]
-    assert_array_equal(saved.gammas, stack.gammas_[used])
     assert saved.support_.size == N
     assert saved.certificate_.holds
     assert fit.saved.preparation.refitted
@@ -106,11 +105,11 @@ def test_what_is_said_of_a_stack(fit, classes):
         assert choice.startswith(f"choice: a stack of {'one machine' if count == 1 else f'{count} machines'}, weights")
         assert f"{u.max():.2g} {type(stack.kernel_).__name__}" in choice
         assert f"a leave-one-out {what} below" in proof
-        seen, unseen = stack_errors(stack)
-        assert_allclose(numbers_of(proof)[-3:], [seen.lower_bound, seen.error, unseen], rtol=1e-4)
+        seen = stack_errors(stack)
+        assert_allclose(numbers_of(proof)[-2:], [seen.lower_bound, seen.error], rtol=1e-4)
         assert seen.lower_bound <= seen.error
         assert_allclose(seen.lower_bound, seen.error, rtol=1e-6)
-        assert unseen == pytest.approx(np.sqrt(stack.criterion_))
+        assert seen.error == pytest.approx(np.sqrt(stack.criterion_))
 
 
 def test_rows_are_left_out_where_none_are_held_out():
@@ -190,7 +189,7 @@ def test_a_stack_with_a_width_for_each_of_many_columns_is_saved(tmp_path):
     points = RNG.normal(size=(12, 1500))
     widths = tuple(np.linspace(1000.0, 3000.0, 1500).tolist())
     kernels = [Laplacian(widths), RBF(widths)]
-    model = StackedLSSVMRegressor(kernels=kernels, gammas=[1.0, 10.0]).fit(points, points[:, 0])
+    model = StackedLSSVMRegressor(kernels=kernels).fit(points, points[:, 0])
     assert max(len(text) for fact in model.certificate_.record for text in fact) > 10_000
     model.save(tmp_path / "model.npz")
     assert_array_equal(load(tmp_path / "model.npz").predict(points), model.predict(points))
