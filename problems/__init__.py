@@ -19,7 +19,7 @@ if getattr(substrate, "DISTRIBUTION", None) != "lssvm-substrate":
 
 #: The estimators, each with its module: one line registers one; a model file may name no others.
 ESTIMATORS = {
-    "ALSSVMClassifier": "problems.estimators.pruned.pattern_elimination",
+    "ALSSVMClassifier": "problems.estimators.pruned.column_reduced",
     "AdaPinvClassifier": "problems.estimators.pruned.column_reduced",
     "FusedL1SubstrateClassifier": "problems.estimators.chosen.fused_machines",
     "FusedL1SubstrateRegressor": "problems.estimators.chosen.fused_machines",

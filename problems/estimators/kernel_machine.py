@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added, StoredFit, definite_gram
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import Classes, class_factors, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.coded import numbers_of_codes, scores_of, winners
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
@@ -132,6 +131,46 @@ class StoredRows:
 
 class RowLossModel(LinearColumnsModel):
     """Machines with one loss per row; the model keeps the rows that have a coefficient."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit to numbers, or to the codes of labels."""
+        model = self.estimator
+        gamma, loss = positive(model.gamma, "gamma"), _loss_of(model)
+        model._check_coding()
+        X, y, weights = model._check_data(X, y, sample_weight, numeric=not model._labels)
+        X, y, weights, numbers = model._weighted(X, y, weights)
+        coded = model._encode(y)
+        Y, kernel = coded.codes(y), model._resolved_kernel(X)
+        gram, parts = definite_gram(kernel, X), list(each_machine(Y, model._labels))
+
+        def solve(part: MachineRows, loss: Loss) -> _Fit:
+            matrix = gram if part.whole else gram.restrict(part.rows)
+            return self.fit_machine(part, part.points(X, kernel.pairwise), matrix, weights[part.rows], loss)
+
+        def least_squares_errors() -> Array:
+            return np.asarray(parts[0].y - solve(parts[0], loss_values.Squared()).point.f)
+
+        loss = loss.resolve(least_squares_errors, weights)
+        fits = [solve(part, loss) for part in parts]
+        model.loss_ = loss
+        a = in_columns(parts, [fit.point.u for fit in fits], Y.shape[0])
+        used = self.keep_machines(X, numbers, kernel, fits, single=Y.shape[1] == 1)
+        model._keep_classes(coded, Y[used])
+        if model._labels:
+            model.support_values_ = model.support_codes_ * model.support_values_
+        facts = (
+            ("gamma", f"{gamma:g}"),
+            ("loss", repr(loss)),
+            ("support", f"{model.n_support_} of {Y.shape[0]} rows"),
+            ("solver", f"Newton's method, {sum(fit.point.steps for fit in fits)} systems"),
+        )
+        rows, known = [], dict[str, str]()
+        for machine in self.recall_machines(X, Y, weights, a):
+            machine_rows, more = machine.certify()
+            rows.append(machine_rows)
+            known |= dict(more)
+        model.certificate_ = Certificate(model._title, worst_rows(rows), (*known.items(), *facts))
+        warn_unless_holds(model.certificate_)
 
     def fit_machine(self, part: MachineRows, X: Any, gram: Gram, weights: Array, loss: Loss) -> _Fit:
         """Solve one machine on its rows; ``gram`` is their kernel matrix."""
@@ -285,15 +324,31 @@ def _loss_of(model: Any) -> Loss:
     return loss
 
 
-def _certify(model: Any, machines: list[StoredRows], facts: tuple[tuple[str, str], ...]) -> None:
-    """Set the certificate of a fit, and warn where it does not hold."""
-    rows, known = [], dict[str, str]()
-    for machine in machines:
-        machine_rows, more = machine.certify()
-        rows.append(machine_rows)
-        known |= dict(more)
-    model.certificate_ = Certificate(model._title, worst_rows(rows), (*known.items(), *facts))
-    warn_unless_holds(model.certificate_)
+def _leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
+    """Return outputs and residuals of every training row with that row left out.
+
+    The training rows are given again, since the model keeps those with a coefficient only. In closed form where no
+    other row changes the piece of its loss, and by a fit where one does; the certificate states how many there are
+    of each. A machine that never used a row has no residual there. There is no generalised cross-validation, ``gcv``
+    is NaN, as are the degrees of freedom.
+    """
+    Y, outputs, certificate = self._model.leave_rows_out(X, y, sample_weight)
+    residuals = np.where(Y != 0.0, Y - outputs, np.nan) if self._labels else Y - outputs
+    values, errors = (array[:, 0] if Y.shape[1] == 1 else array for array in (outputs, residuals))
+    predictions, wrong = values, None
+    if self._labels:
+        decoded = winners(scores_of(values, self.coding, self.code_book_))
+        predictions = self.classes_[decoded]
+        wrong = float(np.mean(decoded != numbers_of_codes(Y, self.code_book_)))
+    return LeftOut(
+        outputs=values,
+        residuals=errors,
+        predictions=predictions,
+        degrees_of_freedom=math.nan,
+        gcv=math.nan,
+        misclassification=wrong,
+        certificate=certificate,
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -352,49 +407,13 @@ class KernelRegressor(Regressor):
     loss: Any = None
     linear_columns: Any = ()
 
+    leave_one_out = _leave_one_out
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
-        gamma, loss, model = positive(self.gamma, "gamma"), _loss_of(self), self._model
-        X, y, weights = self._check_data(X, y, sample_weight, numeric=True)
-        X, y, weights, numbers = self._keep_weighted(X, y, weights)
-        kernel = self._resolved_kernel(X)
-        gram = definite_gram(kernel, X)
-        (part,) = each_machine(y[:, None], False)
-
-        def least_squares_errors() -> Array:
-            fit = model.fit_machine(part, X, gram, weights, loss_values.Squared())
-            return np.asarray(y - fit.point.f)
-
-        loss = loss.resolve(least_squares_errors, weights)
-        fit = model.fit_machine(part, X, gram, weights, loss)
-        self.loss_ = loss
-        model.keep_machines(X, numbers, kernel, [fit], single=True)
-        facts = (
-            ("gamma", f"{gamma:g}"),
-            ("loss", repr(loss)),
-            ("solver", f"Newton's method, {fit.point.steps} systems"),
-        )
-        _certify(self, model.recall_machines(X, y[:, None], weights, fit.point.u[:, None]), facts)
+        self._model.fit(X, y, sample_weight)
         return self
-
-    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-        """Return outputs and residuals of every training row with that row left out.
-
-        The training rows are given again, since the model keeps those with a coefficient only. In closed form where no
-        other row changes the piece of its loss, and by a fit where one does; the certificate states how many there are
-        of each. There is no generalised cross-validation, ``gcv`` is NaN, as are the degrees of freedom.
-        """
-        Y, outputs, certificate = self._model.leave_rows_out(X, y, sample_weight)
-        return LeftOut(
-            outputs=outputs[:, 0],
-            residuals=Y[:, 0] - outputs[:, 0],
-            predictions=outputs[:, 0],
-            degrees_of_freedom=math.nan,
-            gcv=math.nan,
-            misclassification=None,
-            certificate=certificate,
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -451,57 +470,10 @@ class KernelClassifier(Classifier):
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
 
+    leave_one_out = _leave_one_out
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
-        gamma, loss, model = positive(self.gamma, "gamma"), _loss_of(self), self._model
-        self._check_coding()
-        X, labels, weights = self._check_data(X, y, sample_weight, numeric=False)
-        X, labels, weights, numbers = self._weighted(X, labels, weights)
-        classes = Classes.of(labels, self.coding)
-        Y = classes.codes(labels)
-        kernel = self._resolved_kernel(X)
-        gram, fits = definite_gram(kernel, X), list[_Fit]()
-        for part in each_machine(Y, True):
-            matrix = gram if part.whole else gram.restrict(part.rows)
-            points = part.points(X, kernel.pairwise)
-            fits.append(model.fit_machine(part, points, matrix, weights[part.rows], loss))
-        self.loss_ = loss
-        a = in_columns([fit.rows for fit in fits], [fit.point.u for fit in fits], Y.shape[0])
-        used = model.keep_machines(X, numbers, kernel, fits, single=Y.shape[1] == 1)
-        self._keep_classes(classes, Y[used])
-        self.support_values_ = self.support_codes_ * self.support_values_
-        steps = sum(fit.point.steps for fit in fits)
-        facts = (
-            ("gamma", f"{gamma:g}"),
-            ("loss", repr(loss)),
-            ("support", f"{self.n_support_} of {Y.shape[0]} rows"),
-            ("solver", f"Newton's method, {steps} systems"),
-        )
-        _certify(self, model.recall_machines(X, Y, weights, a), facts)
+        self._model.fit(X, y, sample_weight)
         return self
-
-    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeftOut:
-        """Return outputs and residuals of every training row with that row left out.
-
-        As for :class:`KernelRegressor`; a machine that never used a row has no residual there.
-        """
-        Y, outputs, certificate = self._model.leave_rows_out(X, y, sample_weight)
-        residuals = np.where(Y != 0.0, Y - outputs, np.nan)
-        values, errors = (array[:, 0] if Y.shape[1] == 1 else array for array in (outputs, residuals))
-        decoded = winners(scores_of(values, self.coding, self.code_book_))
-        return LeftOut(
-            outputs=values,
-            residuals=errors,
-            predictions=self.classes_[decoded],
-            degrees_of_freedom=math.nan,
-            gcv=math.nan,
-            misclassification=float(np.mean(decoded != numbers_of_codes(Y, self.code_book_))),
-            certificate=certificate,
-        )
-
-    def _weighted(self, X: Any, labels: Any, weights: Array) -> WeightedRows:
-        """Multiply the class weights in, and drop rows of weight zero."""
-        if self.class_weight is not None:
-            weights = weights * class_factors(self.class_weight, labels, weights)
-        return self._keep_weighted(X, labels, weights)

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from problems.estimators.chosen import families
 from problems.estimators.chosen.over_gamma import RECOMMENDED
 from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
+from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.full.nested import NestedIntervals
 from problems.estimators.full.saddle_machine import has_same_rows, left_out_importance, ridges_of
 from problems.estimators.shared.checked_again import Added, Facts, GivenFit, StoredFit, StoredSaddle, recall_saddle
@@ -708,8 +708,6 @@ class StackedLSSVMClassifier(StackChoice, Classifier):
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
-
-    _weighted = cast(Any, LSSVMClassifier._weighted)
 
 
 def best_of_families(results: dict[str, Any], by_family: bool) -> list[tuple[Any, Any]]:

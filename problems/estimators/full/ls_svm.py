@@ -39,10 +39,9 @@ from problems.estimators.full.shaped import (
     recall_shaped,
     refuse_closed_form,
 )
-from problems.estimators.shared.base import Uses, WeightedRows
+from problems.estimators.shared.base import Uses
 from problems.estimators.shared.checked_again import GivenFit, StoredFit, add_target_error
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import class_factors
 from problems.estimators.shared.components import (
     COMPONENT_NORMS,
     MAXIMAL_VARIATION,
@@ -636,11 +635,3 @@ class LSSVMClassifier(Classifier):
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
-
-    def _weighted(self, X: Any, labels: Any, weights: Array) -> WeightedRows:
-        """Multiply the class weights in, and drop rows of weight zero."""
-        if self.class_weight is not None:
-            weights_given = to_numpy(weights)
-            factors = class_factors(self.class_weight, to_numpy(labels), weights_given)
-            weights = on_device_of(weights, weights_given * factors)
-        return self._keep_weighted(X, labels, weights)

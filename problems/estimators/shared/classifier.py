@@ -9,13 +9,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from problems.estimators.shared.base import KernelEstimator
+from problems.estimators.shared.base import KernelEstimator, WeightedRows
 from problems.estimators.shared.calibration_scores import (
     CalibrationScores,
     probabilities,
     probabilities_for,
 )
-from problems.estimators.shared.coded import Classes, classes_of, scores_of, winners
+from problems.estimators.shared.coded import Classes, class_factors, classes_of, scores_of, winners
 from problems.estimators.shared.guarantees import Guarantee
 from problems.estimators.shared.probabilities import Calibration
 from substrate import uncertainty
@@ -224,6 +224,14 @@ class Classifier(ClassifierMixin, KernelEstimator):
                 "coding 'one_vs_one' has other rows in every machine and no statistic in common; use 'one_vs_rest', "
                 "'minimum_output' or 'ecoc', or scikit-learn's OneVsOneClassifier around this estimator"
             )
+
+    def _weighted(self, X: Any, y: Any, weights: Array) -> WeightedRows:
+        """Multiply the class weights in, where there are some, and drop rows of weight zero."""
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is not None:
+            given = to_numpy(weights)
+            weights = on_device_of(weights, given * class_factors(class_weight, to_numpy(y), given))
+        return self._keep_weighted(X, y, weights)
 
     def _encode(self, labels: Any) -> Classes:
         """How labels become columns: the codes of their classes."""
