@@ -403,8 +403,8 @@ def _multiply(A: Any, x: Any) -> tuple[Any, int]:
     """Return A x, and how many roundings a sum has: of a matrix times a vector a few terms are added up at a time, and
     these sums by pairs.
     """
-    n = x.shape[0]
-    if np.ndim(A) != 2 or np.ndim(x) != 1 or n <= _TERMS:
+    n = int(A.shape[-1])
+    if A.ndim != 2 or x.ndim != 1 or n <= _TERMS:
         return A @ x, n
     parts = np.column_stack([A[:, k : k + _TERMS] @ x[k : k + _TERMS] for k in range(0, n, _TERMS)])
     levels = 0

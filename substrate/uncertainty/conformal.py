@@ -33,8 +33,7 @@ from substrate.errors import DataError
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import namespace_of, to_numpy, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines
-from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import kth_smallest
+from substrate.uncertainty.levels import kth_smallest, rank
 
 __all__ = ["conformal_ends", "split_ends"]
 

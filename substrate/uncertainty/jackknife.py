@@ -16,8 +16,7 @@ from typing import Any
 from substrate.arrays import Array
 from substrate.namespaces import blocks_beside, namespace_of, zeros_beside
 from substrate.uncertainty.influence import LeftOutMachines, ShiftBlock
-from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import kth_smallest
+from substrate.uncertainty.levels import kth_smallest, rank
 
 __all__ = ["cv_plus", "jackknife_plus", "plus_ends"]
 

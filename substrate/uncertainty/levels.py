@@ -1,4 +1,4 @@
-r"""The rank of an order statistic at a level of coverage, from the decimal that was written.
+r"""Order statistics, and their rank at a level of coverage, from the decimal that was written.
 
 .. math:: k = \lceil c \, (n + 1) \rceil
 
@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from substrate.arrays import Array
 from substrate.errors import DeclarationError
+from substrate.namespaces import namespace_of, partition
 
-__all__ = ["exact_level", "rank"]
+__all__ = ["exact_level", "kth_smallest", "rank"]
 
 
 def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
@@ -37,3 +39,12 @@ def exact_level(coverage: Any, name: str = "coverage") -> Fraction:
 def rank(coverage: Any, n: int) -> int:
     """Return ceil(coverage (n + 1)), exactly: from 1 to n + 1, where n + 1 says that n scores do not suffice."""
     return math.ceil(exact_level(coverage) * (n + 1))
+
+
+def kth_smallest(values: Array, k: int) -> Array:
+    """Return the k-th smallest of every line, from 1 on; minus infinity for 0, infinity for one more than there are."""
+    n = int(values.shape[-1])
+    if not 1 <= k <= n:
+        edge = -np.inf if k < 1 else np.inf
+        return namespace_of(values).full_like(values[..., 0], edge)  # type: ignore[no-any-return]
+    return partition(values, k - 1)[..., k - 1]  # type: ignore[no-any-return]

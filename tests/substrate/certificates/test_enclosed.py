@@ -32,6 +32,7 @@ FORMULAS = {
     "matrix with radius": lambda number, x, y, A: (number(A) - number(y)) @ number(x),
     "pairs": lambda number, x, y, A: (number(A) - number(y)) @ (number(x) * number(y) - 1.0),
     "side by side": lambda number, x, y, A: (number(A) - number(y)).beside(number(A)).T @ number(x),
+    "sums of pairs": lambda number, x, y, A: (number(np.tile(A, 3)) - number(np.tile(y, 3))) @ number(np.tile(x, 3)),
     "roots": lambda number, x, y, A: (number(x) * number(x) + (number(y) - number(y))).sqrt(),
     "total": lambda number, x, y, A: (number(x) - number(y)).total() + 0.0,
     "sum of one sign": lambda number, x, y, A: (number(x) * number(x)).sum() + 0.0,

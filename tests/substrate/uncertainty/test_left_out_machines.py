@@ -10,8 +10,7 @@ from substrate.kernels import RBF, Linear
 from substrate.uncertainty.gaussian import gaussian_deviations, gaussian_ends, noise_of_targets
 from substrate.uncertainty.influence import FeatureInfluence, LeftOutMachines, kernel_influence
 from substrate.uncertainty.jackknife import jackknife_plus
-from substrate.uncertainty.levels import rank
-from substrate.uncertainty.order import kth_smallest
+from substrate.uncertainty.levels import kth_smallest, rank
 
 
 def bordered(K, ridge):
