@@ -82,7 +82,7 @@ def notebook(page: Path) -> dict[str, Any]:
         add("code", program["code"].rstrip("\n"), execution_count=None, outputs=shown)
         end = program.end()
     add("markdown", prose(text[end:]))
-    cells[0]["source"] += "\n\nThis notebook needs the package `lssvm-substrate` with its extra `[plot]`."
+    cells[0]["source"] += "\n\nThis notebook needs the package `lssvm-substrate` with its extra `[tables]`."
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -90,19 +90,19 @@ def load(path: str | os.PathLike[str], max_bytes: float | None = None) -> Any:
         The memory that the model may use, added up before anything is allocated; a file that needs more is refused.
         None is 1 GiB, or four times the size of the file if that is more, so that every saved model can be loaded.
     """
-    model, notes = load_with_notes(path, max_bytes)
-    if notes is not None and "series" in notes:
+    from problems.estimators.shared.files import read_model
+    from substrate.errors import DataError
+
+    if not os.path.exists(path):
+        raise DataError(f"there is no model file {path}; save() or substrate fit --out writes one")
+    model, notes = read_model(path, _estimator, max_bytes)
+    if notes is None:
+        return model
+    if "series" in notes:
         from problems.estimators.series.narx import NARXRegressor
 
         return NARXRegressor.restore(model, notes, path)
-    return model
-
-
-def load_with_notes(path: str | os.PathLike[str], max_bytes: float | None = None) -> tuple[Any, dict[str, Any] | None]:
-    """Return the estimator of a file, and its notes, if any; the contents of notes are not checked."""
-    from problems.estimators.shared.files import read_model
-
-    return read_model(path, _estimator, max_bytes)
+    return import_module("problems.tables.estimators").restore(model, notes, path)
 
 
 def _estimator(name: str) -> Any:

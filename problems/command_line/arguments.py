@@ -1,27 +1,66 @@
-"""The arguments of ``substrate``, in a module of their own so that help is printed quickly."""
+"""The arguments of ``substrate``, in a module that imports little so that help is printed quickly."""
 
 import argparse
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import substrate
-from problems.command_line.export import EXPORT, add_export
-from problems.command_line.fit_arguments import FIT, PREDICT, add_fit, add_predict
-from substrate.solvers import ORDER
 
 __all__ = ["parser"]
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-_MODELS = ("auto", "stack", "lssvm", "robust", "sparse", "l1", "structure", "fused")
-_KERNELS = ("families", "rbf", "linear", "polynomial", "laplacian", "matern")
-_CODES = (
-    "exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its\n"
-    "data cannot be used, 130 interrupted by Ctrl-C (143 by SIGTERM): existing files\n"
-    "are unchanged, or complete"
-)
+_KERNELS = ("rbf", "linear", "polynomial", "laplacian", "matern")
+_CODES = """
+exit status: 0 all is well, 1 a certificate or check fails, 2 the command or its data
+cannot be used, 130 interrupted by Ctrl-C: files are as before, or complete
+"""
+
+_FIT = f"""examples:
+  substrate fit @motorcycle --out model.npz --report report.html
+  substrate fit houses.csv --target price --id address --impute median
+  substrate fit visits.csv --target score --group patient
+  substrate fit sales.csv --target sold --time day
+
+What is printed: what was done to the table, the error on rows that the model was
+not fitted to and that of a prediction that looks at no input, the inputs that
+matter, and what was chosen. Certificates are shown by --verbose and in the report.
+
+A table is read as it is: separators, encodings, decimal commas, thousands, percent
+and currency signs are recognised; what can be read in two ways is refused with the
+option that decides it. Text with few values is a category, text that differs in most
+rows is left out, dates are named by --dates or --time, and missing cells are refused
+until --impute says what to do. A quarter of the rows is held out to judge the model;
+the model that is saved is then fitted again to all rows.
+{_CODES}"""
+
+_PREDICT = f"""examples:
+  substrate predict model.npz new.csv --out predictions.csv
+  substrate predict model.npz new.csv --coverage 0.9
+  substrate predict classifier.npz new.csv --proba
+
+The new table is treated as the training table was: columns are found by name
+(others are ignored), dates and categories are coded and missing cells filled in
+as the model file says, and the columns of --id come first.
+
+With --coverage numbers have columns lower and upper, and classes set_CLASS, 1 for
+the labels that belong to a set with that coverage; what they guarantee is printed on
+standard error. A label that a spreadsheet would take for a formula is written with an
+apostrophe before it.
+{_CODES}"""
+
+_EXPORT = """examples:
+  substrate export model.npz model.onnx
+  substrate export model.npz model.onnx --tol 0.01
+
+The file needs nothing of this package. It states how far its outputs can be from the
+exact formula of the model in the box of its support vectors, all rounding counted
+where exp and pow are right to 4 units of the last place.
+Its inputs are the columns of the model, in their own units: of categories one 0-1
+column each, of dates days since the first one.
+"""
 
 _MAP = f"""examples:
-  substrate map houses.csv --out houses.html
+  substrate map houses.csv --out houses.png
   substrate map @ripley --color yc --kernel rbf --sigma 0.8
   substrate map customers.csv --clusters 4 --scores scores.csv
 
@@ -39,14 +78,12 @@ _VERIFY = f"""examples:
   substrate verify
   substrate verify ls_svm_regression ls_svm_classification
   substrate verify --solver CLARABEL --time-limit 10
-  substrate verify --strict --json
   substrate verify --prove
 
-A solver holds where recomputed residuals accept its point, otherwise it misses. A problem passes where at
-least two solvers hold and all that hold agree with the closed form, or with each other where there is none. With
---solver that one must hold, and agree with the closed form or else with the first other solver that holds. A solver is
-not asked for problems with cones that it does not have. Misses are shown and counted; they fail a problem only with
---strict, or when too few solvers are left.
+A solver holds where recomputed residuals accept its point, otherwise it misses. A problem passes where at least two
+solvers hold and all that hold agree with the closed form, or with each other where there is none. With --solver that
+one must hold, and agree with the closed form or else with the first other solver that holds. A solver is not asked for
+problems with cones that it does not have. Misses are shown and counted.
 
 With --prove the closed forms of least squares are proved in ball arithmetic as well: the column "proved" states how
 near their fitted values are to those of the exact optimum, as a share of the spread of y. It needs python-flint,
@@ -54,8 +91,8 @@ pip install "lssvm-substrate[proof]".
 {_CODES}"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
+def parser(full: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the whole command; ``full`` shows all options of ``substrate fit`` in its help."""
     whole_parser = argparse.ArgumentParser(
         prog="substrate",
         description="Least-squares support vector machines, declared as convex problems and certified.",
@@ -65,12 +102,16 @@ def parser() -> argparse.ArgumentParser:
     whole_parser.add_argument("--version", action="version", version=f"%(prog)s {substrate.__version__}")
     commands = whole_parser.add_subparsers(dest="command", required=True)
     about = "fit a model to a table, report how good it is, and prove what can be proved"
-    add_fit(_command(commands, "fit", about, FIT + _CODES), _MODELS, _KERNELS)
-    add_predict(_command(commands, "predict", "predict the rows of a table by a model file", PREDICT + _CODES))
-    add_export(_command(commands, "export", "write a model file as an ONNX graph", EXPORT + _CODES))
-    _map(commands)
-    _datasets(commands)
-    _verify(commands)
+    _fit(_command(commands, "fit", about, _FIT), full)
+    _predict(_command(commands, "predict", "predict the rows of a table by a model file", _PREDICT))
+    _export(_command(commands, "export", "write a model file as an ONNX graph", _EXPORT))
+    _map(_command(commands, "map", "draw the rows of a table in the plane of two kernel components", _MAP))
+    about = "list the embedded data sets, or write one as CSV"
+    datasets = _command(commands, "datasets", about, _DATASETS)
+    datasets.add_argument("name", nargs="?", help="which one")
+    datasets.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
+    about = "declare every problem on embedded data, solve it several ways and compare"
+    _verify(_command(commands, "verify", about, _VERIFY))
     return whole_parser
 
 
@@ -80,54 +121,117 @@ def _command(commands: _Commands, name: str, text: str, epilog: str) -> argparse
     return commands.add_parser(name, help=text, description=description, epilog=epilog, formatter_class=raw)
 
 
-_MAP_OUT = "file to write: .png, .svg, .pdf, or .html with the certificate (map.png)"
+def _fit(fit: argparse.ArgumentParser, full: bool) -> None:
+    fit.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME for an embedded data set")
+    fit.add_argument("--target", metavar="COLUMN", help="what to predict (known for an embedded data set)")
+    fit.add_argument("--out", metavar="MODEL.npz", help="file to write the model to")
+    fit.add_argument("--report", metavar="REPORT.html", help="file to write a report to: one page, no network needed")
+    fit.add_argument("--task", choices=("auto", "regression", "classification"), default="auto", help="by the target")
+    _columns(fit)
+    fit.add_argument("--group", metavar="COLUMN", help="rows of one value in it are held out and left out together")
+    fit.add_argument(
+        "--time",
+        nargs="?",
+        const=True,
+        metavar="COLUMN",
+        help="the last rows in time judge, by a column of dates or numbers or, without one, by the order of the table",
+    )
+    models = ("auto", "stack", "lssvm", "robust", "sparse")
+    text = "one machine, on some basis vectors where the rows are many (auto); or the weighted mean of many (stack)"
+    fit.add_argument("--model", choices=models, default="auto", help=text)
+    fit.add_argument("--validation", type=float, default=0.25, metavar="SHARE", help="rows held out to judge (0.25)")
+    fit.add_argument("--verbose", action="store_true", help="print all that was tried, and the whole certificate")
+    fit.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
+    fit.add_argument("--help-all", action="help", help="show the other options too")
+
+    def further(name: str, text: str, **options: Any) -> None:
+        fit.add_argument(name, help=text if full else argparse.SUPPRESS, **options)
+
+    further("--kernel", "the best of all families, or one kernel", choices=("families", *_KERNELS), default="families")
+    further("--sigma", "width of the kernel; unless given, from the data", type=float)
+    further("--gamma", "weight of the errors; otherwise chosen", type=float)
+    further("--max-evaluations", "kernels in the search along slopes; 0 for none", type=int, metavar="N")
+    further("--n-basis", "basis vectors of a sparse model (300)", type=int, default=300, metavar="N")
+    further("--class-weight", "balanced, or LABEL=WEIGHT for some classes", nargs="+", metavar="WEIGHT")
+    text = "categories as 0 and 1, or by a kernel with a width for each column of them"
+    further("--categorical", text, choices=("one-hot", "kernel"), default="one-hot")
+    further("--no-standardize", "leave the inputs in their own units", dest="standardize", action="store_false")
+    further("--no-refit", "save the model of the training rows, not of all", dest="refit", action="store_false")
+    further("--random-state", "seed of the rows held out (0)", type=int, default=0, metavar="SEED")
+    _separators(fit, full)
 
 
-def _map(commands: _Commands) -> None:
-    map_ = _command(commands, "map", "draw the rows of a table in the plane of two kernel components", _MAP)
-    map_.add_argument("data", help="a CSV or Parquet file, or @NAME")
-    map_.add_argument("--out", default="map.png", metavar="FILE", help=_MAP_OUT)
+def _columns(command: argparse.ArgumentParser) -> None:
+    """Give a parser what says how the columns of a table are used."""
+    for name, text in (
+        ("--drop", "columns to leave out"),
+        ("--id", "columns that name the rows: no inputs, but written beside the predictions"),
+        ("--categories", "columns, also of numbers, whose values are categories"),
+        ("--dates", "columns of dates, to use as days since the first one"),
+    ):
+        command.add_argument(name, nargs="+", default=[], metavar="COLUMN", help=text)
+    text = "missing cells: refuse them, fill in the median (of categories a category of its own), or drop their rows"
+    command.add_argument("--impute", choices=("refuse", "median", "drop"), default="refuse", help=text)
+
+
+def _separators(command: argparse.ArgumentParser, full: bool = True) -> None:
+    """Give a parser what says how a file is written, where that cannot be recognised."""
+    for name, metavar, text in (
+        ("--delimiter", "CHARACTER", "between the cells of a CSV file, if not recognised"),
+        ("--encoding", "NAME", "encoding of a CSV file, as cp1252 or utf-16, if not recognised"),
+        ("--decimal", "MARK", "decimal mark of numbers, . or , if not recognised"),
+        ("--thousands", "MARK", "mark between thousands: a comma, a point, a space or an apostrophe"),
+    ):
+        command.add_argument(name, metavar=metavar, help=text if full else argparse.SUPPRESS)
+
+
+def _predict(predict: argparse.ArgumentParser) -> None:
+    predict.add_argument("model", help="a file of substrate fit --out, or of save() in Python")
+    predict.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME")
+    predict.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
+    text = "add columns lower and upper that hold this share of new targets, or set_CLASS, for instance 0.9"
+    predict.add_argument("--coverage", type=float, metavar="SHARE", help=text)
+    predict.add_argument("--adaptive", action="store_true", help="intervals that are wide where errors are large")
+    predict.add_argument("--proba", action="store_true", help="add columns probability_CLASS of a classifier")
+    text = "categories that training did not see: refuse, or predict as of none of the known ones"
+    predict.add_argument("--unknown", choices=("refuse", "ignore"), default="refuse", help=text)
+    text = "columns to write beside the predictions; unless given, those of the model; alone, none"
+    predict.add_argument("--id", nargs="*", metavar="COLUMN", help=text)
+    predict.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    predict.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that the model may take (1 GiB)")
+    _separators(predict)
+
+
+def _export(export: argparse.ArgumentParser) -> None:
+    export.add_argument("model", metavar="MODEL.npz", help="a model file of substrate fit --out, or of save")
+    export.add_argument("out", metavar="OUT.onnx", help="file to write")
+    export.add_argument("--tol", type=float, help="largest loss of float32 (a thousandth of the spread)")
+    export.add_argument("--coverage", type=float, help="intervals too, of a calibrated regressor, for instance 0.9")
+    export.add_argument("--no-proba", action="store_true", help="leave the probabilities of classes out")
+    export.add_argument("--max-bytes", type=float, metavar="BYTES", help="memory that MODEL.npz may take (1 GiB)")
+
+
+def _map(map_: argparse.ArgumentParser) -> None:
+    map_.add_argument("data", help="a CSV, Excel or Parquet file, or @NAME")
+    map_.add_argument("--out", default="map.png", metavar="FILE", help="file to write: .png, .svg or .pdf (map.png)")
     map_.add_argument("--color", metavar="COLUMN", help="a column that the colour shows; it is no input")
     map_.add_argument("--clusters", type=int, metavar="K", help="find K clusters, shown unless --color is given")
     map_.add_argument("--scores", metavar="FILE.csv", help="write the scores of all rows too, and their clusters")
-    map_.add_argument("--kernel", choices=_KERNELS[1:], default="rbf", help="rbf unless given")
+    map_.add_argument("--kernel", choices=_KERNELS, default="rbf", help="rbf unless given")
     map_.add_argument("--sigma", type=float, help="width of the kernel; unless given, from the data")
-    map_.add_argument("--one-hot", nargs="+", default=[], metavar="COLUMN", help="categories to code as 0 and 1")
-    map_.add_argument("--date", nargs="+", default=[], metavar="COLUMN", help="columns that hold dates")
-    map_.add_argument("--id", nargs="+", default=[], metavar="COLUMN", help="columns that name rows, no inputs")
-    map_.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    map_.add_argument("--impute", choices=("refuse", "median", "drop"), default="refuse", help="missing cells (refuse)")
-    map_.add_argument("--no-standardise", action="store_true", help="leave the columns in their own units")
-    map_.add_argument("--delimiter", metavar="CHARACTER", help="between the cells of a CSV file; found unless given")
-    map_.add_argument("--decimal", metavar="MARK", help="decimal mark of numbers: . or ,")
-    map_.add_argument("--thousands", metavar="MARK", help="mark between thousands")
+    _columns(map_)
+    map_.add_argument("--no-standardize", dest="standardize", action="store_false", help="leave units as they are")
     map_.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    map_.set_defaults(group=None, time=None, categorical="one-hot")
+    _separators(map_)
 
 
-def _datasets(commands: _Commands) -> None:
-    datasets = _command(commands, "datasets", "list the embedded data sets, or write one as CSV", _DATASETS)
-    datasets.add_argument("name", nargs="?", help="which one")
-    datasets.add_argument("--out", metavar="FILE.csv", help="file to write to; standard output unless given")
-
-
-def _verify(commands: _Commands) -> None:
-    verify = _command(
-        commands, "verify", "declare every problem on embedded data, solve it several ways and compare", _VERIFY
-    )
-    verify.add_argument(
-        "names", nargs="*", metavar="PROBLEM", help="only these problem files, for instance ls_svm_regression"
-    )
-    verify.add_argument("--problem", metavar="PROBLEM", help="one more of them")
-    verify.add_argument("--solver", help=f"only this solver: {', '.join(ORDER)}, or another of cvxpy by name")
-    verify.add_argument(
-        "--time-limit",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="for each solver (60), which is then ended and counts as a miss",
-    )
-    verify.add_argument("--strict", action="store_true", help="a solver that misses is a failure too")
-    verify.add_argument(
-        "--prove", action="store_true", help="prove closed forms in ball arithmetic, where that is known"
-    )
+def _verify(verify: argparse.ArgumentParser) -> None:
+    text = "only these problem files, for instance ls_svm_regression"
+    verify.add_argument("names", nargs="*", metavar="PROBLEM", help=text)
+    verify.add_argument("--solver", help="only this solver of cvxpy, by name")
+    text = "for each solver (60), which is then ended and counts as a miss"
+    verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help=text)
+    text = "prove closed forms in ball arithmetic, where that is known"
+    verify.add_argument("--prove", action="store_true", help=text)
     verify.add_argument("--json", action="store_true", help="machine-readable output")

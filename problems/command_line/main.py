@@ -1,41 +1,70 @@
 """The command ``substrate``: exit codes, and outputs that are checked before any work and written whole."""
 
 import argparse
+import ast
 import os
+import re
+import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-from problems.command_line.interruption import Interruption, interruptible
-from substrate.errors import DataError, SubstrateError
+from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.progress import Progress
 from substrate.whole_file import refuse_inputs, writable_file, written_whole
 
-__all__ = ["main", "printed_warnings", "refuse_unwritable", "write"]
+__all__ = ["in_shell", "main"]
+
+#: A parameter of Python with its value, as messages and remarks state it.
+_PARAMETERS = (
+    "adaptive|categorical|categories|class_weight|coverage|dates|decimal|delimiter|drop|encoding|gamma|group|id|impute|"
+    "kernel|max_evaluations|model|n_basis|proba|random_state|refit|sigma|standardize|task|thousands|time|unknown|"
+    "validation"
+)
+_STATED = re.compile(rf"\b({_PARAMETERS})=(\.\.\.|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]+)")
 
 
-def refuse_unwritable(path: str | None, *taken: str | None) -> None:
+def in_shell(text: str) -> str:
+    """Return a message in the words of the command line: ``--impute median`` where Python has ``impute='median'``."""
+    return _STATED.sub(_option, text)
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match[1].replace("_", "-"), match[2]
+    if value in ("...", "True", "[]"):
+        return f"--{name}"
+    if value == "False":
+        return f"--no-{name}"
+    given = ast.literal_eval(value) if value[0] in "['\"" else value
+    words = given if isinstance(given, list) else [given]
+    return " ".join([f"--{name}", *(word if word in ",." else shlex.quote(word) for word in map(str, words))])
+
+
+def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
     """Refuse, before any long work, a ``path`` that is no regular file or absent one, or one of ``taken``."""
-    if path is None:
-        return
-    writable_file(path)
-    refuse_inputs(path, *taken)
+    if path is not None:
+        writable_file(path)
+        refuse_inputs(path, *taken)
+
+
+def _complain(line: object) -> None:
+    print(f"substrate: {in_shell(str(line))}", file=sys.stderr)
 
 
 @contextmanager
-def printed_warnings() -> Iterator[None]:
+def _printed_warnings() -> Iterator[None]:
     """Print warnings of the block, each once, as lines of this command on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for line in dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught):
-        print(f"substrate: {line}", file=sys.stderr)
+        _complain(line)
 
 
-def write(path: str | None, text: str) -> None:
+def _write(path: str | None, text: str) -> None:
     """Write to standard output, or to a file that is whole or absent."""
     if path is None:
         sys.stdout.write(text)
@@ -44,251 +73,174 @@ def write(path: str | None, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
+def _end(number: int, frame: Any) -> None:
+    """End the process by SIGTERM as by an exit, so that temporary files are removed."""
+    sys.exit(128 + number)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     0 when all is well, 1 when a check failed, 2 when the command or its data cannot be used, 130 when Ctrl-C ended it
     and 143 when SIGTERM did.
     """
-    with interruptible(ending=arguments is None) as interruption:
-        try:
-            status = _answer(arguments, interruption)
-            interruption.finish()
-            return status
-        except BaseException as error:  # an interrupted import may raise anything
-            interruption.finished = True  # another signal, from here on, does not leave this block
-            if interruption.number is None and not isinstance(error, KeyboardInterrupt):
-                raise
-            return interruption.report()
-
-
-def _answer(arguments: Sequence[str] | None, interruption: Interruption) -> int:
-    # here and below, not above: imports can be interrupted, and --help must not wait for scikit-learn or cvxpy
-    from problems.command_line.arguments import parser
-
-    options = parser().parse_args(arguments)
-    commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
-        "fit": partial(_fit, interruption=interruption),
-        "predict": partial(_predict, interruption=interruption),
-        "export": partial(_export, interruption=interruption),
-        "map": _map,
-        "datasets": _datasets,
-        "verify": _verify,
-    }
-    interruption.watch(*_outputs(options))
+    if arguments is None:
+        signal.signal(signal.SIGTERM, _end)
     try:
-        status = commands[options.command](options)
+        status = _answer(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()  # here, where what goes wrong is handled
         return status
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        print("\nsubstrate: interrupted; every file is as before, or complete", file=sys.stderr)
+        return 130
     except (SubstrateError, OSError, ValueError, MemoryError) as error:  # ValueError: scikit-learn's checks of data
-        interruption.check()
-        print(f"substrate: {error or type(error).__name__}", file=sys.stderr)
+        _complain(error or type(error).__name__)
         return 2
 
 
-def _outputs(options: argparse.Namespace) -> tuple[list[str | None], str]:
-    """Return the files that a command may write, and what an interrupted command reports where it writes none."""
-    if options.command == "verify":
-        return [], "nothing is written by this command"
-    if options.command in ("predict", "datasets") and options.out is None:
-        return [], "the table on standard output may be incomplete"
-    return [options.out, getattr(options, "report", None), getattr(options, "scores", None)], ""
+def _answer(arguments: Sequence[str]) -> int:
+    # here and below, not above: imports can be interrupted, and --help must not wait for scikit-learn or cvxpy
+    from problems.command_line.arguments import parser
+
+    options = parser(full="--help-all" in arguments).parse_args(arguments)
+    commands: Mapping[str, Callable[[argparse.Namespace], int]] = {
+        "fit": _fit,
+        "predict": _predict,
+        "export": _export,
+        "map": _map,
+        "datasets": _datasets,
+        "verify": _verify,
+    }
+    return commands[options.command](options)
 
 
-def _fit(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.choices import choices_of, read_options
-    from problems.command_line.importances import importance
-    from problems.command_line.report.report import report
-    from problems.command_line.summary import describe_file, said, summary
+def _class_weight(words: Sequence[str]) -> str | dict[str, float]:
+    """Read ``balanced``, or LABEL=WEIGHT for some classes."""
+    if list(words) == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for word in words:
+        label, sign, text = word.rpartition("=")
+        try:
+            weights[label] = float(text)
+        except ValueError:
+            sign = ""
+        if not sign or not 0.0 <= weights[label] < float("inf"):
+            raise DeclarationError(
+                f"--class-weight is balanced, or LABEL=WEIGHT for classes, weights >= 0; received {word!r}"
+            )
+    return weights
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from problems.command_line.report import report
+    from problems.command_line.summary import describe_file, importance, is_reliable, said, summary
+    from problems.tables import TabularClassifier, TabularRegressor
+    from problems.tables.columns import task_of
     from problems.tables.embedded_sets import question_of
-    from problems.tables.fit import fit_prepared, prepare, reliance_of
-    from problems.tables.intervals import keep_intervals
-    from problems.tables.table import named_columns
+    from problems.tables.table import named_columns, read_table
 
-    if options.series or options.lags is not None or options.input_lags or options.horizon != 1:
-        return _fit_series(options, interruption)
-    source = options.data if options.dataset is None else f"@{options.dataset}"
-    if source is None or (options.data is not None and options.dataset is not None):
-        raise DataError("name one table: a file, @NAME, or --dataset NAME")
-    refuse_unwritable(options.out, options.data)
-    refuse_unwritable(options.report, options.data, options.out)
-    progress = Progress(3 + (options.report is not None) + (options.out is not None))
+    _refuse_unwritable(options.out, options.data)
+    _refuse_unwritable(options.report, options.data, options.out)
+    progress = Progress(2 + (options.report is not None))
     try:
-        progress.step(f"reading {source}")
-        table = read_options(source, options).drop_columns(options.drop)
-        if options.target is None and not source.startswith("@"):
-            raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
+        progress.step(f"reading {options.data}")
+        table = read_table(options.data, options.delimiter, options.decimal, options.thousands, options.encoding)
         target, task = options.target, options.task
+        if target is None and not options.data.startswith("@"):
+            raise DataError(f"--target is missing; {options.data} has the columns {named_columns(table.names)}")
         if target is None:  # an embedded data set has a target of its own
-            target, classes = question_of(source[1:])
+            target, classes = question_of(options.data[1:])
             task = classes if task == "auto" else task
-        progress.step("preparing the columns")
-        ready = prepare(table, choices_of(options, target, task))
-        progress.close()
-        if not options.quiet:
-            print(said(ready.description), flush=True)
-        progress.step(f"fitting {ready.choices.model}")
-        fit = fit_prepared(ready)
-        interruption.check()
-        page, importances = None, None
-        if options.report is not None:
-            progress.step("drawing the report")
-            importances = importance(fit)  # once, for the page and the terminal
-            page = report(fit, options.out, importances)
-        if options.out is not None:
-            progress.step("making intervals")
-            with printed_warnings():
-                keep_intervals(fit.saved.estimator)
+        task, why = task_of(table, target, task)
+        kind = TabularRegressor if task == "regression" else TabularClassifier
+        parameters = {name: value for name, value in vars(options).items() if name in kind().get_params()}
+        if options.class_weight is not None:
+            if task != "classification":
+                raise DeclarationError("--class-weight weighs classes, and this is a regression; leave it out")
+            parameters["class_weight"] = _class_weight(options.class_weight)
+        model = kind(**parameters | {"verbose": 1})
+        progress.step("fitting")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the fit are printed below
+            model.fit(table, target)
+            model.set_params(verbose=0)
+            importances = importance(model)
+            if options.report is not None:
+                progress.step("drawing the report")
+                page = in_shell(report(model, why, options.out, importances))
     finally:
         progress.close()
-    interruption.check()
-    if page is not None:
-        write(options.report, page)
-    estimators = (fit.saved.estimator, fit.model.estimator)
-    certificates = {id(each.certificate_): each.certificate_ for each in estimators}.values()
-    # of a model that can be relied on the summary says what is not proved
-    are_good = all(reliance_of(certificate, fit.quality).is_good for certificate in certificates)
-    for warning in fit.warnings:
-        if (
-            options.verbose or not are_good or "the certificate does not hold" not in warning
-        ):  # the summary says what is not proved
-            print(f"substrate: {warning}", file=sys.stderr)
+    if options.report is not None:
+        _write(options.report, page)
+    good = [is_reliable(each.certificate_, model.quality_) for each in (model.judged_.machine, model.estimator_)]
+    for warning in model.judged_.warnings:
+        if options.verbose or not all(good) or "the certificate does not hold" not in warning:
+            _complain(warning)
     if not options.quiet:
-        print(said(summary(fit, options.verbose, importances)), flush=True)
-        if options.report is not None:
-            print(f"report: {options.report}", flush=True)
+        lines = summary(model, why, importances, verbose=options.verbose, report=options.report)
+        print(said(map(in_shell, lines)), flush=True)
     if options.out is not None:  # last: a file that cannot be written takes nothing else with it
-        fit.saved.save(options.out)
+        with _printed_warnings():
+            model.save(options.out)
     if not options.quiet:
-        print(said(describe_file(fit, options.out)))
-    return max(_exit_status(certificate, fit.quality) for certificate in certificates)
+        print(said([in_shell(describe_file(model, options.out))]), flush=True)
+    certificates = [machine.certificate_ for machine in (model.judged_.machine, model.estimator_)]
+    for certificate in {id(certificate): certificate for certificate in certificates}.values():
+        if not is_reliable(certificate, model.quality_):
+            _complain(f"the certificate does not hold: {', '.join(row.name for row in certificate.failures)}")
+    return 0 if all(good) else 1
 
 
-def _fit_series(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.choices import read_options
-    from problems.command_line.series import SeriesChoices, describe_series, fit_series, series_report
-    from problems.command_line.summary import said
-    from problems.tables.embedded_sets import question_of
-    from problems.tables.table import named_columns
-
-    if not options.series:
-        raise DataError("--lags, --input-lags and --horizon are those of a series: give --series too")
-    others = ("gamma", "sigma", "zeta", "rho", "monotone", "convex", "bounds")
-    given = [name for name in others if getattr(options, name) is not None]
-    given += [name for name in ("class_weight", "one_hot", "group") if getattr(options, name)]
-    given += ["split"] if options.split != "random" else []
-    if (
-        given
-        or options.model not in ("auto", "lssvm")
-        or options.impute != "refuse"
-        or options.task == "classification"
-    ):
-        named = f"--{given[0].replace('_', '-')}" if given else "another --model, --task or --impute"
-        raise DataError(f"a series is fitted by lssvm, with all but the lags chosen; leave {named} out")
-    source = options.data if options.dataset is None else f"@{options.dataset}"
-    if source is None or (options.data is not None and options.dataset is not None):
-        raise DataError("name one table: a file, @NAME, or --dataset NAME")
-    refuse_unwritable(options.out, options.data)
-    refuse_unwritable(options.report, options.data, options.out)
-    table = read_options(source, options).drop_columns(options.drop)
-    if options.target is None and not source.startswith("@"):
-        raise DataError(f"--target is missing; {source} has the columns {named_columns(table.names)}")
-    choices = SeriesChoices(
-        target=options.target or question_of(source[1:])[0],
-        lags=options.lags,
-        input_lags=options.input_lags,
-        horizon=options.horizon,
-        validation=options.validation,
-        dates=tuple(options.date),
-        ids=tuple(options.id),
-    )
-    with printed_warnings():
-        fit = fit_series(table, choices)
-        page = None if options.report is None else series_report(fit, source)
-    interruption.check()
-    if page is not None:
-        write(options.report, page)
-    if not options.quiet:
-        print(said(describe_series(fit)), flush=True)
-        if options.verbose:
-            print(fit.model.certificate_, flush=True)
-    if options.out is not None:
-        fit.saved.save(options.out, target=choices.target)
-        if not options.quiet:
-            print(f"saved: {options.out}, fitted again to all rows")
-    return _exit_status(fit.saved.certificate_)
-
-
-def _exit_status(certificate: Any, quality: Any = None) -> int:
-    """Return 0 for a model that can be relied on, otherwise 1 and what failed."""
-    from problems.tables.fit import reliance_of
-
-    if reliance_of(certificate, quality).is_good:
-        return 0
-    failed = ", ".join(row.name for row in certificate.failures)
-    print(f"substrate: the certificate does not hold: {failed}", file=sys.stderr)
-    return 1
-
-
-def _predict(options: argparse.Namespace, interruption: Interruption) -> int:
+def _load(options: argparse.Namespace) -> Any:
+    """Return the model of a file."""
     import problems
-    from problems.command_line.choices import read_options
-    from problems.tables.intervals import interval_statement
-    from problems.tables.tabular_model import TabularModel, predictions_csv, refuse_absent_model
 
-    refuse_unwritable(options.out, options.data, options.model)
-    with printed_warnings():
-        refuse_absent_model(options.model)
-        loaded, notes = problems.load_with_notes(options.model, options.max_bytes)
-    if notes is not None and "series" in notes:
-        return _predict_series(options, loaded, notes)
-    model = TabularModel.of(loaded, notes, options.model)
-    coverage = options.coverage
-    if options.adaptive and coverage is None:
-        raise DataError("--adaptive is about intervals: give --coverage too, for instance --coverage 0.9")
-    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
-    text = predictions_csv(
-        model, table, coverage, options.proba, options.id, options.unknown, adaptive=options.adaptive
-    )
-    interruption.check()
-    write(options.out, text)
-    for line in model.remarks(table):
-        print(f"substrate: {line}", file=sys.stderr)
-    if coverage is not None:
-        said = interval_statement(model.estimator, model.preparation, coverage, adaptive=options.adaptive)
-        print(f"substrate: {said}", file=sys.stderr)
-    return 0
+    with _printed_warnings():
+        return problems.load(options.model, options.max_bytes)
 
 
-def _predict_series(options: argparse.Namespace, regressor: Any, notes: Mapping[str, Any]) -> int:
-    from problems.command_line.choices import read_options
-    from problems.command_line.series import predict_series
-    from problems.estimators.series.narx import NARXRegressor
+def _predict(options: argparse.Namespace) -> int:
+    from problems.tables.estimators import restore
+    from problems.tables.predictions import guarantee_in_words, predictions_csv
 
-    if options.proba or options.id or options.adaptive:
+    _refuse_unwritable(options.out, options.data, options.model)
+    model = _load(options)
+    if not hasattr(model, "kernel_") and not hasattr(model, "preparation_"):
         raise DataError(
-            "forecasts of a series have no --proba and no --id, and their intervals are adaptive as they are; leave "
-            "--proba, --id and --adaptive out"
+            f"{options.model} holds a {type(model).__name__}, which predicts no rows of a table; use it in Python"
         )
-    model = NARXRegressor.restore(regressor, notes, options.model)
-    target = notes["series"].get("target")
-    table = read_options(options.data, options, decided=True).drop_columns(options.drop)
-    text, said = predict_series(model, target if isinstance(target, str) else None, table, options.coverage)
-    write(options.out, text)
-    print(f"substrate: {said}", file=sys.stderr)
+    if not hasattr(model, "preparation_"):  # a machine of save(), which takes columns as they are
+        model = restore(model, None, options.model)
+    if options.adaptive and options.coverage is None:
+        raise DataError("adaptive=True is about intervals: give --coverage too, for instance --coverage 0.9")
+    names = ("unknown", "delimiter", "decimal", "thousands", "encoding")
+    model.set_params(**{name: getattr(options, name) for name in names})
+    table = model.read(options.data).drop_columns(options.drop)
+    with _printed_warnings():
+        text = predictions_csv(model, table, options.coverage, options.proba, options.id, adaptive=options.adaptive)
+    _write(options.out, text)
+    for line in model.remarks_on(table):
+        _complain(line)
+    if options.coverage is not None:
+        _complain(guarantee_in_words(model, options.coverage, adaptive=options.adaptive))
     return 0
 
 
-def _export(options: argparse.Namespace, interruption: Interruption) -> int:
-    from problems.command_line.export import export_model
+def _export(options: argparse.Namespace) -> int:
+    from problems.export import to_onnx
 
-    refuse_unwritable(options.out, options.model)
-    with printed_warnings():
-        lines = export_model(options, interruption)
-    print("\n".join(lines))
+    _refuse_unwritable(options.out, options.model)
+    if not options.out.lower().endswith(".onnx"):
+        raise DataError(f"the file is an ONNX graph, and {options.out} does not end with .onnx; name it so")
+    model = _load(options)
+    with _printed_warnings():
+        probabilities = not options.no_proba
+        export = to_onnx(model, options.out, tol=options.tol, coverage=options.coverage, probabilities=probabilities)
+    print(f"{export}\nwritten: {options.out}")
     return 0
 
 
@@ -296,17 +248,20 @@ def _map(options: argparse.Namespace) -> int:
     from problems.command_line.map import make_map, refuse_picture
 
     refuse_picture(options.out)
-    refuse_unwritable(options.out, options.data)
-    refuse_unwritable(options.scores, options.data, options.out)
-    with printed_warnings():
+    _refuse_unwritable(options.out, options.data)
+    _refuse_unwritable(options.scores, options.data, options.out)
+    with _printed_warnings():
         drawn = make_map(options)
     with written_whole(options.out) as stream:
         stream.write(drawn.picture)
     if options.scores is not None:
-        write(options.scores, drawn.csv())
+        _write(options.scores, drawn.scores)
     if not options.quiet:
-        print("\n".join([*drawn.remarks, drawn.certificate.promise, f"written: {options.out}"]))
-    return _exit_status(drawn.certificate)
+        print("\n".join([*map(in_shell, drawn.remarks), drawn.certificate.promise, f"written: {options.out}"]))
+    if drawn.certificate.holds:
+        return 0
+    _complain(f"the certificate does not hold: {', '.join(row.name for row in drawn.certificate.failures)}")
+    return 1
 
 
 def _datasets(options: argparse.Namespace) -> int:
@@ -317,21 +272,18 @@ def _datasets(options: argparse.Namespace) -> int:
             raise DataError("--out writes one data set: name it, for instance motorcycle")
         print(listing())
         return 0
-    refuse_unwritable(options.out)
-    write(options.out, as_csv(options.name))
+    _refuse_unwritable(options.out)
+    _write(options.out, as_csv(options.name))
     return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from problems.command_line.verdicts import announce, as_json, table
-    from problems.command_line.verify import verify
+    from problems.command_line.verify import announce, as_json, table, verify
 
-    names = [*options.names, *([] if options.problem is None else [options.problem])]
-    settings = {"time_limit": options.time_limit, "strict": options.strict, "prove": options.prove}
-    lines, is_announced = [], not sys.stderr.isatty() and not options.json
-    for line in verify(names or None, options.solver, **settings):
+    lines = []
+    for line in verify(options.names or None, options.solver, time_limit=options.time_limit, prove=options.prove):
         lines.append(line)
-        if is_announced:  # no bar is drawn into a file or a pipe
+        if not options.json and not sys.stderr.isatty():  # no bar is drawn into a file or a pipe
             print(announce(line, len(lines)), file=sys.stderr, flush=True)
     print(as_json(lines) if options.json else table(lines))
     return 0 if lines and all(line.passes for line in lines) else 1

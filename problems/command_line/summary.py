@@ -1,4 +1,4 @@
-"""What ``substrate fit`` says at the end: how good the model is, then what was chosen and what is proved of it.
+"""What ``substrate fit`` says at the end: how good the model is, then what was chosen, in at most fifteen lines.
 
 A line is wrapped where standard output is a terminal; a file or a pipe has one line for each statement.
 """
@@ -7,28 +7,31 @@ import re
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from problems.command_line.importances import importance, important
-from problems.estimators.chosen.families import family_name
-from problems.estimators.shared.importance import LeftOutImportance
-from problems.tables.criterion_words import CRITERION_WORDS
-from problems.tables.fit import Fit, bound_of, reliance_of, stack_errors
-from problems.tables.intervals import describe_intervals
-from problems.tables.models import MODELS
+from problems.tables.machines import CRITERION_WORDS
 from problems.tables.quality import Confusion, Quality, QualityMeasure
-from substrate.errors import DataError
+from substrate.certificates import Certificate
+from substrate.errors import SubstrateError
+from substrate.kernels import Kernel, Matern
 
-__all__ = ["describe_file", "said", "summary"]
+__all__ = ["importance", "important", "is_reliable", "kernel_name", "said", "summary"]
 
-#: Classes up to which the table of confusion is shown without ``--verbose``.
-_MOST_CLASSES = 6
-#: Inputs that are named as those that matter.
-_MOST_INPUTS = 5
-#: Machines of a stack that are named.
-_MOST_MACHINES = 4
+#: Lines about the table, inputs that are named as those that matter, and machines of a stack that are named.
+_MOST_REMARKS, _MOST_INPUTS, _MOST_MACHINES = 5, 5, 3
+#: How many times the distance from the exact optimum must fit into the error on other rows to be of no account.
+_WELL_KNOWN = 10.0
+#: Multiplications up to which importances are looked for.
+_MOST_WORK = 4e9
+#: Permutations of each input, and rows beyond which one has to do: so many rows average over themselves.
+_REPEATS, _MANY_ROWS = 3, 5000
+#: The least that shuffling an input that matters adds, as a share of the error, or takes from the accuracy.
+_LEAST_SHARE = 0.01
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -40,69 +43,111 @@ def said(lines: Iterable[str]) -> str:
     if not sys.stdout.isatty():
         return "\n".join(lines)
     width = max(shutil.get_terminal_size().columns, 40)
-    wrapped = (
-        textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) or line
-        if len(line) > width
-        else line
-        for line in lines
-    )
-    return "\n".join(wrapped)
+    options: dict[str, Any] = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(textwrap.fill(line, width, **options) if len(line) > width else line for line in lines)
 
 
-def summary(fit: Fit, verbose: bool, importances: LeftOutImportance | None = None) -> list[str]:
-    """Return the lines; ``verbose`` adds what was tried and the rows of the certificate.
+def importance(model: Any) -> Any:
+    """Measure what inputs are worth by leaving training rows out, where the machine can and that takes no more work
+    than its fit; None otherwise.
 
-    ``importances`` are those of the report, where there is one; they are measured here otherwise.
+    An input is a column of the table: the 0-1 columns of its categories are permuted together.
     """
-    return [
-        *_quality(fit.quality, verbose),
-        *_matter(fit, importance(fit) if importances is None else importances),
-        *_choice(fit),
-        *_list_candidates(fit, verbose),
-        *_certificate(fit, verbose),
-    ]
+    machine, X, groups = model.judged_.machine, model.judged_.X, model.preparation_.columns_of_inputs
+    if len(groups) < 2 or not hasattr(machine, "left_out_importance"):
+        return None
+    repeats = _REPEATS if X.shape[0] <= _MANY_ROWS else 1
+    work = float(X.size) * machine.support_values_.shape[0] * len(groups) * repeats
+    if work * len(getattr(machine, "kernels_", (None,))) > _MOST_WORK:
+        return None
+    rows = (X, model.judged_.y) if hasattr(machine, "basis_indices_") else ()  # a basis does not keep them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # importances that rounding decides are not shown
+        importances = machine.left_out_importance(*rows, n_repeats=repeats, groups=groups)
+    return importances if importances.certificate.holds else None
 
 
-def _quality(quality: Quality, verbose: bool) -> list[str]:
+def important(importances: Any) -> list[int]:
+    """Return the inputs whose importance is more than chance, and than a hundredth, the most important first."""
+    mean, deviation = np.asarray(importances.importances_mean), np.asarray(importances.importances_std)
+    least = np.maximum(2.0 * deviation, _LEAST_SHARE * abs(importances.left_out_score))
+    return [int(k) for k in np.argsort(-mean, kind="stable") if mean[k] > least[k]]
+
+
+def is_reliable(certificate: Certificate, quality: Quality) -> bool:
+    """Return whether to predict with a model.
+
+    Where only the choice of a weight is not proved, the machine of this weight is; and a solution that is known to a
+    tenth of the errors on other rows is known well enough, as for a table without noise.
+    """
+    failed = {row.name for row in certificate.failures}
+    if all(name.startswith(("gap of", "range of")) for name in failed):
+        return True
+    error = quality.measures[0]
+    is_known = error.in_units and _WELL_KNOWN * certificate.accuracy <= error.value
+    return is_known and failed <= {"accuracy", *(name for name in failed if name.startswith(("gap of", "range of")))}
+
+
+def kernel_name(kernel: Kernel) -> str:
+    """Return a kernel in few words: "Matern 5/2, one width per input"."""
+    parts = [getattr(kernel, name, None) for name in ("left", "right", "kernel")]
+    inner = [kernel_name(part) for part in parts if isinstance(part, Kernel)]
+    if inner:
+        joined = " plus " if type(kernel).__name__ == "Sum" else " times "
+        return joined.join(inner)
+    name = type(kernel).__name__
+    if isinstance(kernel, Matern):
+        name = f"Matern {round(2 * kernel.nu)}/2"
+    width: Any = getattr(kernel, "sigma", None)
+    if width is None:
+        return name
+    return f"{name}, one width per input" if np.ndim(width) else f"{name} of width {width:.2g}"
+
+
+def summary(model: Any, why: str, importances: Any, *, verbose: bool = False, report: str | None = None) -> list[str]:
+    """Return the lines; ``verbose`` adds what was tried, all remarks and the rows of the certificates."""
+    quality, remarks = model.quality_, [why, *model.remarks_[1:]]
+    lines = [f"NOT GOOD: this model is {quality.worse_than}; do not predict with it"] if quality.worse_than else []
+    if len(remarks) > _MOST_REMARKS and not verbose:
+        more = len(remarks) - _MOST_REMARKS + 1
+        remarks = [*remarks[: _MOST_REMARKS - 1], f"and {more} more remarks on the table (--verbose, or the report)"]
+    lines += [*remarks, *_quality(quality)]
+    if verbose and quality.confusion is not None:
+        lines += _confusion(quality.confusion)
+    lines += [*_matter(model, importances), _choice(model)]
+    if verbose:
+        lines += [*_candidates(model.judged_.machine), "", *str(model.judged_.machine.certificate_).splitlines()]
+        if model.estimator_ is not model.judged_.machine:
+            lines += ["", "fitted again to all rows:", *str(model.estimator_.certificate_).splitlines()]
+    if report is not None:
+        lines.append(f"report: {report}")
+    return lines
+
+
+def _quality(quality: Quality) -> list[str]:
     rows = quality.rows.replace("rows", "row") if quality.n_rows == 1 else quality.rows
-    head = (f"on {quality.n_rows} {rows}", "this model", quality.baseline)
-    cells = [
-        head,
-        *(
-            (f"  {measure.name}", _n(measure, measure.value), _n(measure, measure.baseline))
-            for measure in quality.measures
-        ),
-    ]
+    cells = [(f"on {quality.n_rows} {rows}", "this model", quality.baseline)]
+    for measure in quality.measures:
+        cells.append((f"  {measure.name}", _n(measure, measure.value), _n(measure, measure.baseline)))
     widths = [max(len(row[k]) for row in cells) for k in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.rjust(widths[1])}  {c.rjust(widths[2])}" for a, b, c in cells]
-    if quality.worse_than:
-        lines.insert(0, f"NOT GOOD: this model is {quality.worse_than}; do not predict with it")
-    if quality.caveat:
-        lines.append(f"  ({quality.caveat})")
-    if quality.confusion is not None:
-        lines += _confusion(quality.confusion, verbose)
-    return ["", *lines]
+    return [*lines, f"  ({quality.caveat})"] if quality.caveat else lines
 
 
 def _n(measure: QualityMeasure, value: float) -> str:
     if np.isnan(value):
         return "-"
-    return f"{value:.4g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
+    return f"{value:.3g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
 
 
-def _confusion(table: Confusion, verbose: bool) -> list[str]:
-    if len(table.classes) > _MOST_CLASSES and not verbose:
-        return [f"  ({len(table.classes)} classes; their table of confusion by --verbose)"]
+def _confusion(table: Confusion) -> list[str]:
     body = [["  rows of class", *(f"predicted {name}" for name in table.classes)]]
     body += [[f"    {name}", *map(str, row)] for name, row in zip(table.classes, table.counts.tolist(), strict=True)]
     widths = [max(len(row[k]) for row in body) for k in range(len(body[0]))]
-    return [
-        "  ".join(cell.ljust(width) if k == 0 else cell.rjust(width) for k, (cell, width) in enumerate(cells))
-        for cells in (list(zip(row, widths, strict=True)) for row in body)
-    ]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in body]
 
 
-def _matter(fit: Fit, importances: LeftOutImportance | None) -> list[str]:
+def _matter(model: Any, importances: Any) -> list[str]:
     """Return the inputs whose values matter most to errors of left-out rows, where the machine can tell."""
     if importances is None:
         return []
@@ -110,121 +155,57 @@ def _matter(fit: Fit, importances: LeftOutImportance | None) -> list[str]:
     if not order:
         return ["inputs that matter: none is seen to, when its values are shuffled"]
     mean = np.asarray(importances.importances_mean)
-    inputs, shares = fit.preparation.inputs, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
+    inputs, shares = model.preparation_.inputs, mean / max(float(mean.clip(0.0).sum()), np.finfo(float).tiny)
     listed = ", ".join(f"{inputs[k].name} ({shares[k]:.0%})" for k in order)
     return [f"inputs that matter: {listed} (share of the error that shuffling adds)"]
 
 
-def _short(text: str) -> str:
-    """Return a kernel as it is printed, its numbers with four digits, and many widths by their ends."""
-    short = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda match: f"{float(match.group()):.4g}", text)
-    return re.sub(r"(?<!\.on)\(([\d.e+-]+(?:, [\d.e+-]+){3,})\)", lambda match: _ends(match.group(1)), short)
+def _choice(model: Any) -> str:
+    machine, search = model.judged_.machine, model.judged_.search
+    if search.model == "stack":
+        u = np.reshape(machine.stack_weights_, (len(machine.kernels_), -1))[:, 0]
+        order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
+        named = "; ".join(f"{u[m]:.0%} {kernel_name(machine.kernels_[m])}" for m in order[:_MOST_MACHINES])
+        more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
+        return f"model: a stack, weights by leave-one-out error: {named}{more}"
+    kernel = f"kernel {kernel_name(machine.kernel_)}"
+    if search.gamma is not None:
+        return f"model: {kernel}; gamma {search.gamma:g}, as given"
+    gamma = float(np.ravel(getattr(machine, "gamma_", machine.gamma))[0])
+    n_tried = len(getattr(machine, "cv_results_", {}).get("param_kernel", []))
+    tried = f", of {n_tried} kernels" if n_tried > 1 else ""
+    return f"model: {kernel}; gamma {gamma:.2g}; by {CRITERION_WORDS[search.criterion]} error{tried}"
 
 
-def _ends(listed: str) -> str:
-    widths = [float(number) for number in listed.split(", ")]
-    return f"<{len(widths)} widths, {min(widths):.4g} to {max(widths):.4g}>"
-
-
-def _choice(fit: Fit) -> list[str]:
-    model, kind = fit.model.estimator, MODELS[fit.choices.model]
-    kernel = f"kernel {_short(repr(model.kernel_))}"
-    weight = fit.choices.weights.of(fit.choices.model)
-    if weight is not None:
-        return [f"choice: {kind.weight} {weight:g}, as given; {kernel}"]
-    if fit.choices.model == "stack":
-        return _describe_stack(fit)
-    bound = bound_of(fit)
-    if bound is None:
-        return [f"choice: gamma {model.gamma:.4g}, {kernel}, by the mean absolute leave-one-out error"]
-    rule = CRITERION_WORDS[bound.by]
-    lines = [f"choice: {bound.weight} {bound.value:.4g}, {kernel}, by {rule} error", *_describe_search(fit)]
-    if np.isfinite(bound.lower_bound):
-        regression = fit.preparation.task == "regression"
-        root = np.sqrt if regression else float
-        what = "RMSE" if regression else "mean square error of the outputs"
-        lines.append(
-            f"proof: no {bound.weight} of the range searched, with any kernel tried, has a {rule} {what} below "
-            f"{root(max(bound.lower_bound, 0.0)):.5g}; this one has {root(bound.error):.5g}"
-        )
-    return lines
-
-
-def _describe_stack(fit: Fit) -> list[str]:
-    """Return the machines of a stack that have a weight, and what is proved of the weights."""
-    model, is_regression = fit.model.estimator, fit.preparation.task == "regression"
-    u = np.reshape(model.stack_weights_, (len(model.kernels_), -1))[:, 0]
-    order = [int(m) for m in np.argsort(-u, kind="stable") if u[m] > 0.0]
-    listed = [f"{u[m]:.2g} {_short(repr(model.kernels_[m]))}" for m in order[:_MOST_MACHINES]]
-    more = f"; and {len(order) - _MOST_MACHINES} more" if len(order) > _MOST_MACHINES else ""
-    seen = stack_errors(model)
-    what = "RMSE" if is_regression else "root mean square error of the outputs"
-    machines = "one machine" if len(order) == 1 else f"{len(order)} machines"
-    return [
-        f"choice: a stack of {machines}, weights by leave-one-out error: {'; '.join(listed)}{more}",
-        f"proof: no other weights of the {u.size} machines tried have a leave-one-out {what} below "
-        f"{seen.lower_bound:.5g}; these have {seen.error:.5g}",
-    ]
-
-
-def _describe_search(fit: Fit) -> list[str]:
-    """Return how many kernels were judged, of which families, and how the widths were decided."""
-    results = getattr(fit.model.estimator, "cv_results_", {}).get("param_kernel", [])
-    if len(results) < 2:
+def _candidates(machine: Any) -> list[str]:
+    """Return every kernel that was tried, and the bound below the criterion of all of them."""
+    results = getattr(machine, "cv_results_", {})
+    if "param_kernel" not in results:
         return []
-    families = ", ".join(dict.fromkeys(map(family_name, results)))
-    if not fit.choices.budget(fit.y.size):
-        return [f"tried: {len(results)} kernels ({families})"]
-    record = dict(fit.model.estimator.certificate_.record)
-    widths, judged = (record.get(name, "").partition(";")[0] for name in ("widths", "kernels"))
-    decided = {"shared": ", with one width for all inputs", "one per input": ", with one width per input"}
-    return [f"tried: {families}, along slopes ({judged}){decided.get(widths, '')}"]
-
-
-def _list_candidates(fit: Fit, verbose: bool) -> list[str]:
-    results = getattr(fit.model.estimator, "cv_results_", None)
-    if not verbose or results is None or "param_kernel" not in results:
-        return []
-    scores = -np.asarray(results["mean_test_score"])
-    gammas = [np.atleast_1d(gamma)[0] for gamma in results["param_gamma"]]
-    tried = zip(scores, gammas, results["param_kernel"], strict=True)
-    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {_short(repr(kernel))}" for score, gamma, kernel in tried]
+    gammas = [float(np.ravel(gamma)[0]) for gamma in results["param_gamma"]]
+    tried = zip(-np.asarray(results["mean_test_score"]), gammas, results["param_kernel"], strict=True)
+    lines = [f"  {score:<10.5g} gamma {gamma:<10.4g} {kernel!r}" for score, gamma, kernel in tried]
+    if hasattr(machine, "criterion_lower_bound_"):
+        bound = float(np.mean(machine.criterion_lower_bound_))
+        lines.append(f"  {bound:<10.5g} proved to be below every gamma of the range, with any of these kernels")
     return ["tried (criterion, mean square):", *lines]
 
 
-def _certificate(fit: Fit, verbose: bool) -> list[str]:
-    certificate, lines = fit.saved.estimator.certificate_, []
-    if fit.saved is not fit.model and not fit.model.estimator.certificate_.holds:
-        lines = [f"certificate of the choice: {reliance_of(fit.model.estimator.certificate_, fit.quality).words}"]
-    lines.append(f"certificate: {reliance_of(certificate, fit.quality).words}")
-    if verbose:
-        lines += ["", *str(certificate).splitlines()]
-        if fit.saved is not fit.model:
-            lines += ["", "of the choice, on the training rows:", *str(fit.model.estimator.certificate_).splitlines()]
-    return lines
-
-
-def describe_file(fit: Fit, out: str | None) -> list[str]:
+def describe_file(model: Any, out: str | None) -> str:
     """Return the line about the file of the model, once it is written."""
+    judged, total = model.judged_, model.judged_.y.size + model.judged_.y_val.size
     if out is None:
-        return ["not saved: give --out model.npz to keep the model, --report report.html for a page about it"]
-    return [_describe_saved(fit, out), *_describe_intervals(fit)]
-
-
-def _describe_intervals(fit: Fit) -> list[str]:
-    if fit.preparation.task != "regression":
-        return []
+        return "not saved: give --out model.npz to keep the model, --report report.html for a page about it"
+    line = f"saved: {out}, fitted again to all {total} rows"
+    if model.estimator_ is judged.machine:
+        line = f"saved: {out}, the model of {'the' if judged.y_val.size else 'all'} {judged.y.size} rows that train"
+        if model.refit and judged.y_val.size:
+            line = f"{line}, since the certificate of the one fitted again to all rows does not hold"
+    if not hasattr(model, "interval_guarantee"):
+        return line
     try:
-        return [describe_intervals(fit.saved.estimator, fit.saved.preparation)]
-    except DataError:  # no rows have errors of their own
-        return []
-
-
-def _describe_saved(fit: Fit, out: str) -> str:
-    n, total = fit.y.size, fit.y.size + fit.y_val.size
-    if fit.saved is not fit.model:
-        return f"saved: {out}, fitted again to all {total} rows with this choice (--no-refit: the one of {n} rows)"
-    only = f", the model of the {n} training rows" if fit.y_val.size else f", the model of all {n} rows"
-    is_refitted = fit.choices.refit and fit.y_val.size and MODELS[fit.choices.model].least_squares
-    why = ", since the certificate of the one fitted again to all rows does not hold" if is_refitted else ""
-    return f"saved: {out}{only}{why}"
+        guarantee = model.interval_guarantee(0.9)
+    except SubstrateError:  # no rows have errors of their own
+        return line
+    coverage = "" if guarantee.holds else ", no coverage guaranteed"
+    return f"{line}; intervals by method {guarantee.method}{coverage}"

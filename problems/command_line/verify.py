@@ -5,9 +5,9 @@ exists) a ``closed_form`` appears here without being registered anywhere.
 
 A solver *holds* where our own residuals accept its point, otherwise it *misses*; one that is not made for the cones of
 a problem is not asked. A problem passes where at least two solvers hold, or the only one that is made for it, and all
-that hold agree with the closed form, or with each other where there is none. A solver that misses
-is shown and counted; that alone is no failure unless ``strict``, since versions of solvers and processors differ. A
-solver that holds and disagrees is a failure always: either the problem or the closed form is wrong.
+that hold agree with the closed form, or with each other where there is none. A solver that misses is shown and counted;
+that alone is no failure, since versions of solvers and processors differ. A solver that holds and disagrees is a
+failure always: either the problem or the closed form is wrong.
 
 A page with an ``EIGENPROBLEM`` is not convex. Its closed form is checked by its own ``conditions``: residual, and a
 count of the eigenvalues that are larger; and against the convex relaxation that the page declares, which one solver
@@ -18,12 +18,15 @@ the kernel matrix; one that is not proved is a failure.
 """
 
 import inspect
+import json
+import math
 import pkgutil
 import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import combinations
 from types import ModuleType
@@ -38,6 +41,8 @@ from substrate.errors import DeclarationError, SolverError, SubstrateError
 from substrate.progress import Progress
 from substrate.proof import flint
 from substrate.solvers import (
+    FURTHER,
+    ORDER,
     SEMIDEFINITE,
     canonical_name,
     further_solvers,
@@ -46,7 +51,18 @@ from substrate.solvers import (
     tolerance_of,
 )
 
-__all__ = ["EIGENPAIRS", "TIME_LIMIT", "Line", "Miss", "eigen_modules", "problem_modules", "verify"]
+__all__ = [
+    "EIGENPAIRS",
+    "TIME_LIMIT",
+    "Line",
+    "Miss",
+    "announce",
+    "as_json",
+    "eigen_modules",
+    "problem_modules",
+    "table",
+    "verify",
+]
 
 #: What the relaxation of an eigenproblem is compared with.
 EIGENPAIRS = "eigenpairs"
@@ -67,7 +83,6 @@ class Miss:
 
     solver: str
     what: str
-    residual: float | None = None
     row: str = ""
 
     def __str__(self) -> str:
@@ -126,7 +141,6 @@ def verify(
     solver: str | None = None,
     *,
     time_limit: float | None = TIME_LIMIT,
-    strict: bool = False,
     prove: bool = False,
 ) -> Iterator[Line]:
     """Run the demonstrations, one line per case, as they finish.
@@ -140,8 +154,6 @@ def verify(
         solver that holds. Problems that it is not made for are shown as such. Otherwise all that are installed.
     time_limit
         Seconds for each solver, ``None`` for no limit.
-    strict
-        Whether a miss is a failure too.
     prove
         Whether closed forms are proved in ball arithmetic, where their page can; needs python-flint.
     """
@@ -169,7 +181,6 @@ def verify(
                     solvers=solvers,
                     alone=solver is not None,
                     limit=limit,
-                    strict=strict,
                     prove=prove,
                     progress=progress,
                 )
@@ -191,7 +202,6 @@ class _Run:
     solvers: tuple[str, ...]
     alone: bool
     limit: float | None
-    strict: bool
     prove: bool
     progress: Progress
 
@@ -310,7 +320,7 @@ def _miss(declared: Declared, solver: str, limit: float | None) -> Miss | None:
     worst = max(declared.rows(tolerance), key=lambda row: row.relative / row.tolerance)
     late = [attempt.status for attempt in record.attempts if attempt.out_of_time] if record is not None else []
     what = f"{late[-1]}, " if late else ""
-    return Miss(solver, f"{what}missed {worst.relative:.1e}", worst.relative, worst.name)
+    return Miss(solver, f"{what}missed {worst.relative:.1e}", worst.name)
 
 
 def _brief(status: str) -> str:
@@ -358,13 +368,13 @@ def _witness(run: _Run, declared: Declared) -> _Points:
 
 
 def _shortage(run: _Run, points: _Points, misses: list[Miss]) -> list[str]:
-    """Say why too few solvers hold; with ``strict``, name each that does not."""
+    """Say why too few solvers hold, and name each that does not."""
     asked = len(points) + len(misses)
     needed = min(1 if run.alone else 2, asked)
-    short = [] if len(points) >= needed else [f"{len(points)} of {asked} solvers hold, {needed} must"]
-    if not short and not run.strict:
+    if len(points) >= needed:
         return []
-    return short + [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]
+    named = [f"{miss}{f' in {miss.row}' if miss.row else ''}" for miss in misses]
+    return [f"{len(points)} of {asked} solvers hold, {needed} must", *named]
 
 
 def _describe_miss(row: Row) -> str:
@@ -375,3 +385,80 @@ def _understood(function: Callable[..., Any], arguments: dict[str, Any]) -> dict
     """Return the arguments that a closed form takes: it may not take the form that was declared."""
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in arguments.items() if name in parameters}
+
+
+_HEAD = ("problem", "N", "hold", "agreement", "proved", "verdict", "seconds", "missed")
+
+
+def announce(line: Line, number: int) -> str:
+    """Return one line on a problem that is done, for a reader who sees no bar."""
+    return f"{number}: {line.name} {'passes' if line.passes else 'FAILS'}, {line.seconds:.1f} s"
+
+
+def table(lines: list[Line]) -> str:
+    """Return one heading per problem with its equations, one line per case with its failures below, and the count."""
+    cells = [_cells(line) for line in lines]
+    widths = [max(len(row[j]) for row in (_HEAD, *cells)) for j in range(len(_HEAD))]
+    if not any(line.misses for line in lines):
+        widths[-1] = 0  # nothing was missed: no column
+    if all(line.proved is None for line in lines):
+        widths[4] = 0  # nothing was proved: no column
+    head = _align(_HEAD, widths)
+    solvers = {name for line in lines for name in (*line.solvers, *(miss.solver for miss in line.misses))}
+    text = [f"solvers: {' '.join(name for name in (*ORDER, *FURTHER) if name in solvers)}", head, "-" * len(head)]
+    shown = ""
+    for line, row in zip(lines, cells, strict=True):
+        if line.problem != shown:
+            text.append(f"{line.problem}: {line.equations}")
+            shown = line.problem
+        text.append(_align(row, widths))
+    text += [f"{line.name}: {complaint}" for line in lines for complaint in line.complaints]
+    return "\n".join([*text, _count(lines)])
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        f"  {line.case}",
+        str(line.size),
+        f"{len(line.solvers)}/{len(line.solvers) + len(line.misses)}",
+        f"{line.agreement:.1e}" if math.isfinite(line.agreement) else "-",
+        "-" if line.proved is None else f"{line.proved:.1e}",
+        _verdict(line),
+        f"{line.seconds:.2f}",
+        "; ".join(map(str, line.misses)),
+    )
+
+
+def _verdict(line: Line) -> str:
+    if line.passes:
+        return "passes" if line.applies else "not asked"
+    return "FAILS"
+
+
+def _align(row: tuple[str, ...], widths: list[int]) -> str:
+    """Return text aligned left, numbers right."""
+    is_left = (True, False, False, False, False, True, False, True)
+    cells = zip(row, widths, is_left, strict=True)
+    kept = [cell.ljust(width) if words else cell.rjust(width) for cell, width, words in cells if width]
+    return "  ".join(kept).rstrip()
+
+
+def _count(lines: list[Line]) -> str:
+    failed = sum(not line.passes for line in lines)
+    asked = sum(line.applies for line in lines)
+    conclusion = "all agree" if not failed else f"{failed} of {asked} FAILED"
+    if asked < len(lines):
+        conclusion += f"; {len(lines) - asked} have other cones than the solver"
+    by = Counter(miss.solver for line in lines for miss in line.misses)
+    missed = f"; missed by {', '.join(f'{solver}: {count}' for solver, count in by.items())}" if by else ""
+    counted = "1 declared problem" if len(lines) == 1 else f"{len(lines)} declared problems"
+    return f"{counted} in {sum(line.seconds for line in lines):.1f} s: {conclusion}{missed}"
+
+
+def as_json(lines: list[Line]) -> str:
+    """Return the lines as JSON, in which an unknown agreement is null."""
+    rows = [asdict(line) | {"passes": line.passes, "name": line.name} for line in lines]
+    for row in rows:
+        for name in ("agreement", "proved"):
+            row[name] = row[name] if row[name] is not None and math.isfinite(row[name]) else None
+    return json.dumps(rows, indent=2)

@@ -147,7 +147,7 @@ def describe(model: Any, *, coverage: float | None = None, probabilities: bool =
     """
     if type(model).__name__ in ("TabularRegressor", "TabularClassifier"):
         check_is_fitted(model)
-        model = PreparedModel.of(model.estimator_, model.model_.preparation)
+        model = PreparedModel.of(model.estimator_, model.preparation_)
     names, scales = None, None
     if isinstance(model, PreparedModel):
         model, names, scales = model.model, model.names, model.scales

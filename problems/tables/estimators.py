@@ -1,83 +1,162 @@
-"""Tabular estimators: frames in, predictions with intervals or probabilities out, by what ``substrate fit`` does.
+r"""Tabular estimators: tables in, predictions with intervals or probabilities out, as by ``substrate fit``.
 
-Columns are read, left out, coded, filled in and scaled by the rules of :mod:`problems.tables.treatment`, each decision
-a line of ``remarks_``; then the machine is the one that the command line would choose. ``save`` writes the file that
-``substrate predict`` reads, and ``load`` reads one of ``substrate fit``.
+Columns are read, left out, coded, filled in and scaled by the rules of :mod:`problems.tables.columns`, each decision a
+line of ``remarks_``. ``save`` writes a file that :func:`problems.load` and ``substrate predict`` read.
 """
 
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.shared.files import save
 from problems.estimators.shared.guarantees import Guarantee
-from problems.tables.fit import fit_prepared, prepare
-from problems.tables.frames import Frame, frame_of
-from problems.tables.inputs import UNKNOWN
-from problems.tables.intervals import interval_ends, interval_guarantee
-from problems.tables.models import MODELS, Choices, Weights
-from problems.tables.preparation import IMPUTE
-from problems.tables.sizes import BASIS
-from problems.tables.table import Table, is_missing, number, read_table
-from problems.tables.tabular_model import TabularModel
-from problems.tables.treatment import CATEGORICAL, labels_of
+from problems.tables.columns import (
+    DATE_FORMATS,
+    IMPUTE,
+    Input,
+    Treated,
+    dates_of,
+    describe_imputation,
+    describe_unknown,
+    fill_inputs,
+    labels_of,
+    raw_matrix,
+    refuse_overflow,
+    scale_inputs,
+    treat,
+)
+from problems.tables.machines import BASIS, MOST_DENSE, Search, divide
+from problems.tables.number_format import NumberFormat
+from problems.tables.predictions import interval_ends, interval_guarantee, make_intervals
+from problems.tables.quality import Quality, quality_of
+from problems.tables.table import Table, is_missing, named_columns, read_table
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError, SubstrateError
+from substrate.errors import DataError, DeclarationError
 
-__all__ = ["TabularClassifier", "TabularRegressor"]
+__all__ = ["Judged", "Preparation", "TabularClassifier", "TabularRegressor", "restore"]
 
 #: The name of a target that has none.
 _TARGET = "target"
-_GROUP = "group"
-_Returned = TypeVar("_Returned")
-#: Options of the command line by the parameters that say the same.
-_PARAMETERS = {
-    "one-hot": "categories",
-    "date": "dates",
-    "drop": "drop",
-    "ordered": "ordered",
-    "class-weight": "class_weight",
-    "n-basis": "n_basis",
-    "no-standardise": "standardize",
-    "validation": "validation_fraction",
-    "group": "groups",
-    "evaluations": "max_evaluations",
-}
-_OPTION = re.compile(r"--([a-z-]+)(?: ('[^']*'|[^\s,;)]+))?")
-#: Parameters that hold names of columns, and words that are values of the others.
-_OF_COLUMNS = ("categories", "dates", "drop")
-_VALUES = {*IMPUTE, *UNKNOWN, *MODELS, "auto", "balanced", "regression", "classification", *CATEGORICAL}
+#: The least that the smallest class may be of the largest one without a word.
+_BALANCED = 0.25
+_UNEQUAL = "; unequal: class_weight='balanced' counts them alike"
 
 
-@contextmanager
-def _in_python() -> Iterator[None]:
-    """Say refusals in the words of Python: ``impute='median'`` where the command line has ``--impute median``."""
-    try:
-        yield
-    except SubstrateError as error:
-        said = _OPTION.sub(_parameter, str(error))
-        raise (DataError if isinstance(error, DataError) else DeclarationError)(said) from error
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How a table becomes the inputs of a machine, as the model file keeps it."""
+
+    source: str
+    target: str
+    task: str
+    inputs: tuple[Input, ...]
+    id: tuple[str, ...] = ()
+    group: str = ""
+    in_time: bool = False
+    impute: str = "refuse"
+    standardize: bool = True
+    #: Whether the machine was fitted again, to all rows, by what was chosen on the training rows.
+    refitted: bool = False
+    #: One line for everything that was done to the table.
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the columns of X."""
+        return tuple(feature for entry in self.inputs for feature in entry.features)
+
+    @property
+    def columns_of_inputs(self) -> list[list[int]]:
+        """Return the columns of X that every input has: one, or one for each of its categories."""
+        ends = np.cumsum([len(entry.features) for entry in self.inputs]).tolist()
+        return [list(range(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def scale(self, X: Array) -> Array:
+        """Return the result of :func:`raw_matrix`, scaled as in training."""
+        center, scale = (
+            np.array([getattr(entry, name) for entry in self.inputs for _ in entry.features])
+            for name in ("center", "scale")
+        )
+        with np.errstate(over="ignore"):
+            scaled = np.asarray((X - center) / scale)
+        if not np.isfinite(scaled).all():
+            row, column = np.argwhere(~np.isfinite(scaled))[0]
+            raise DataError(
+                f"column {self.features[column]!r} has {X[row, column]:g} in row {row + 1}, which is infinite in units "
+                "of the training rows; correct that cell"
+            )
+        return scaled
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return the record as plain JSON values, with the name but not the folder of the table."""
+        record = _values_of(self) | {"source": Path(self.source).name or self.source}
+        record["inputs"] = [_values_of(entry) for entry in self.inputs]
+        for notes in record["inputs"]:
+            notes["written"] = None if notes["written"] is None else notes["written"].as_notes()
+        return {"table": record}
+
+    @classmethod
+    def from_notes(cls, notes: Mapping[str, Any]) -> Self:
+        """Return the record read back; anything that does not fit is refused."""
+        try:
+            record = dict(notes["table"])
+            inputs = tuple(map(_input_of, record.pop("inputs")))
+            names, remarks = tuple(record.pop("id")), tuple(record.pop("remarks"))
+            preparation = cls(inputs=inputs, id=names, remarks=remarks, **record)
+            texts = (record["source"], record["target"], record["group"], *names, *remarks)
+            flags = (record["in_time"], record["standardize"], record["refitted"])
+            is_known = record["task"] in ("regression", "classification") and record["impute"] in IMPUTE
+            if not (is_known and all(isinstance(text, str) for text in texts) and all(type(f) is bool for f in flags)):
+                raise ValueError(f"{record['task']!r}, {texts}, {flags}")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"the notes of the model file do not describe a table: {error!r}") from error
+        return preparation
 
 
-def _parameter(match: re.Match[str]) -> str:
-    name = _PARAMETERS.get(match[1], match[1].replace("-", "_"))
-    if match[2] is None:
-        return name
-    value = match[2].strip("'")
-    if name in _OF_COLUMNS:
-        return f"{name}=[{value!r}]"
-    if number(value) is not None:
-        return f"{name}={value}"
-    return f"{name}={value!r}" if value in _VALUES else f"{name} {match[2]}"
+def _values_of(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _input_of(record: Any) -> Input:
+    """Return an input of a file; values that are not of the expected type are refused."""
+    entry = Input(**record)
+    names = entry.categories
+    numbers = [value for value in (entry.center, entry.scale, entry.low, entry.high) if value is not None]
+    if not all(isinstance(text, str) for text in (entry.name, *(names or ()))) or type(entry.by_kernel) is not bool:
+        raise ValueError(f"a name or category of {entry.name!r} is not text")
+    if not all(type(value) in (int, float) and np.isfinite(value) for value in numbers) or not entry.scale > 0.0:
+        raise ValueError(f"{entry.name!r} has the numbers {numbers}")
+    if entry.fill is not None:
+        is_number = type(entry.fill) in (int, float) and np.isfinite(float(entry.fill))
+        if not (is_number if names is None else entry.fill in names):
+            raise ValueError(f"{entry.name!r} fills missing cells with {entry.fill!r}")
+    if entry.date_format not in DATE_FORMATS or (entry.origin is not None and dates_of([entry.origin]) is None):
+        raise ValueError(f"{entry.name!r} has dates written {entry.date_format!r}, from {entry.origin!r} on")
+    written = None if entry.written is None else NumberFormat.from_notes(entry.written)
+    return replace(entry, categories=None if names is None else tuple(names), written=written)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The machine of the rows that train, which are prepared in ``X, y``, and what other rows say of it."""
+
+    machine: Any
+    search: Search
+    X: Array
+    y: NDArray[Any]
+    X_val: Array
+    y_val: NDArray[Any]
+    quality: Quality
+    warnings: tuple[str, ...]
 
 
 @dataclass(eq=False, repr=False)
@@ -88,58 +167,147 @@ class _Tabular(BaseEstimator):
 
     model: str = "auto"
     _: KW_ONLY
-    kernel: str = "families"
+    kernel: Any = "families"
     sigma: float | None = None
     gamma: float | None = None
     categories: Sequence[str] = ()
-    ordered: Mapping[str, Sequence[str]] | None = None
     dates: Sequence[str] = ()
+    id: Sequence[str] = ()
     drop: Sequence[str] = ()
+    group: str | None = None
+    time: str | bool | None = None
     impute: str = "refuse"
     unknown: str = "refuse"
     categorical: str = "one-hot"
     standardize: bool = True
+    decimal: str | None = None
+    thousands: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
     max_evaluations: int | None = None
     n_basis: int = BASIS
-    validation_fraction: float = 0.0
-    split: str = "random"
+    validation: float = 0.0
+    refit: bool = True
     random_state: int = 0
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Fit to a frame and its targets: one per row, or the name of the column of X that holds them.
-
-        ``groups``, one label per row or the name of a column, says which rows belong together: the search leaves whole
-        groups out, and whole groups judge.
-        """
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to a table and its targets: one per row, or the name of the column of X that holds them."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        frame, target = self._with_target(self._read(X), y)
-        frame, group, is_added = _with_groups(frame, groups)
-        with _in_python():
-            if target in self.drop:
-                raise DataError(f"the target {target!r} cannot be left out (drop={list(self.drop)!r})")
-            ready = prepare(frame.table.drop_columns(self.drop), self._choices(frame, target, group))
-            fit = fit_prepared(ready)
-        for message in fit.warnings:
-            warnings.warn(message, stacklevel=2)
-        self.remarks_ = ready.description
-        self.quality_ = fit.quality
-        if fit.quality.worse_than:
-            warnings.warn(f"this model is {fit.quality.worse_than}; do not predict with it", UserWarning, stacklevel=2)
-        no_inputs = (target, group) if is_added else (target,)
-        self.feature_names_in_ = np.array([name for name in frame.table.names if name not in no_inputs], dtype=object)
+        table, target = self._with_target(self.read(X), y)
+        if target in self.drop:
+            raise DataError(f"the target {target!r} cannot be left out (drop={list(self.drop)})")
+        table = table.drop_columns(self.drop)
+        treated = treat(table, self, target, self._task)
+        labels = treated.y if self._task == "classification" else None
+        if labels is not None and np.unique(labels).size < 2:
+            raise DataError(f"the target {target!r} has one class only, {labels[0]!s}; at least two are needed")
+        groups = None if self.group is None else np.array(treated.table.column(self.group))
+        chosen = {"labels": labels, "groups": groups, "times": self._times(treated.table)}
+        train, held = divide(treated.y.size, self.validation, self.random_state, **chosen)
+        if labels is not None and np.unique(labels[train]).size < 2:
+            raise DataError(
+                f"the rows that train have one class only, {labels[train][0]!s}; give another random_state, a smaller "
+                "validation, or leave group and time out"
+            )
+        model = "lssvm" if train.size <= MOST_DENSE else "sparse"
+        search = Search(
+            task=self._task,
+            model=model if self.model == "auto" else self.model,
+            kernel=self.kernel,
+            sigma=self.sigma,
+            gamma=self.gamma,
+            class_weight=self._weights_of_classes(labels),
+            n_basis=self.n_basis,
+            max_evaluations=self.max_evaluations,
+            random_state=self.random_state,
+            verbose=self.verbose,
+            groups=None if groups is None else groups[train],
+            in_time=self._is_in_time,
+        )
+        search.check()
+        preparation, X_all = self._prepare(treated, target, train)
+        features = [entry for entry in preparation.inputs for _ in entry.features]
+        search = replace(
+            search,
+            category_columns=tuple(number for number, entry in enumerate(features) if entry.by_kernel),
+            time_column=next((number for number, entry in enumerate(features) if entry.name == self.time), None),
+        )
+        search.check()
+        remarks = [
+            treated.remarks[0],
+            self._describe_rows(train.size, held.size, search),
+            *preparation.remarks,
+            *self._describe_classes(labels),
+            f"inputs: {len(features)}, {'standardised by the training rows' if self.standardize else 'as they are'}",
+        ]
+        if model == "sparse" and self.model == "auto":
+            remarks.append(
+                f"model: sparse, on {self.n_basis} basis vectors, since more than {MOST_DENSE} rows train "
+                "(model='lssvm' for all of them, n_basis=... for more vectors)"
+            )
+        preparation = replace(preparation, remarks=tuple(remarks))
+        self._fit_machines(search, preparation, X_all, treated.y, train, held)
+        self.feature_names_in_ = np.array(self._names(table, target), dtype=object)
         self.n_features_in_ = self.feature_names_in_.size
-        self._keep(fit.saved)
         return self
 
-    def _keep(self, model: TabularModel) -> None:
-        self.certificate_ = model.estimator.certificate_
-        self.estimator_ = model.estimator
-        self.model_ = model
+    def _fit_machines(
+        self, search: Search, preparation: Preparation, X: Array, y: NDArray[Any], train: Any, held: Any
+    ) -> None:
+        """Fit to the rows that train, judge by the others, and fit again to all."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            machine = search.fit(X[train], y[train])
+            if self._task == "classification":
+                make_intervals(machine, X[train])  # by its own rows, left out; those that were held out judge it
+            elif held.size:
+                machine.calibrate(X[held], y[held])
+            quality = quality_of(machine, search, X[train], y[train], X[held], y[held])
+            known = {warning.category for warning in caught}
+            first, last = len(caught), machine
+            if self.refit and held.size:
+                whole = replace(search, groups=None)
+                last = whole.refit(machine, X, y)
+                if self._task == "regression":
+                    last._chosen_by = clone(machine)  # nested intervals repeat the search
+                # what rounding hides on more rows is no better for being fitted to them
+                if not last.certificate_.holds and machine.certificate_.holds:
+                    last, caught = machine, caught[:first]
+                if self._task == "classification":
+                    make_intervals(last, X)
+        # a warning of the same kind about nearly the same rows is no news
+        news = [*caught[:first], *(warning for warning in caught[first:] if warning.category not in known)]
+        said = tuple(dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in news))
+        self.judged_ = Judged(
+            machine=machine,
+            search=search,
+            X=X[train],
+            y=y[train],
+            X_val=X[held],
+            y_val=y[held],
+            quality=quality,
+            warnings=said,
+        )
+        for warning in news:
+            warnings.warn(str(warning.message), warning.category, stacklevel=3)
+        if quality.worse_than:
+            warnings.warn(f"this model is {quality.worse_than}; do not predict with it", UserWarning, stacklevel=3)
+        self._keep(last, replace(preparation, refitted=last is not machine))
+
+    def _keep(self, machine: Any, preparation: Preparation) -> None:
+        self.estimator_, self.preparation_ = machine, preparation
+        self.certificate_, self.remarks_ = machine.certificate_, preparation.remarks
+
+    @property
+    def quality_(self) -> Quality:
+        """The error on rows that were left out, or held out, and the error of a prediction that looks at no input."""
+        check_is_fitted(self)
+        return self.judged_.quality
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -147,134 +315,154 @@ class _Tabular(BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _read(self, X: Any) -> Frame:
-        if isinstance(X, (str, os.PathLike)):
-            with _in_python():
-                return Frame(read_table(X, decided=self.__sklearn_is_fitted__()))
-        return frame_of(X)
+    @property
+    def _machine(self) -> Any:
+        check_is_fitted(self)
+        return self.estimator_
 
-    def _with_target(self, frame: Frame, y: Any) -> tuple[Frame, str]:
-        """Return the frame with the target as one of its columns, and its name."""
+    @property
+    def _is_in_time(self) -> bool:
+        return self.time is not None and self.time is not False
+
+    def read(self, X: Any) -> Table:
+        """Return a file, a frame or an array as a table, by the marks that the parameters state."""
+        return read_table(X, self.delimiter, self.decimal, self.thousands, self.encoding)
+
+    def _with_target(self, table: Table, y: Any) -> tuple[Table, str]:
+        """Return the table with the target as one of its columns, and its name."""
         if y is None:
             raise DataError(f"{type(self).__name__} needs y: one target per row, or the name of a column of X")
         if isinstance(y, str):
-            frame.table.column(y)
-            cells = frame.table.column(y)
+            cells = table.column(y)
             self._keep_labels([cell for cell in cells if not is_missing(cell)], cells)
-            return frame, y
-        frame, name, values = _add_column(frame, str(getattr(y, "name", None) or _TARGET), y, "y")
-        if absent := frame.table.missing(name):
-            raise DataError(f"y has no value in {frame.table.name_rows(absent)}; leave these rows out")
-        self._keep_labels(values, frame.table.column(name))
-        return frame, name
+            return table, y
+        table, name = table.with_column(str(getattr(y, "name", None) or _TARGET), y, "y")
+        if absent := table.missing(name):
+            raise DataError(f"y has no value in {table.name_rows(absent)}; leave these rows out")
+        self._keep_labels(np.asarray(y).tolist(), table.column(name))
+        return table, name
 
     def _keep_labels(self, labels: Sequence[Any], cells: Sequence[str]) -> None:
         """Keep how classes are written; numbers have none."""
 
-    def _choices(self, frame: Frame, target: str, group: str | None) -> Choices:
-        """Return the choices of the command line that the parameters state."""
-        names = [*self.categories, *(self.ordered or {}), *self.dates, *self.drop]
-        for name in names:
-            frame.table.column(name)
-        asked = set(names) | {target, group}
-        return Choices(
+    def _names(self, table: Table, target: str) -> list[str]:
+        return [name for name in table.names if name not in (target, self.group)]
+
+    def _times(self, table: Table) -> NDArray[Any] | None:
+        """Return the time of every row: a column of dates or numbers, or its place in the table."""
+        if not self._is_in_time:
+            return None
+        if not isinstance(self.time, str):
+            return np.arange(table.n_rows)
+        cells = table.column(self.time)
+        if lacking := table.missing(self.time):
+            raise DataError(
+                f"column {self.time!r} of {table.source} has no value in {table.name_rows(lacking)}, so that it cannot "
+                "order the rows; correct these cells"
+            )
+        if (numbers := table.numbers(self.time)) is not None:
+            return np.array(numbers)
+        if (dates := dates_of(cells)) is None:
+            raise DataError(f"column {self.time!r} of {table.source} is no column of dates in one clear format")
+        return np.array([(date - min(dates[1])).total_seconds() for date in dates[1]])
+
+    def _prepare(self, treated: Treated, target: str, train: NDArray[Any]) -> tuple[Preparation, Array]:
+        """Return how the table is prepared, by the rows that train, and its inputs in units of the machine."""
+        table, inputs, remarks = treated.table, treated.inputs, treated.remarks[1:]
+        if self.impute == "median":
+            inputs = fill_inputs(inputs, table.take_rows(train.tolist()))
+            remarks = (*remarks, *describe_imputation(inputs, table))
+        raw = raw_matrix(inputs, table)
+        for name, values in zip((name for entry in inputs for name in entry.features), raw.T, strict=True):
+            refuse_overflow(name, values, table)
+        preparation = Preparation(
+            source=table.source,
             target=target,
             task=self._task,
-            model=self.model,
-            kernel=self.kernel,
-            sigma=self.sigma,
-            weights=Weights(gamma=self.gamma),
-            one_hot=[*self.categories, *(name for name in frame.categories if name not in asked)],
-            ordered={name: order for name, order in frame.ordered.items() if name not in asked}
-            | {name: tuple(map(str, order)) for name, order in (self.ordered or {}).items()},
-            categorical=self.categorical,
-            dates=[*self.dates, *(name for name in frame.dates if name not in asked)],
-            standardise=self.standardize,
-            validation=self.validation_fraction,
-            seed=self.random_state,
-            group=group,
-            split=self.split,
+            inputs=scale_inputs(inputs, raw, train, self.standardize),
+            id=tuple(self.id),
+            group=self.group or "",
+            in_time=self._is_in_time,
             impute=self.impute,
-            class_weight=getattr(self, "class_weight", None),
-            n_basis=self.n_basis,
-            evaluations=self.max_evaluations,
-            shown=bool(self.verbose),
+            standardize=bool(self.standardize),
+            remarks=tuple(remarks),
         )
+        return preparation, preparation.scale(raw)
 
-    def _matrix(self, X: Any) -> Array:
-        """Return the inputs of the machine for the rows of a frame."""
+    def _weights_of_classes(self, labels: Any) -> Any:
+        """Return the weights of the classes by their labels as the machine has them; numbers have none."""
+
+    def _describe_rows(self, n_train: int, n_held: int, search: Search) -> str:
+        alone = "neighbours in time are left out together"
+        together = {"groups": "whole groups are left out together", "blocks": alone}
+        if self._task == "regression":
+            together["blocks"] = "earlier rows predict later ones to choose"
+        is_together = search.rule in together and (not n_held or self.gamma is None)
+        left_out = f"; {together[search.rule]}" if is_together else ""
+        if not n_held:
+            return f"rows: all {n_train} train, none are held out{left_out}"
+        drawn = "drawn at random" if self.group is None else "whole groups, drawn at random"
+        if self._is_in_time:
+            drawn = f"the last in time, by {self.time}" if isinstance(self.time, str) else "the last of the table"
+        return f"rows: {n_train} train, {n_held} held out to judge the model ({drawn}){left_out}"
+
+    def _describe_classes(self, labels: Any) -> list[str]:
+        """Return the classes and their sizes, and what to do where these are far apart; numbers have none."""
+        return []
+
+    def matrix(self, X: Any) -> Array:
+        """Return the inputs of the machine for the rows of a table."""
         check_is_fitted(self)
-        table: Table = self._read(X).table
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
             name, count = type(self).__name__, self.n_features_in_
             raise DataError(f"X has {X.shape[1]} features, but {name} is expecting {count} features as input")
-        with _in_python():
-            return self.model_.matrix(table, self.unknown)
+        return self.preparation_.scale(raw_matrix(self.preparation_.inputs, self.read(X), self.unknown))
 
     def remarks_on(self, X: Any) -> tuple[str, ...]:
-        """Return what is done to new rows: cells that are filled in, categories that are not known."""
+        """Return what is done to new rows: how they are read, cells that are filled in, categories not known."""
         check_is_fitted(self)
-        return self.model_.remarks(self._read(X).table)
+        table, inputs = self.read(X), self.preparation_.inputs
+        return (*table.remarks, *describe_imputation(inputs, table), *describe_unknown(inputs, table))
 
     def certify(self, X: Any, y: Any) -> Any:
         """Check the machine on the rows of its fit, given again, as its estimator does; all of them have to train."""
         check_is_fitted(self)
-        frame, target = self._with_target(self._read(X), y)
-        with _in_python():
-            points = self.model_.matrix(frame.table)
-        table = frame.table
-        return self.estimator_.certify(points, labels_of(table, range(table.n_rows), target, self._task))
+        table, target = self._with_target(self.read(X), y)
+        return self.estimator_.certify(self.matrix(table), labels_of(table, target, self._task))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file that :meth:`load` and ``substrate predict`` read."""
+        """Write the file that :func:`problems.load` and ``substrate predict`` read.
+
+        Where the search is to be repeated for intervals, that is done first: the file does not hold how it searched.
+        """
         check_is_fitted(self)
-        self.model_.save(path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], max_bytes: float | None = None) -> Self:
-        """Read a model of :meth:`save` or of ``substrate fit``; parameters of the fit have their defaults."""
-        model = TabularModel.load(path, max_bytes)
-        if model.preparation is None or model.preparation.task != cls._task:
-            what = "no preparation of a table" if model.preparation is None else f"a model of {model.preparation.task}"
-            raise DataError(f"{path} holds {what}; use problems.load, or the other tabular estimator")
-        loaded = cls()
-        loaded.standardize, loaded.impute = model.preparation.standardised, model.preparation.impute
-        loaded.remarks_ = model.preparation.remarks
-        names = [input_.name for input_ in model.preparation.inputs]
-        loaded.feature_names_in_, loaded.n_features_in_ = np.array(names, dtype=object), len(names)
-        loaded._keep_loaded(model)
-        loaded._keep(model)
-        return loaded
-
-    def _keep_loaded(self, model: TabularModel) -> None:
-        """Keep what the labels of a file are; numbers have none."""
+        if hasattr(self, "judged_"):
+            make_intervals(self.estimator_, self.judged_.X[:1])
+        notes = self.preparation_.as_notes()
+        save(self.estimator_, path, notes, lambda estimator, notes: restore(estimator, notes or {}, path))
 
 
-def _with_groups(frame: Frame, groups: Any) -> tuple[Frame, str | None, bool]:
-    """Return the frame with the groups as one of its columns, the name of that, and whether it was added."""
-    if groups is None or isinstance(groups, str):
-        return frame, groups, False
-    frame, name, _ = _add_column(frame, _GROUP, groups, "groups")
-    return frame, name, True
-
-
-def _add_column(frame: Frame, name: str, column: Any, what: str) -> tuple[Frame, str, list[Any]]:
-    """Return the frame with one more column, the name that it has there, and its values."""
-    while name in frame.table.columns:
-        name += "_"
-    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    if np.ndim(values) != 1 or len(values) != frame.table.n_rows:
-        raise DataError(
-            f"{what} must have one {'target' if what == 'y' else 'label'} for each of the {frame.table.n_rows} rows of "
-            f"X, received shape {np.shape(values)}"
-        )
-    added = frame_of({name: values}, what).table
-    table = replace(
-        frame.table,
-        columns={**frame.table.columns, name: added.column(name)},
-        typed=frame.table.typed | added.typed,
-    )
-    return replace(frame, table=table), name, values
+def restore(machine: Any, notes: Mapping[str, Any] | None, path: Any) -> "TabularRegressor | TabularClassifier":
+    """Return the tabular estimator of a file; without notes the columns are the inputs as they are, in their order."""
+    if not machine.__sklearn_is_fitted__():
+        raise DataError(f"{path} holds a {type(machine).__name__} that was never fitted")
+    if notes is None:
+        names = getattr(machine, "feature_names_in_", [f"x{k}" for k in range(machine.n_features_in_)])
+        task = "classification" if hasattr(machine, "classes_") else "regression"
+        inputs = tuple(Input(str(name)) for name in names)
+        preparation = Preparation("", "", task, inputs, standardize=False)
+    else:
+        preparation = Preparation.from_notes(notes)
+    if len(preparation.features) != machine.n_features_in_:
+        raise DataError(f"{path} prepares {len(preparation.features)} inputs for a model of {machine.n_features_in_}")
+    model = TabularRegressor() if preparation.task == "regression" else TabularClassifier()
+    model.standardize, model.impute, model.id = preparation.standardize, preparation.impute, preparation.id
+    model.feature_names_in_ = np.array([entry.name for entry in preparation.inputs], dtype=object)
+    model.n_features_in_ = len(preparation.inputs)
+    if isinstance(model, TabularClassifier):
+        model.classes_ = np.asarray(machine.classes_)
+    model._keep(machine, preparation)
+    return model
 
 
 class TabularRegressor(RegressorMixin, _Tabular):
@@ -286,17 +474,22 @@ class TabularRegressor(RegressorMixin, _Tabular):
         ``"auto"`` is one LS-SVM on all rows, above 2000 rows the one on ``n_basis`` vectors; ``"stack"`` is the
         weighted mean of all machines that the search fits.
     kernel : str, default="families"
-        The best of all families, refined where the rows are few; or the name of one kernel, at a few widths.
+        The best of all families, refined where the rows are few; or one kernel, at a few widths.
     sigma, gamma : float, default=None
         Width of the kernel and weight of the errors; chosen unless given.
     categories : list of str, default=()
         Columns to code as categories, one 0-1 input each; text with few values and categorical columns of a frame are.
-    ordered : dict, default=None
-        Columns whose categories have an order, with the categories in it; ordered categorical columns are ranks too.
     dates : list of str, default=()
         Columns of text that are dates, to use as days since the first one; columns of dates are.
+    id : list of str, default=()
+        Columns that name the rows: no inputs, but written beside the predictions.
     drop : list of str, default=()
         Columns to leave out.
+    group : str, default=None
+        The column whose rows of one value belong together: the search leaves whole groups out, and whole groups judge.
+    time : str or bool, default=None
+        The column of dates or numbers that orders the rows, or True where they are in the order of time: then the last
+        rows judge, and the search predicts later rows from earlier ones.
     impute : {"refuse", "median", "drop"}, default="refuse"
         What is done about missing cells: refuse; fill in the median of the training rows, for categories a category of
         their own; or leave their rows out of the fit.
@@ -304,18 +497,19 @@ class TabularRegressor(RegressorMixin, _Tabular):
         What is done about categories that the fit did not see: refuse, or predict as of none of the known ones.
     categorical : {"one-hot", "kernel"}, default="one-hot"
         Categories as 0-1 inputs; or by a kernel of their own, :class:`~substrate.kernels.Categorical`, which is
-        multiplied with that of the numbers and has a width for each column.
+        multiplied with the kernel of the numbers and has a width for each column.
     standardize : bool, default=True
         Whether numbers are brought to mean 0 and standard deviation 1 over the training rows.
+    decimal, thousands, delimiter, encoding : str, default=None
+        How numbers and cells of a file are written, where they leave that open.
     max_evaluations : int, default=None
-        Kernels that are tried along slopes; as the command line unless given.
+        Kernels that are tried along slopes; 40 for up to 1000 rows unless given.
     n_basis : int, default=300
         Vectors of a sparse model.
-    validation_fraction : float, default=0.0
-        Share of the rows that judges the model; it is then fitted again to all rows.
-    split : {"random", "time"}, default="random"
-        Whether rows follow each other in time, by the first column of ``dates`` or in their order: then the last rows
-        judge, and the search leaves every row out with its neighbours.
+    validation : float, default=0.0
+        Share of the rows that judges the model.
+    refit : bool, default=True
+        Whether the model is fitted again to all rows, once it was judged.
     random_state : int, default=0
         Seed of the rows held out and of a basis.
     verbose : int, default=0
@@ -325,16 +519,16 @@ class TabularRegressor(RegressorMixin, _Tabular):
     ----------
     estimator_
         The fitted machine, an estimator of :mod:`problems` on the prepared columns.
-    model_ : TabularModel
-        The machine with its preparation of tables.
+    preparation_ : Preparation
+        How the columns of a table become its inputs.
     certificate_ : Certificate
-        That of the machine.
+        The certificate of the machine.
     remarks_ : tuple of str
         One line for everything that was done to the table.
-    quality_ : Quality
-        The error on rows that were left out, or held out, beside that of a prediction that looks at no input.
+    judged_ : Judged
+        The machine of the rows that train, with its rows and the others.
     feature_names_in_, n_features_in_
-        The columns of the frame.
+        The columns of the table.
 
     Examples
     --------
@@ -348,32 +542,28 @@ class TabularRegressor(RegressorMixin, _Tabular):
     _task = "regression"
 
     def predict(self, X: Any) -> Array:
-        """Predict the rows of a frame, or of a file."""
-        X = self._matrix(X)
-        return np.asarray(self.estimator_.predict(X))
+        """Predict the rows of a table."""
+        return np.asarray(self._machine.predict(self.matrix(X)))
 
     def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Array:
         """Return lower and upper ends that are to hold a new target with probability ``coverage``, as the machine does.
 
         After a search on fewer than 1000 rows the default repeats it without each of ten folds, at the first call.
         """
-        X = self._matrix(X)
-        with _in_python():
-            return interval_ends(self.estimator_, X, coverage, method)
+        X = self.matrix(X)
+        return interval_ends(self.estimator_, X, coverage, method)
 
     def interval_guarantee(self, coverage: float = 0.9, method: str = "auto") -> Guarantee:
         """Return what :meth:`predict_interval` guarantees, with what the preparation of the table breaks of it."""
         check_is_fitted(self)
-        with _in_python():
-            return interval_guarantee(self.estimator_, self.model_.preparation, coverage, method)
+        return interval_guarantee(self.estimator_, self.preparation_, coverage, method)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2 of the predictions; ``y`` may be the name of a column of X."""
         from sklearn.metrics import r2_score  # as in scikit-learn: imported only to score
 
-        frame, target = self._with_target(self._read(X), y)
-        table = frame.table
-        targets = labels_of(table, range(table.n_rows), target, "regression")
+        table, target = self._with_target(self.read(X), y)
+        targets = labels_of(table, target, "regression")
         return float(r2_score(targets, self.predict(X), sample_weight=sample_weight))
 
 
@@ -383,8 +573,8 @@ class TabularClassifier(ClassifierMixin, _Tabular):
 
     Parameters
     ----------
-    model, kernel, sigma, gamma, categories, ordered, dates, drop, impute, unknown, categorical, standardize, \
-max_evaluations, n_basis, validation_fraction, split, random_state, verbose
+    model, kernel, sigma, gamma, categories, dates, id, drop, group, time, impute, unknown, categorical, standardize, \
+decimal, thousands, delimiter, encoding, max_evaluations, n_basis, validation, refit, random_state, verbose
         As for :class:`TabularRegressor`, without the robust model.
     class_weight : dict or "balanced", default=None
         Weights of the classes, by their labels as text.
@@ -393,7 +583,7 @@ max_evaluations, n_basis, validation_fraction, split, random_state, verbose
     ----------
     classes_ : array of shape (n_classes,)
         The labels as they were given, sorted.
-    estimator_, model_, certificate_, remarks_, quality_, feature_names_in_, n_features_in_
+    estimator_, preparation_, certificate_, remarks_, judged_, feature_names_in_, n_features_in_
         As for :class:`TabularRegressor`.
     """
 
@@ -406,37 +596,50 @@ max_evaluations, n_basis, validation_fraction, split, random_state, verbose
         if self.__sklearn_is_fitted__():
             return
         given = dict(zip([cell for cell in cells if not is_missing(cell)], labels, strict=True))
-        table = Table("y", {_TARGET: tuple(given)})
-        coded = labels_of(table, range(table.n_rows), _TARGET, "classification")
-        order = np.argsort(coded, kind="stable")
+        coded = labels_of(Table("y", {_TARGET: tuple(given)}), _TARGET, "classification")
         kinds = list(given.values())
-        self.classes_ = np.array([kinds[k] for k in order.tolist()])
+        self.classes_ = np.array([kinds[k] for k in np.argsort(coded, kind="stable").tolist()])
 
-    def _keep_loaded(self, model: TabularModel) -> None:
-        self.classes_ = np.asarray(model.estimator.classes_)
+    def _weights_of_classes(self, labels: Any) -> Any:
+        """Return the weights of the classes by their labels as the machine has them."""
+        if self.class_weight is None or isinstance(self.class_weight, str):
+            return self.class_weight
+        known = {str(label): label for label in np.unique(labels).tolist()}
+        if strange := [name for name in self.class_weight if str(name) not in known]:
+            raise DeclarationError(
+                f"class_weight names the class {strange[0]!r}; the classes are {named_columns(list(known))}"
+            )
+        return {known[str(name)]: float(weight) for name, weight in self.class_weight.items()}
+
+    def _describe_classes(self, labels: Any) -> list[str]:
+        """Return the classes and their sizes, and what to do where these are far apart."""
+        classes, counts = np.unique(labels, return_counts=True)
+        pairs = zip(classes, counts, strict=True)
+        listed = named_columns([f"{label} ({count} {'row' if count == 1 else 'rows'})" for label, count in pairs])
+        if isinstance(self.class_weight, str):
+            return [f"classes: {listed}; weighted, so that all count alike"]
+        if self.class_weight is not None:
+            weights = ", ".join(f"{label} {weight:g}" for label, weight in self.class_weight.items())
+            return [f"classes: {listed}; weighted: {weights}"]
+        uneven = counts.min() < _BALANCED * counts.max()
+        return [f"classes: {listed}{_UNEQUAL if uneven else ''}"]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the labels of the rows of a frame, or of a file."""
-        X = self._matrix(X)
-        places = np.searchsorted(self.estimator_.classes_, np.asarray(self.estimator_.predict(X)))
-        return np.asarray(self.classes_[places])
+        """Predict the labels of the rows of a table."""
+        predicted = np.asarray(self._machine.predict(self.matrix(X)))
+        return np.asarray(self.classes_[np.searchsorted(self.estimator_.classes_, predicted)])
 
     def decision_function(self, X: Any) -> Array:
         """Return the outputs of the machine."""
-        return np.asarray(self._ask(self.estimator_.decision_function, X))
+        return np.asarray(self._machine.decision_function(self.matrix(X)))
 
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities of the classes, calibrated by rows that were left out."""
-        return np.asarray(self._ask(self.estimator_.predict_proba, X))
+        return np.asarray(self._machine.predict_proba(self.matrix(X)))
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[Any]:
         """Return which labels belong to the set that holds the true one with probability ``coverage``."""
-        return np.asarray(self._ask(self.estimator_.predict_set, X, coverage))
-
-    def _ask(self, method: Callable[..., _Returned], X: Any, *arguments: Any) -> _Returned:
-        points = self._matrix(X)
-        with _in_python():
-            return method(points, *arguments)
+        return np.asarray(self._machine.predict_set(self.matrix(X), coverage))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of labels that are predicted; ``y`` may be the name of a column of X."""
@@ -445,5 +648,5 @@ max_evaluations, n_basis, validation_fraction, split, random_state, verbose
         labels: Any = y
         if isinstance(y, str):
             given = {str(label): label for label in self.classes_.tolist()}
-            labels = [given.get(cell, cell) for cell in self._read(X).table.column(y)]
+            labels = [given.get(cell, cell) for cell in self.read(X).column(y)]
         return float(accuracy_score(labels, self.predict(X), sample_weight=sample_weight))

@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from shlex import quote
 from typing import Any
 
 from substrate.errors import DataError
@@ -246,12 +245,12 @@ def column_format(
         if decimal == "," and point is not None and every[0][0] == PLAIN:
             row = list(cells).index(point) + 1
             raise DataError(
-                f"{where} has {point!r} in row {row}, and the decimal mark is the comma; give --decimal . if it is the "
+                f"{where} has {point!r} in row {row}, and the decimal mark is the comma; give decimal='.' if it is the "
                 "point here"
             )
         raise DataError(
-            f"{where} has {cell!r}, which is no number with the marks given by --decimal and --thousands; leave them "
-            f"out, write the column otherwise, or leave it out by --drop {quote(name)}"
+            f"{where} has {cell!r}, which is no number with the decimal and thousands marks that are given; leave them "
+            f"out, write the column otherwise, or leave it out by drop={[name]}"
         )
     like = [is_number_like(cell) for cell in cells]
     if cells and all(like):
@@ -259,7 +258,7 @@ def column_format(
         alternative = next((cell for cell in cells if not readings([first, cell])), cells[-1])
         raise DataError(
             f"{where} has {first!r} and {alternative!r}, numbers that are written in different ways; write all of them "
-            f"alike, or leave the column out by --drop {quote(name)}"
+            f"alike, or leave the column out by drop={[name]}"
         )
     return None
 
@@ -322,6 +321,6 @@ def two_readings(cells: Sequence[str], candidates: Sequence[tuple[NumberFormat, 
     word = "comma" if mark == "," else "point"
     said = f"has {cell!r}{neighbour}, where the {word} can be decimal or separate thousands"
     if mark == "," and beside is None:
-        return f"{said}; give --decimal , if it is {small}, or --thousands , if it is {large}"
+        return f"{said}; give decimal=',' if it is {small}, or thousands=',' if it is {large}"
     # four decimals and a point are read in one way
-    return f"{said}; give --thousands {mark} if it is {large}; if it is {small}, write {float(small):.4f} in the file"
+    return f"{said}; give thousands={mark!r} if it is {large}; if it is {small}, write {float(small):.4f} in the file"

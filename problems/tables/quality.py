@@ -9,30 +9,25 @@ For numbers, with predictions :math:`f_i` and the mean :math:`\bar y` of the row
 
 for classes the accuracy, its mean over the classes (balanced accuracy), and the area under the receiver operating
 characteristic, for more than two classes the mean over one class against the others. The rows judged were held out;
-where none were, every training row is left out in turn, in closed form.
+where none were, every training row is left out in turn, in closed form, or folds of them.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
-from problems.estimators.chosen.stacked import StackedModel
-from problems.estimators.shared.coded import scores_of, winners
-from problems.estimators.shared.model import has_part
-from problems.tables.dependent_rows import INDEPENDENT, DependentRows
-from problems.tables.models import MODELS, Choices, refit_model
+from problems.tables.machines import Search
 from substrate.arrays import Array
 
-__all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of"]
+__all__ = ["Confusion", "Quality", "QualityMeasure", "quality_of", "training_quality"]
 
-HELD_OUT = "held-out rows"
-LEFT_OUT = "rows, each left out in turn"
-IN_FOLDS = "rows, left out in folds of whole groups"
-IN_TIME = "rows, predicted in folds from other times"
-TRAINING = "training rows"
+_HELD_OUT = "held-out rows"
+_LEFT_OUT = "rows, each left out in turn"
+_IN_FOLDS = "rows, left out in folds"
+_IN_TIME = "rows, predicted in folds from other times"
+_TRAINING = "training rows"
 #: How many times the error of a simple prediction a model's error is to be called worse.
 _CLEARLY = 1.01
 
@@ -73,63 +68,46 @@ class Quality:
     worse_than: str = ""
 
 
-def quality_of(
-    estimator: Any,
-    choices: Choices,
-    task: str,
-    X: Array,
-    y: NDArray[Any],
-    X_val: Array,
-    y_val: NDArray[Any],
-    dependence: DependentRows = INDEPENDENT,
-) -> Quality:
-    """Judge a model of the training rows ``X, y`` by the rows held out, or by leaving training rows out."""
-    kind = MODELS[choices.model]
-    chose = choices.weights.of(choices.model) is None
+def quality_of(machine: Any, search: Search, X: Array, y: NDArray[Any], X_val: Array, y_val: NDArray[Any]) -> Quality:
+    """Judge a machine of the training rows ``X, y`` by the rows held out, or by leaving training rows out."""
     if y_val.size:
-        predicted, scores = estimator.predict(X_val), _scores(estimator, task, X_val)
-        caveat = f"these rows also chose {kind.weight}" if kind.validated and chose else ""
-        quality = _measure_quality(HELD_OUT, task, y_val, predicted, scores, y, caveat)
-        if task == "classification":
+        quality = _measure(_HELD_OUT, y_val, machine.predict(X_val), _scores(machine, X_val), y)
+        if quality.confusion is not None:
             return replace(quality, worse_than=_compare_classes(quality))
-        rivals = _simple_predictions(X, y, X_val, dependence.in_time)
+        rivals = _simple_predictions(X, y, X_val, search.in_time)
         return replace(quality, worse_than=_compare(quality, y_val, rivals))
-    if not dependence.is_independent and kind.least_squares:
-        return _leave_folds_out(estimator, choices, task, X, y, dependence)
-    left_out = _leave_rows_out(estimator, X, y)
-    if left_out is None:
-        caveat = f"no row was held out, and --model {choices.model} cannot leave rows out: new rows are worse"
-        return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
-    caveat = f"these rows also chose {'kernels and gammas' if choices.model == 'stack' else kind.weight}"
-    caveat = caveat if chose else ""
-    return _measure_quality(
-        LEFT_OUT, task, y, np.asarray(left_out.predictions), np.asarray(left_out.outputs), y, caveat
-    )
+    caveat = "" if search.gamma is not None else "these rows also chose the kernel and gamma"
+    if search.rule != "loo" or not hasattr(machine, "leave_one_out"):
+        return _leave_folds_out(machine, search, X, y, caveat)
+    on_a_basis = hasattr(machine, "basis_indices_")  # keeps its basis and not its rows
+    left_out = machine.leave_one_out(X, y) if on_a_basis else machine.leave_one_out()
+    outputs = np.asarray(left_out.outputs) if hasattr(machine, "classes_") else np.empty(0)
+    return replace(_measure(_LEFT_OUT, y, np.asarray(left_out.predictions), outputs, y), caveat=caveat)
 
 
-def _leave_folds_out(
-    estimator: Any, choices: Choices, task: str, X: Array, y: NDArray[Any], dependence: DependentRows
-) -> Quality:
-    """Judge by machines of the same kernel and gamma, fitted again without each fold of rows that belong together."""
-    predicted, scores = np.empty(y.shape, dtype=y.dtype), None
-    class_weight = estimator.get_params(deep=False).get("class_weight")
-    folds = dependence.folds(y.size, task)
+def training_quality(machine: Any, X: Array, y: NDArray[Any], caveat: str = "") -> Quality:
+    """Judge a machine by its own training rows."""
+    return replace(_measure(_TRAINING, y, machine.predict(X), _scores(machine, X), y), caveat=caveat)
+
+
+def _leave_folds_out(machine: Any, search: Search, X: Array, y: NDArray[Any], caveat: str) -> Quality:
+    """Judge by machines of the same kernel and gamma, fitted again without each fold."""
+    predicted, scores = np.empty(y.shape, dtype=y.dtype), np.empty(0)
+    folds = search.folds(y.size)
     for train, test in folds:
-        if task == "classification" and np.unique(y[train]).size < np.unique(y).size:
-            caveat = "a class is in one fold of rows alone, so that none could be left out: new rows are worse"
-            return _measure_quality(TRAINING, task, y, estimator.predict(X), _scores(estimator, task, X), y, caveat)
-        machine = refit_model(estimator, choices, task, class_weight, X[train], y[train])
-        predicted[test] = machine.predict(X[test])
-        of_fold = _scores(machine, task, X[test])
+        if search.task == "classification" and np.unique(y[train]).size < np.unique(y).size:
+            alone = "a class is in one fold of rows alone, so that none could be left out: new rows are worse"
+            return training_quality(machine, X, y, alone)
+        without = search.refit(machine, X[train], y[train])
+        predicted[test] = without.predict(X[test])
+        of_fold = _scores(without, X[test])
+        scores = np.empty((y.size, *of_fold.shape[1:])) if of_fold.size and not scores.size else scores
         if of_fold.size:
-            scores = np.empty((y.size, *of_fold.shape[1:])) if scores is None else scores
             scores[test] = of_fold
-    rows = IN_TIME if dependence.in_time else IN_FOLDS
-    chose = choices.weights.of(choices.model) is None
-    caveat = f"these rows also chose {MODELS[choices.model].weight}" if chose else ""
     judged = np.sort(np.concatenate([test for _, test in folds]))  # of a series the first rows only train
-    outputs = np.empty(0) if scores is None else scores[judged]
-    return _measure_quality(rows, task, y[judged], predicted[judged], outputs, y, caveat)
+    outputs = scores[judged] if scores.size else scores
+    rows = _IN_TIME if search.in_time else _IN_FOLDS
+    return replace(_measure(rows, y[judged], predicted[judged], outputs, y), caveat=caveat)
 
 
 def _simple_predictions(X: Array, y: Array, X_val: Array, in_time: bool) -> dict[str, Array]:
@@ -146,7 +124,7 @@ def _simple_predictions(X: Array, y: Array, X_val: Array, in_time: bool) -> dict
 def _compare(quality: Quality, y: Array, rivals: dict[str, Array]) -> str:
     """Return which of the baseline and its rivals predicts the rows best, if clearly better than the model."""
     error = quality.measures[0]
-    errors = {name: _rmse(y - predicted, y) for name, predicted in rivals.items()}
+    errors = {name: _rmse(y - predicted) for name, predicted in rivals.items()}
     errors[quality.baseline.removeprefix("always ")] = error.baseline
     best = min(errors, key=errors.__getitem__)
     if not error.value > _CLEARLY * errors[best]:
@@ -162,98 +140,59 @@ def _compare_classes(quality: Quality) -> str:
     return f"worse than {quality.baseline}, right in {right.value:.1%} of the rows against {right.baseline:.1%}"
 
 
-class _LeftOutRows(NamedTuple):
-    """Outputs at rows that were left out, and what they predict."""
-
-    outputs: Array
-    predictions: NDArray[Any]
+def _scores(machine: Any, X: Array) -> Array:
+    return np.asarray(machine.decision_function(X) if hasattr(machine, "classes_") else np.empty(0))
 
 
-def _leave_rows_out(estimator: Any, X: Array, y: NDArray[Any]) -> Any:
-    """Return the training rows left out one by one; None for machines without a closed form for it."""
-    if has_part(estimator, StackedModel):
-        columns = estimator._model.leave_rows_out()
-        outputs = columns if estimator._model.outputs() else columns[:, 0]
-        if not estimator._labels:
-            return _LeftOutRows(outputs, outputs)
-        numbers = winners(scores_of(outputs, estimator.coding, estimator.code_book_))
-        return _LeftOutRows(outputs, np.asarray(estimator.classes_)[numbers])
-    if not hasattr(estimator, "leave_one_out") or hasattr(estimator, "shape_points_"):
-        return None
-    on_a_basis = hasattr(estimator, "basis_indices_")  # keeps its basis and not its rows
-    return estimator.leave_one_out(X, y) if on_a_basis else estimator.leave_one_out()
-
-
-def _scores(estimator: Any, task: str, X: Array) -> Array:
-    return np.asarray(estimator.decision_function(X) if task == "classification" else np.empty(0))
-
-
-def _measure_quality(
-    rows: str, task: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any], caveat: str
-) -> Quality:
-    if task == "classification":
-        class_labels, counts = np.unique(y_train, return_counts=True)
-        usual, classes = (
-            class_labels[counts.argmax()],
-            np.union1d(class_labels, y),
-        )  # a small class may be held out as a whole
-        table = np.array([[np.sum((y == a) & (predicted == b)) for b in classes] for a in classes])
-        guess = np.where(classes[None, :] == usual, table.sum(axis=1)[:, None], 0)
-        measures: tuple[QualityMeasure, ...] = (
-            QualityMeasure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
-            QualityMeasure("balanced accuracy", _average_recall(table), _average_recall(guess)),
-            QualityMeasure("AUC", _auc(y, scores, class_labels), 0.5),
-        )
-        baseline = f"always {usual}"
-        return Quality(
-            rows=rows,
-            n_rows=y.size,
-            baseline=baseline,
-            measures=measures,
-            confusion=Confusion(tuple(map(str, classes)), table),
-            caveat=caveat,
-        )
+def _measure(rows: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any]) -> Quality:
+    if scores.size:
+        return _measure_classes(rows, y, predicted, scores, y_train)
     # a row that is left out is no part of the mean of the others
-    mean = (y.sum() - y) / max(y.size - 1, 1) if rows == LEFT_OUT else np.full(y.size, y_train.mean())
-    errors, guess_errors = y - predicted, y - mean
+    mean = (y.sum() - y) / max(y.size - 1, 1) if rows == _LEFT_OUT else np.full(y.size, y_train.mean())
+    spread = _rmse(y - y.mean())
+    values = []
+    for errors in (y - predicted, y - mean):
+        explained = 1.0 - (_rmse(errors) / spread) ** 2 if spread > 0.0 else float("nan")
+        values.append((_rmse(errors), float(np.mean(np.abs(errors))), explained))
     measures = tuple(
-        QualityMeasure(name, measure(errors, y), measure(guess_errors, y), name != "R squared")
-        for name, measure in (("RMSE", _rmse), ("MAE", _mae), ("R squared", _r_squared))
+        QualityMeasure(name, value, baseline, name != "R squared")
+        for name, value, baseline in zip(("RMSE", "MAE", "R squared"), *values, strict=True)
     )
-    return Quality(rows=rows, n_rows=y.size, baseline="always the mean", measures=measures, caveat=caveat)
+    return Quality(rows=rows, n_rows=y.size, baseline="always the mean", measures=measures)
 
 
-def _average_recall(table: Array) -> float:
-    present = table.sum(axis=1) > 0
-    return float(np.mean(np.diag(table)[present] / table.sum(axis=1)[present]))
+def _measure_classes(
+    rows: str, y: NDArray[Any], predicted: NDArray[Any], scores: Array, y_train: NDArray[Any]
+) -> Quality:
+    from sklearn.metrics import confusion_matrix
+
+    known, counts = np.unique(y_train, return_counts=True)
+    usual, classes = known[counts.argmax()], np.union1d(known, y)  # a small class may be held out as a whole
+    table = confusion_matrix(y, predicted, labels=classes)
+    guess = confusion_matrix(y, np.full(y.shape, usual), labels=classes)
+    sizes = table.sum(axis=1)
+    right, right_by_guess = (np.diag(each)[sizes > 0] / sizes[sizes > 0] for each in (table, guess))
+    measures = (
+        QualityMeasure("accuracy", float(np.trace(table) / y.size), float(np.trace(guess) / y.size)),
+        QualityMeasure("balanced accuracy", float(right.mean()), float(right_by_guess.mean())),
+        QualityMeasure("AUC", _auc(y, scores, known), 0.5),
+    )
+    confusion = Confusion(tuple(map(str, classes)), table)
+    return Quality(rows=rows, n_rows=y.size, baseline=f"always {usual}", measures=measures, confusion=confusion)
 
 
 def _auc(y: NDArray[Any], scores: Array, classes: NDArray[Any]) -> float:
     """Return the share of pairs of different class that the scores put in order; NaN where one class is there alone."""
-    columns = scores[:, None] if scores.ndim == 1 else scores
-    sides = classes[1:] if scores.ndim == 1 else classes
+    from sklearn.metrics import roc_auc_score
+
+    columns, sides = (scores[:, None], classes[1:]) if scores.ndim == 1 else (scores, classes)
     if columns.shape[1] != sides.size:  # outputs of a coding that has no column per class
         return float("nan")
-    areas = []
-    for column, side in zip(columns.T, sides, strict=True):
-        inside = y == side
-        n_in, n_out = int(inside.sum()), int((~inside).sum())
-        if n_in and n_out:
-            ranks = rankdata(column)
-            areas.append((ranks[inside].sum() - n_in * (n_in + 1) / 2) / (n_in * n_out))
+    pairs = zip(columns.T, sides, strict=True)
+    areas = [roc_auc_score(y == side, column) for column, side in pairs if 0 < np.sum(y == side) < y.size]
     return float(np.mean(areas)) if areas else float("nan")
 
 
-def _rmse(errors: Array, y: Array) -> float:
+def _rmse(errors: Array) -> float:
     unit = float(np.abs(errors).max()) or 1.0
     return unit * float(np.sqrt(np.mean(np.square(errors / unit))))
-
-
-def _mae(errors: Array, y: Array) -> float:
-    return float(np.mean(np.abs(errors)))
-
-
-def _r_squared(errors: Array, y: Array) -> float:
-    """Return R squared; NaN where all targets are the same."""
-    spread = _rmse(y - y.mean(), y)
-    return 1.0 - (_rmse(errors, y) / spread) ** 2 if spread > 0.0 else float("nan")

@@ -1,11 +1,11 @@
-"""Tables of text: a CSV or Parquet file, or an embedded data set, as named columns of cells.
+"""Tables of text: a file, an embedded data set, a frame or an array, as named columns of cells.
 
-Nothing is guessed without a word: where the cells are not separated by commas a remark of the table says so. Cells are
-kept as they are written; a column is numeric when every cell of it is a finite number in one format
-(:mod:`problems.tables.number_format`); a missing cell is empty, or
-``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
+Nothing is guessed without a word: what was recognised is a remark of the table. Cells are kept as they are written; a
+column is numeric when every cell of it is a finite number in one format (:mod:`problems.tables.number_format`); a
+missing cell is empty, or ``NA``, ``N/A``, ``NaN``, ``null``, ``None`` or ``?``.
 """
 
+import codecs
 import csv
 import io
 import math
@@ -16,27 +16,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from problems.tables.embedded_sets import dataset_rows
-from problems.tables.encodings import decode_text
 from problems.tables.number_format import PLAIN, NumberFormat, column_format, decides, is_code, number, readings
+from substrate.arrays import is_sparse
 from substrate.errors import DataError
 
-__all__ = [
-    "Table",
-    "counts_rows",
-    "is_missing",
-    "named_columns",
-    "named_rows",
-    "number",
-    "read_table",
-]
+__all__ = ["Table", "counts_rows", "is_missing", "named_columns", "named_rows", "number", "read_table", "table_of"]
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx", ".xlsm", ".xls", ".ods")
 _SHOWN = 5
-#: What may separate thousands, as an option states it.
+#: What may separate thousands.
 _THOUSANDS = (",", ".", " ", "'")
+#: Byte order marks, the longer ones first, since the mark of UTF-32 begins like one of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+#: Bytes that are looked at, and the share of zeros among every other of them that is UTF-16.
+_LOOKED_AT, _MANY = 4096, 0.4
 
 
 def is_missing(cell: str) -> bool:
@@ -58,9 +62,12 @@ class Table:
     thousands: str | None = None
     #: Whether a decimal comma needs no statement, since cells are separated otherwise.
     takes_commas: bool = False
-    #: Columns that hold numbers in the file, not text; and those whose numbers were written in plain here.
+    #: Columns that hold numbers in the source, not text; and those whose numbers were written in plain here.
     typed: frozenset[str] = frozenset()
     plain: frozenset[str] = frozenset()
+    #: Columns of a frame that hold categories, or dates.
+    categories: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
     #: The formats of columns that leave no choice, once they were looked for.
     evidence: list[list[NumberFormat]] = field(default_factory=list, compare=False, repr=False)
 
@@ -92,9 +99,9 @@ class Table:
 
     def number_format(self, name: str) -> NumberFormat | None:
         """Return how the numbers of a column are written, None for text and codes; two readings are refused."""
-        if name in self.plain | self.typed:
-            return PLAIN if all(map(_is_number_or_missing, self.column(name))) else None
         cells = [cell for cell in self.column(name) if not is_missing(cell)]
+        if name in self.plain | self.typed:
+            return PLAIN if all(number(cell) is not None for cell in cells) else None
         if is_code(cells):
             return None
         where = f"column {name!r} of {self.source}"
@@ -125,8 +132,23 @@ class Table:
         """Return the table less some columns, each of which must be there."""
         for name in names:
             self.column(name)
-        left_out = set(names)
-        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in left_out})
+        left = {name: cells for name, cells in self.columns.items() if name not in set(names)}
+        if not left:
+            raise DataError(f"drop={list(names)} leaves no column of {self.source}")
+        return replace(self, columns=left)
+
+    def with_column(self, name: str, values: Any, what: str) -> tuple["Table", str]:
+        """Return the table with one more column, ``what`` in messages, and the name that it has there."""
+        while name in self.columns:
+            name += "_"
+        cells = values.to_list() if hasattr(values, "to_list") else np.asarray(values).tolist()
+        if np.ndim(cells) != 1 or len(cells) != self.n_rows:
+            raise DataError(
+                f"{what} must have one value for each of the {self.n_rows} rows of X, received shape {np.shape(cells)}"
+            )
+        added = table_of({name: cells}, what)
+        columns = {**self.columns, name: added.columns[name]}
+        return replace(self, columns=columns, typed=self.typed | added.typed), name
 
     def take_rows(self, rows: Sequence[int]) -> "Table":
         """Return the table of some rows, counted from 0."""
@@ -145,16 +167,6 @@ class Table:
         """Return the rows of a column, counted from 0, that have no value."""
         return [row for row, cell in enumerate(self.column(name)) if is_missing(cell)]
 
-    def refuse_missing(self, names: Sequence[str], advice: str) -> None:
-        """Name the rows of the first of these columns that has missing cells."""
-        for name in names:
-            if rows := self.missing(name):
-                raise DataError(f"column {name!r} of {self.source} has no value in {self.name_rows(rows)}; {advice}")
-
-
-def _is_number_or_missing(cell: str) -> bool:
-    return is_missing(cell) or number(cell) is not None
-
 
 def named_rows(rows: Sequence[int]) -> str:
     """Return the first rows by number (1 is the row below the header) and how many there are."""
@@ -172,64 +184,97 @@ def named_columns(names: Collection[str]) -> str:
 
 
 def read_table(
-    source: str | os.PathLike[str],
+    source: Any,
     delimiter: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
-    decided: bool = False,
     encoding: str | None = None,
 ) -> Table:
-    """Read ``data.csv``, ``data.parquet``, ``data.xlsx``, or, by ``@name``, an embedded data set.
+    """Read ``data.csv``, ``data.parquet``, ``data.xlsx``, an embedded data set by ``@name``, a frame or an array.
 
     Unless given, the cells of a CSV file are separated by commas, or by what its header shows, which is a remark of the
-    table. ``decimal`` and ``thousands`` are the marks of its numbers, where they are stated. Where commas are no
-    separators, a column whose commas can be read in two ways is refused here, unless it is ``decided`` by a model how
-    its numbers are written. The ``encoding`` of a CSV file is recognised unless given.
+    table, and so is its encoding. ``decimal`` and ``thousands`` are the marks of its numbers, where they are stated.
     """
-    name = os.fspath(source)
     if decimal not in (None, ".", ","):
-        raise DataError(f"--decimal must be . or , received {decimal!r}")
+        raise DataError(f"decimal must be '.' or ',', received {decimal!r}")
     if thousands not in (None, *_THOUSANDS):
-        raise DataError(f"--thousands must be a comma, a point, a space or an apostrophe, received {thousands!r}")
+        raise DataError(f"thousands must be a comma, a point, a space or an apostrophe, received {thousands!r}")
     if thousands is not None and thousands == decimal:
-        raise DataError(f"--decimal and --thousands are two marks, received {thousands!r} for both")
+        raise DataError(f"decimal and thousands are two marks, received {thousands!r} for both")
+    if delimiter is not None and len(delimiter) != 1:
+        raise DataError(f"delimiter must be one character, received {delimiter!r}")
+    if isinstance(source, Table):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        return replace(table_of(source), decimal=decimal, thousands=thousands)
+    name = os.fspath(source)
     if name.startswith("@"):
-        header, rows = dataset_rows(name[1:])
-        table = _table(name, header, rows)
-        return replace(table, typed=frozenset(table.names))
+        header, lines = dataset_rows(name[1:])
+        return Table(name, _columns(name, header, lines), typed=frozenset(header))
     path = Path(name)
     if not path.is_file():
         raise DataError(f"there is no file {name}; name a CSV file, or an embedded data set such as @motorcycle")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        header, rows, typed = _parquet(path)
-        return replace(_table(name, header, rows), decimal=decimal, thousands=thousands, typed=typed)
-    if path.suffix.lower() in _SPREADSHEETS:
-        header, rows, typed, sheet = _spreadsheet(path)
-        table = replace(_table(name, header, rows), decimal=decimal, thousands=thousands, typed=typed)
-        return replace(table, remarks=sheet)
-    if delimiter is not None and len(delimiter) != 1:
-        raise DataError(f"--delimiter must be one character, received {delimiter!r}")
-    text, remark = decode_text(name, path.read_bytes(), encoding)
+    if path.suffix.lower() in (*_PARQUET, *_EXCEL):
+        return replace(_read_by_pandas(path), decimal=decimal, thousands=thousands)
+    text, remark = _decode(name, path.read_bytes(), encoding)
     remarks = [remark] if remark else []
     lines = _lines(name, text, delimiter or ",")
     if delimiter is None and len(lines[0]) == 1:
         for candidate, words in _OTHER_DELIMITERS.items():
             if candidate in lines[0][0]:
                 lines, delimiter = _lines(name, text, candidate), candidate
-                remarks += [f"separator: the cells are separated by {words} (--delimiter, if not)"]
+                remarks += [f"separator: the cells are separated by {words} (delimiter=..., if not)"]
                 break
-    table = replace(
-        _table(name, lines[0], lines[1:]),
+    return Table(
+        source=name,
+        columns=_columns(name, lines[0], lines[1:]),
         remarks=tuple(remarks),
         decimal=decimal,
         thousands=thousands,
         takes_commas=(delimiter or ",") != ",",
     )
-    if table.takes_commas and not decided:
-        for column, cells in table.columns.items():
-            if any("," in cell for cell in cells):
-                table.number_format(column)
-    return table
+
+
+def _decode(name: str, content: bytes, encoding: str | None) -> tuple[str, str]:
+    """Return the text of a file, and a remark on its encoding, which is empty for UTF-8.
+
+    A byte order mark leaves no doubt. Without one a file whose every other byte is zero is UTF-16; what is no UTF-8 is
+    read as Windows-1252, the encoding of spreadsheets of western languages, in which nearly all bytes are letters.
+    """
+    remark = ""
+    if encoding is None:
+        encoding = next((marked for mark, marked in _MARKS if content.startswith(mark)), None)
+        remark = "" if encoding in (None, "utf-8-sig") else f"encoding: {encoding}, by its byte order mark"
+    if encoding is None and (encoding := _wide(content)) is not None:
+        remark = f"encoding: {encoding}, since every other byte is zero (encoding=..., if not)"
+    if encoding is None:
+        try:
+            return content.decode("utf-8"), ""
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+        encoding, remark = "cp1252", f"encoding: cp1252 (Windows), since line {line} is no UTF-8 (encoding=..., if not)"
+    try:
+        return content.decode(codecs.lookup(encoding).name), remark
+    except LookupError as error:
+        raise DataError(
+            f"encoding={encoding!r} is none that Python has; it has utf-8, cp1252, utf-16, latin-1 and others"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name} is not in the encoding {encoding}: byte {error.start + 1}, {content[error.start]:#04x}, has no "
+            "meaning in it; name another by encoding=..., or save the table again as CSV (UTF-8)"
+        ) from error
+
+
+def _wide(content: bytes) -> str | None:
+    """Return the order of the bytes of UTF-16 without a mark, or None."""
+    first = content[:_LOOKED_AT]
+    if len(first) < 2 or len(content) % 2:
+        return None
+    odd, even, many = first[1::2].count(0), first[0::2].count(0), _MANY * (len(first) // 2)
+    if odd > many and not even:
+        return "utf-16-le"
+    return "utf-16-be" if even > many and not odd else None
 
 
 def _lines(name: str, text: str, delimiter: str) -> list[list[str]]:
@@ -246,7 +291,8 @@ def _lines(name: str, text: str, delimiter: str) -> list[list[str]]:
     return lines
 
 
-def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _columns(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of a file by name, refused where the header does not name them, or rows are ragged."""
     names = [name.strip() for name in header]
     if names and all(number(name) is not None for name in names):
         raise DataError(f"the first line of {source} holds numbers only; put the names of the columns above it")
@@ -255,22 +301,25 @@ def _table(source: str, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
     if ragged := [row for row, cells in enumerate(rows, 1) if len(cells) != len(names)]:
         n_cells = len(rows[ragged[0] - 1])
         remark = f" ({len(ragged) - 1} more rows differ too)" if len(ragged) > 1 else ""
-        cells = "1 cell" if n_cells == 1 else f"{n_cells} cells"
         raise DataError(
-            f"row {ragged[0]} of {source} has {cells}, but the header names {len(names)} columns{remark}; correct the "
-            "rows (a cell that contains the separator must be in quotes)"
+            f"row {ragged[0]} of {source} has {n_cells} cell{'s' if n_cells != 1 else ''}, but the header names "
+            f"{len(names)} columns{remark}; correct the rows (a cell that contains the separator must be in quotes)"
         )
     for place, name in enumerate(names):
         if not name and counts_rows([cells[place] for cells in rows], place):
             names[place] = f"Unnamed: {place}"  # the index of a pandas frame, under the name that pandas gives it
+    _check_names(f"the header of {source}", names)
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
+
+
+def _check_names(where: str, names: Sequence[str]) -> None:
     if "" in names:
         raise DataError(
-            f"the header of {source} leaves a column without a name, number {names.index('') + 1} of {len(names)}: "
+            f"{where} leaves a column without a name, number {names.index('') + 1} of {len(names)}: "
             f"{named_columns([repr(name) for name in names])}; name it, or delete it"
         )
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise DataError(f"the header of {source} has the column {repeated[0]!r} twice; rename one of them")
-    return Table(source, dict(zip(names, zip(*rows, strict=True), strict=True)))
+        raise DataError(f"{where} has the column {repeated[0]!r} twice; rename one of them")
 
 
 def counts_rows(cells: Sequence[str], place: int) -> bool:
@@ -285,60 +334,101 @@ def counts_rows(cells: Sequence[str], place: int) -> bool:
     return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _parquet(path: Path) -> tuple[list[str], list[list[str]], frozenset[str]]:
-    """Return header, rows of cells, and the columns that hold no text."""
+def _read_by_pandas(path: Path) -> Table:
+    """Return a Parquet file, or the first sheet of a spreadsheet."""
+    is_sheet = path.suffix.lower() in _EXCEL
     try:
-        from pyarrow.parquet import read_table as read_parquet
+        import pandas
+
+        if not is_sheet:
+            return replace(table_of(pandas.read_parquet(path)), source=str(path))
+        sheets = pandas.read_excel(path, sheet_name=None, header=None)
     except ImportError as error:
+        what = "spreadsheet" if is_sheet else "Parquet file"
         raise DataError(
-            f'{path} is a Parquet file, which needs pyarrow: pip install "lssvm-substrate[parquet]", or save it as CSV'
+            f'{path} is a {what}, which needs pandas: pip install "lssvm-substrate[tables]", or save it as CSV (UTF-8)'
         ) from error
-    try:
-        content = read_parquet(path)
-    except Exception as error:  # pyarrow's own errors share no base with ours
-        raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
-    return _as_text(list(content.column_names), [column.to_pylist() for column in content.columns])
+    except DataError:
+        raise
+    except Exception as error:  # the readers have errors of their own
+        raise DataError(f"{path} cannot be read, or is damaged: {error}") from error
+    frame = next(iter(sheets.values())).dropna(how="all").dropna(axis=1, how="all")
+    if frame.shape[0] < 2:
+        raise DataError(f"the first sheet of {path} has no rows; the first line must name the columns")
+    header = ["" if _is_absent(name) else str(name).strip() for name in frame.iloc[0]]
+    _check_names(f"the header of {path}", header)
+    table = table_of({name: frame.iloc[1:, place].tolist() for place, name in enumerate(header)})
+    remarks = (f"sheet: {next(iter(sheets))!r}, the first of {len(sheets)}",) if len(sheets) > 1 else ()
+    return replace(table, source=str(path), remarks=remarks)
 
 
-def _as_text(names: list[str], values: list[list[Any]]) -> tuple[list[str], list[list[str]], frozenset[str]]:
-    """Return header, rows of cells, and the columns that hold no text, of columns of values."""
-    columns = [["" if value is None else str(value) for value in column] for column in values]
-    typed = (
-        name
-        for name, column in zip(names, values, strict=True)
-        if all(value is None or isinstance(value, (int, float)) for value in column)
-    )
-    return names, [list(row) for row in zip(*columns, strict=True)], frozenset(str(name).strip() for name in typed)
+def table_of(X: Any, name: str = "X") -> Table:
+    """Return a pandas or polars frame, a mapping of columns, or rows of cells (columns x0, x1, ...) as a table.
+
+    The cells become the text that a CSV file would have, with all digits, and what the frame knows of its columns is
+    kept: which hold numbers, which are categorical, and which hold dates.
+    """
+    if isinstance(X, Table):
+        return X
+    columns = _values(X, name)
+    if not columns:
+        raise DataError(f"{name} has no columns; give a frame, or rows of numbers")
+    lengths = {len(values) for values, _ in columns.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise DataError(f"the columns of {name} must be of one length, at least one row; received {sorted(lengths)}")
+    cells, typed, categories, dates = {}, set(), [], []
+    for column, (values, kind) in columns.items():
+        present = [value for value in values if not _is_absent(value)]
+        cells[column] = tuple("" if _is_absent(value) else _cell(value) for value in values)
+        is_category = kind in ("CategoricalDtype", "Enum", "Categorical")  # of pandas, and two of polars
+        if is_category or (present and all(isinstance(value, (bool, np.bool_)) for value in present)):
+            categories.append(column)
+        elif present and all(isinstance(value, (int, float, np.integer, np.floating)) for value in present):
+            typed.add(column)
+        elif present and all(hasattr(value, "isoformat") for value in present):
+            dates.append(column)
+    return Table(name, cells, typed=frozenset(typed), categories=tuple(categories), dates=tuple(dates))
 
 
-def _spreadsheet(path: Path) -> tuple[list[str], list[list[str]], frozenset[str], tuple[str, ...]]:
-    """Return header, rows of cells, the columns that hold no text, and a remark where there are several sheets."""
-    if path.suffix.lower() not in (".xlsx", ".xlsm"):
-        raise DataError(f"{path} is a spreadsheet that is not read here; save the sheet as CSV (UTF-8), or as .xlsx")
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise DataError(
-            f'{path} is an Excel file, which needs openpyxl: pip install "lssvm-substrate[excel]", or save the sheet '
-            "as CSV (UTF-8)"
-        ) from error
-    try:
-        book = load_workbook(path, read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        rows = [list(row) for row in sheet.iter_rows(values_only=True) if any(value is not None for value in row)]
-        names = [str(worksheet.title) for worksheet in book.worksheets]
-    except Exception as error:  # openpyxl, zipfile and XML have errors of their own
-        raise DataError(f"{path} is not an Excel file, or is damaged: {error}") from error
-    if not rows:
-        raise DataError(f"the first sheet of {path} is empty; the first line must name the columns")
-    header = ["" if value is None else str(value) for value in rows[0]]
-    while header and header[-1] == "" and all(row[len(header) - 1] is None for row in rows):
-        header.pop()
-    columns = [[_plain_value(row[k]) for row in rows[1:]] for k in range(len(header))]
-    remark = (f"sheet: {names[0]!r}, the first of {len(names)}",) if len(names) > 1 else ()
-    return *_as_text(header, columns), remark
+def _values(X: Any, name: str) -> dict[str, tuple[Sequence[Any], str]]:
+    """Return values of every column, and the name of the type of its dtype, by name."""
+    if is_sparse(X):
+        raise DataError(f"{name} is sparse; an estimator of problems takes it, a table has cells: {name}.toarray()")
+    if isinstance(X, Mapping):
+        named = list(X.items())
+    elif hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        if len(X.shape) != 2:
+            raise DataError(f"{name} must have rows and columns, received shape {X.shape}")
+        _check_names(name, [str(column).strip() for column in X.columns])
+        named = [(column, X[column]) for column in X.columns]
+    else:
+        try:
+            array = np.asarray(X)
+        except ValueError as error:
+            raise DataError(f"the rows of {name} have different lengths; give one cell per column") from error
+        if array.ndim != 2:
+            raise DataError(f"{name} must have rows and columns, received shape {array.shape}; reshape it, or a frame")
+        named = [(f"x{k}", array[:, k]) for k in range(array.shape[1])]
+    return {
+        str(column).strip(): (
+            values.to_list() if hasattr(values, "to_list") else np.asarray(values, dtype=object).tolist(),
+            type(getattr(values, "dtype", None)).__name__,
+        )
+        for column, values in named
+    }
 
 
-def _plain_value(value: Any) -> Any:
-    """Return a cell of a sheet: dates as ISO text, others as they are."""
-    return value.isoformat() if hasattr(value, "isoformat") else value
+def _is_absent(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or NA."""
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+        return True
+    return isinstance(value, (float, np.floating)) and math.isnan(value)
+
+
+def _cell(value: Any) -> str:
+    """Return the text of a value, with all digits of a number."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)

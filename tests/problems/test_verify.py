@@ -17,8 +17,7 @@ import problems
 import problems.command_line.verify
 from problems import fused_l1_substrate, ls_svm_regression
 from problems.command_line.main import main
-from problems.command_line.verdicts import table
-from problems.command_line.verify import TIME_LIMIT, Line, Miss, eigen_modules, problem_modules, verify
+from problems.command_line.verify import TIME_LIMIT, Line, Miss, eigen_modules, problem_modules, table, verify
 from problems.demonstration import MOST_ROWS, MOST_VALUES
 from substrate import solver_call, solvers
 from substrate.declarations import optimality_conditions
@@ -166,7 +165,7 @@ def test_every_problem_passes(capsys, monkeypatch, left_out):
 
 
 def test_the_table(capsys):
-    assert main(["verify", "--problem", "ls_svm_regression", "--solver", "clarabel"]) == 0
+    assert main(["verify", "ls_svm_regression", "--solver", "clarabel"]) == 0
     printed = capsys.readouterr()
     assert [line.partition(":")[0] for line in printed.err.splitlines()] == ["1", "2"], "one line each, in a pipe"
     used, head, _, title, *body, verdict = printed.out.splitlines()
@@ -194,7 +193,7 @@ def test_the_table_of_everything_fits_a_terminal():
 def test_a_new_problem_file_needs_no_registration(drop, capsys):
     name = drop("dropped_problem", GOOD)
     assert name in problem_modules()
-    assert main(["verify", "--problem", name, "--solver", "CLARABEL", "--json"]) == 0
+    assert main(["verify", name, "--solver", "CLARABEL", "--json"]) == 0
     assert [line["name"] for line in json.loads(capsys.readouterr().out)] == [f"{name} (primal)", f"{name} (dual)"]
 
 
@@ -228,7 +227,7 @@ def test_one_solver_without_closed_form_is_compared_with_the_next_that_holds(dro
     assert (line.passes, line.solvers, line.compared_with) == (True, ("OSQP",), "each other")
     assert 0.0 < line.agreement < 1e-3
     monkeypatch.setattr(problems.command_line.verify, "installed_solvers", lambda: ("OSQP",))
-    assert main(["verify", "--problem", name, "--solver", "OSQP"]) == 1
+    assert main(["verify", name, "--solver", "OSQP"]) == 1
     assert "neither a closed form nor a second solver to compare with" in capsys.readouterr().out
 
 
@@ -268,11 +267,11 @@ def strict(text):
 )
 def test_a_failing_problem_is_shown_and_ends_with_status_one(drop, capsys, source, complaint):
     name = drop("dropped_failure", source)
-    assert main(["verify", "--problem", name, "--solver", "CLARABEL"]) == 1
+    assert main(["verify", name, "--solver", "CLARABEL"]) == 1
     printed = capsys.readouterr()
     assert complaint in printed.out
     assert "2 of 2 FAILED" in printed.out
-    assert main(["verify", "--problem", name, "--solver", "CLARABEL", "--json"]) == 1
+    assert main(["verify", name, "--solver", "CLARABEL", "--json"]) == 1
     lines = strict(capsys.readouterr().out)
     assert len(lines) == 2
     assert not any(line["passes"] for line in lines)
@@ -303,7 +302,7 @@ def lazy(monkeypatch):
     return make
 
 
-def test_a_solver_that_misses_is_shown_and_counted_and_no_failure_unless_strict(lazy, capsys):
+def test_a_solver_that_misses_is_shown_and_counted_and_no_failure(lazy, capsys):
     lazy("OSQP")
     assert main(["verify", "ls_svm_regression"]) == 0
     out = capsys.readouterr().out
@@ -319,15 +318,9 @@ def test_a_solver_that_misses_is_shown_and_counted_and_no_failure_unless_strict(
         (miss,) = line["misses"]
         assert miss["solver"] == "OSQP"
         assert miss["what"].startswith("missed ")
-        assert miss["residual"] > 1e-6
         assert miss["row"]
         assert line["passes"]
         assert "OSQP" not in line["solvers"]
-
-    assert main(["verify", "ls_svm_regression", "--strict"]) == 1
-    out = capsys.readouterr().out
-    assert "2 of 2 FAILED; missed by OSQP: 2" in out
-    assert re.search(r"ls_svm_regression \(dual\): OSQP: missed \S+ in ", out)
 
 
 def test_fewer_than_two_that_hold_are_a_failure_and_the_one_asked_for_must_hold(lazy, capsys):
@@ -442,7 +435,7 @@ def test_a_broken_page_without_closed_form_fails(broken, solver, module, old, ne
 
 
 def test_problems_are_named_one_by_one_or_several(capsys):
-    both = ["verify", "ls_svm_regression", "--problem", "ls_svm_regression", "--solver", "CLARABEL"]
+    both = ["verify", "ls_svm_regression", "--solver", "CLARABEL"]
     assert main(both) == 0
     printed = capsys.readouterr()
     assert "2 declared problems" in printed.out
@@ -466,7 +459,7 @@ def test_the_help_says_what_passes_and_the_default_limit(capsys):
         main(["verify", "--help"])
     out = capsys.readouterr().out
     assert f"({TIME_LIMIT:g})" in out
-    assert "at\nleast two solvers hold" in out
+    assert "at least two\nsolvers hold" in out
     assert max(map(len, out.splitlines())) <= 120
 
 
@@ -474,7 +467,6 @@ def test_the_help_says_what_passes_and_the_default_limit(capsys):
     ("arguments", "words"),
     [
         (["no_such_problem"], ["no problem named 'no_such_problem'", "ls_svm_regression"]),
-        (["--problem", "no_such_problem"], ["no problem named 'no_such_problem'", "ls_svm_regression"]),
         (["--solver", "no_such_solver"], ["unknown solver 'no_such_solver'", *ORDER]),
     ],
 )
@@ -505,7 +497,7 @@ def test_version_and_help(capsys):
 
 
 def test_the_command_in_a_pipe_is_silent_on_standard_error():
-    line = ["verify", "--problem", "ls_svm_regression", "--solver", "CLARABEL", "--json"]
+    line = ["verify", "ls_svm_regression", "--solver", "CLARABEL", "--json"]
     command = [sys.executable, "-m", "problems.command_line.main", *line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

@@ -267,11 +267,8 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
         certificate: Certificate = self.regressor_.certify((windows.X - self.center_) / self.scale_, windows.y)
         return certificate
 
-    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
-        """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back.
-
-        ``target`` is the name of the series in a table, for ``substrate predict``.
-        """
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the regressor, the lags and the end of the series to a file that :func:`problems.load` reads back."""
         check_is_fitted(self)
         notes = {
             "lags": list(self.lags_),
@@ -285,7 +282,6 @@ class NARXRegressor(RegressorMixin, BaseEstimator):
             "input_history": None if self.input_history_ is None else self.input_history_.tolist(),
             "scores": self.scores_.tolist(),
             "names": [str(name) for name in getattr(self, "feature_names_in_", ())],
-            "target": target,
         }
         save(self.regressor_, path, {"series": notes}, lambda model, found: type(self).restore(model, found, path))
 

@@ -10,14 +10,26 @@ import shlex
 import numpy as np
 import pytest
 
+from problems import load
 from problems.command_line.main import main
-from problems.tables.inputs import raw_matrix
+from problems.tables.columns import raw_matrix
 from problems.tables.table import read_table
-from problems.tables.tabular_model import TabularModel
 
-QUICK = ["--kernel", "rbf", "--gamma", "1", "--sigma", "1", "--validation", "0", "--quiet", "--no-standardise"]
+QUICK = ["--kernel", "rbf", "--gamma", "1", "--sigma", "1", "--validation", "0", "--quiet", "--no-standardize"]
 #: Options of the reading of a table, with the number of words that may follow.
-OPTIONS = ("decimal", "thousands", "delimiter", "encoding", "date", "one-hot", "drop", "impute", "task", "id", "target")
+OPTIONS = (
+    "decimal",
+    "thousands",
+    "delimiter",
+    "encoding",
+    "dates",
+    "categories",
+    "drop",
+    "impute",
+    "task",
+    "id",
+    "target",
+)
 N = 24
 ROWS = np.arange(N)
 
@@ -69,7 +81,7 @@ def advice_of(message):
         except ValueError:
             words = rest.split()
         option = match[1]
-        many = option in ("drop", "one-hot", "date", "id")
+        many = option in ("drop", "categories", "dates", "id")
         taken = words if many and match.start() and message[match.start() - 1] == "(" else words[:1]
         found.append([f"--{option}", *(word if word in ",." else word.rstrip(",") for word in taken)])
     return found
@@ -98,18 +110,18 @@ def test_every_advice_leads_to_a_right_reading_or_to_a_refusal(case, tmp_path, c
                 followed += [(words, more) for more in advice_of(said) if more[0] not in words][:1]
             continue
         opened += 1
-        model = TabularModel.load(out)
-        raw = raw_matrix(model.preparation.inputs, read_with(path, words))
+        model = load(out)
+        raw = raw_matrix(model.preparation_.inputs, read_with(path, words))
         for name, (_, numbers) in columns.items():
-            if numbers is not None and name in model.preparation.features:
-                np.testing.assert_allclose(raw[:, model.preparation.features.index(name)], numbers)
+            if numbers is not None and name in model.preparation_.features:
+                np.testing.assert_allclose(raw[:, model.preparation_.features.index(name)], numbers)
     assert opened, f"no advice of {message!r} leads to a model"
 
 
 def read_with(path, words):
     """Return the table as the command reads it."""
     options = dict(zip(words[::2], words[1::2], strict=False))
-    return read_table(path, None, options.get("--decimal"), options.get("--thousands"), decided=True)
+    return read_table(path, None, options.get("--decimal"), options.get("--thousands"))
 
 
 def test_all_problems_of_a_table_are_in_one_message(tmp_path, capsys):
@@ -119,9 +131,9 @@ def test_all_problems_of_a_table_are_in_one_message(tmp_path, capsys):
     assert "3 things are to be decided about" in said
     for part in (
         "1. column 'when'",
-        "use them by --date when",
+        "use them by --dates when",
         "2. column 'code 2'",
-        "--one-hot 'code 2'",
+        "--categories 'code 2'",
         "3. column 'v'",
     ):
         assert part in said

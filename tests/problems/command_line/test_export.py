@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from onnx_graphs import run_onnx
 
-from problems import LSSVMClassifier, LSSVMRegressor, NARXRegressor
+from problems import LSSVMClassifier, LSSVMRegressor, NARXRegressor, load
 from problems.command_line.main import main
-from problems.tables import TabularRegressor
 from substrate.kernels import RBF
 
 
@@ -76,7 +75,7 @@ def test_a_tabular_estimator_exports_in_python(fitted):
     from problems.export import to_onnx
 
     model, X, predictions = fitted
-    export = to_onnx(TabularRegressor.load(model), precision="float64")
+    export = to_onnx(load(model), precision="float64")
     np.testing.assert_allclose(run_onnx(export.content, X)["prediction"], predictions, rtol=1e-9)
 
 

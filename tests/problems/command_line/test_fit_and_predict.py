@@ -14,22 +14,19 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from problems import load_with_notes
+from problems import load
 from problems.command_line.main import main
 from problems.estimators.shared.files import save
-from problems.tables.fit import reliance_of
-from problems.tables.models import MODELS, WIDTHS
 from problems.tables.table import read_table
-from problems.tables.tabular_model import TabularModel
 from substrate import datasets
 from substrate.certificates import Certificate, Row
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.whole_file import written_whole
-from tests.oracles.variants import robust_machine
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 WORDS = np.array(["no", "yes"])
+WIDTHS = (0.25, 0.5, 1.0, 2.0)
 
 
 def written(path, names, columns):
@@ -64,17 +61,15 @@ def prepared(X, y, stratify=None):
     return StandardScaler().fit(X[train]).transform(X), train, held
 
 
-def by_hand(model, task, Z, y, train, held):
+def by_hand(model, task, Z, y, train):
     kind = "Regressor" if task == "regression" else "Classifier"
     widths = [RBF(share * RBF().resolved(Z[train]).sigma) for share in WIDTHS]
     if model == "lssvm":
         return getattr(problems, f"LSSVM{kind}CV")(kernel=RBF(), kernels=widths).fit(Z[train], y[train])
     if model == "robust":
         search = problems.LSSVMRegressorCV(kernels=widths, loss="mean_absolute").fit(Z[train], y[train])
-        return robust_machine(search.kernel_, float(search.gamma_)).fit(Z[train], y[train])
-    stem = {"l1": "FusedL1Substrate{}", "structure": "FusedMaximalVariation{}", "fused": "LSSVM{}CV"}[model]
-    tried = {"kernels": widths, "cv": None} if model == "fused" else {}
-    return getattr(problems, stem.format(kind))(**tried).fit(Z[train], y[train], Z[held], y[held])
+        return problems.LSSVMRegressor(search.kernel_, float(search.gamma_), robust="hampel").fit(Z[train], y[train])
+    raise AssertionError(model)
 
 
 def read_csv(path):
@@ -82,9 +77,7 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
-# how far down zeta is proved depends on the last digits of the path
-@pytest.mark.filterwarnings("ignore:.*certificate does not hold:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("model", ["lssvm", "robust", "l1", "structure", "fused"])
+@pytest.mark.parametrize("model", ["lssvm", "robust"])
 def test_regression_is_that_of_python(tmp_path, regression, model):
     path, X, y = regression
     out, predictions = tmp_path / "model.npz", tmp_path / "predictions.csv"
@@ -102,17 +95,17 @@ def test_regression_is_that_of_python(tmp_path, regression, model):
         "--kernel",
         "rbf",
     ]
-    Z, train, held = prepared(X, y)
-    expected = by_hand(model, "regression", Z, y, train, held)
-    assert main(line) == (0 if reliance_of(expected.certificate_).is_good else 1)
+    Z, train, _ = prepared(X, y)
+    expected = by_hand(model, "regression", Z, y, train)
+    assert main(line) == 0
     assert main(["predict", str(out), str(path), "--out", str(predictions)]) == 0
     found = np.array([float(row["prediction"]) for row in read_csv(predictions)])
     np.testing.assert_array_equal(found, expected.predict(Z))
     assert problems.load(out).certificate_ == expected.certificate_
 
 
-@pytest.mark.parametrize("model", ["lssvm", "l1", "structure", "fused"])
-def test_classification_is_that_of_python(tmp_path, classes, model, capsys):
+def test_classification_is_that_of_python(tmp_path, classes, capsys):
+    model = "lssvm"
     path, X, y = classes
     out = tmp_path / "model.npz"
     line = ["fit", str(path), "--target", "answer", "--model", model, "--out", str(out), "--no-refit"]
@@ -120,8 +113,8 @@ def test_classification_is_that_of_python(tmp_path, classes, model, capsys):
     assert "classification, since the target answer is not numeric" in capsys.readouterr().out
     assert main(["predict", str(out), str(path)]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    Z, train, held = prepared(X, y, stratify=y)
-    expected = by_hand(model, "classification", Z, y, train, held)
+    Z, train, _ = prepared(X, y, stratify=y)
+    expected = by_hand(model, "classification", Z, y, train)
     assert [row["prediction"] for row in rows] == expected.predict(Z).tolist()
     np.testing.assert_array_equal([float(row["decision"]) for row in rows], expected.decision_function(Z))
 
@@ -129,10 +122,10 @@ def test_classification_is_that_of_python(tmp_path, classes, model, capsys):
 def test_a_given_weight_and_width_make_the_plain_machine(tmp_path, regression):
     path, X, y = regression
     out = tmp_path / "model.npz"
-    line = ["fit", str(path), "--target", "y", "--gamma", "3", "--sigma", "2", "--no-standardise", "--validation", "0"]
+    line = ["fit", str(path), "--target", "y", "--gamma", "3", "--sigma", "2", "--no-standardize", "--validation", "0"]
     assert main([*line, "--out", str(out), "--quiet"]) == 0
     expected = problems.LSSVMRegressor(kernel=RBF(2.0), gamma=3.0).fit(X, y)
-    np.testing.assert_array_equal(TabularModel.load(out).predict(path), expected.predict(X))
+    np.testing.assert_array_equal(load(out).predict(path), expected.predict(X))
 
 
 def test_several_classes_have_an_output_each(tmp_path, capsys):
@@ -148,22 +141,22 @@ def test_several_classes_have_an_output_each(tmp_path, capsys):
     assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
 
 
-@pytest.mark.parametrize("model", ["lssvm", "fused", "robust", "sparse"])
+@pytest.mark.parametrize("model", ["lssvm", "robust", "sparse"])
 def test_what_is_saved_was_fitted_again_to_all_rows_with_what_was_chosen(tmp_path, regression, capsys, model):
     path, X, y = regression
     once, again = tmp_path / "once.npz", tmp_path / "again.npz"
     line = ["fit", str(path), "--target", "y", "--model", model, "--n-basis", "12", "--kernel", "rbf"]
     assert main([*line, "--no-refit", "--out", str(once), "--quiet"]) == 0
     assert main([*line, "--out", str(again)]) == 0
-    assert "fitted again to all 48 rows with this choice (--no-refit: the one of 36 rows)" in capsys.readouterr().out
-    judged, kept = problems.load(once), TabularModel.load(again)
-    assert (TabularModel.load(once).preparation.refitted, kept.preparation.refitted) == (False, True)
+    assert "fitted again to all 48 rows" in capsys.readouterr().out
+    judged, kept = load(once).estimator_, load(again)
+    assert (load(once).preparation_.refitted, kept.preparation_.refitted) == (False, True)
     gamma = getattr(judged, "gamma_", judged.gamma)
-    assert (kept.estimator.kernel_, kept.estimator.gamma) == (judged.kernel_, gamma)
+    assert (kept.estimator_.kernel_, kept.estimator_.gamma) == (judged.kernel_, gamma)
     Z = prepared(X, y)[0]
-    expected = kept.estimator.__sklearn_clone__().fit(Z, y)
+    expected = kept.estimator_.__sklearn_clone__().fit(Z, y)
     np.testing.assert_array_equal(kept.predict(path), expected.predict(Z))
-    assert kept.estimator.certificate_ == expected.certificate_
+    assert kept.estimator_.certificate_ == expected.certificate_
     known = model != "robust"  # whose errors of left-out rows are no intervals
     assert main(["predict", str(again), str(path), "--coverage", "0.9"]) == (0 if known else 2)
     assert "by method split" not in (said := capsys.readouterr().err)
@@ -175,10 +168,10 @@ def test_weights_of_classes_are_those_of_the_estimator(tmp_path, classes, capsys
     out = tmp_path / "m.npz"
     line = ["fit", str(path), "--target", "answer", "--gamma", "2", "--sigma", "1", "--validation", "0"]
     for words, given in ((["balanced"], "balanced"), (["yes=3", "no=0.5"], {"yes": 3.0, "no": 0.5})):
-        assert main([*line, "--class-weight", *words, "--no-standardise", "--out", str(out)]) == 0
-        assert f"weighted, --class-weight {' '.join(words)}" in capsys.readouterr().out
+        assert main([*line, "--class-weight", *words, "--no-standardize", "--out", str(out)]) == 0
+        assert "; weighted" in capsys.readouterr().out
         expected = problems.LSSVMClassifier(RBF(1.0), 2.0, class_weight=given).fit(X, y)
-        np.testing.assert_array_equal(problems.load(out).decision_function(X), expected.decision_function(X))
+        np.testing.assert_array_equal(load(out).estimator_.decision_function(X), expected.decision_function(X))
 
 
 def test_columns_are_found_by_name_and_others_ignored(tmp_path, regression, capsys):
@@ -186,7 +179,7 @@ def test_columns_are_found_by_name_and_others_ignored(tmp_path, regression, caps
     out = tmp_path / "m.npz"
     assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
     turned = written(tmp_path / "new.csv", ["note", "v", "u"], [["a"] * 48, X[:, 1], X[:, 0]])
-    np.testing.assert_array_equal(TabularModel.load(out).predict(turned), TabularModel.load(out).predict(path))
+    np.testing.assert_array_equal(load(out).predict(turned), load(out).predict(path))
     lacking = written(tmp_path / "lacking.csv", ["u"], [X[:, 0]])
     assert main(["predict", str(out), str(lacking)]) == 2
     assert "no column 'v'; it has u" in capsys.readouterr().err
@@ -195,14 +188,13 @@ def test_columns_are_found_by_name_and_others_ignored(tmp_path, regression, caps
 def test_what_was_said_is_stored(tmp_path, regression, capsys):
     path, X, _ = regression
     out = tmp_path / "m.npz"
-    assert main(["fit", str(path), "--target", "y", "--seed", "5", "--validation", "0.5", "--out", str(out)]) == 0
+    line = ["fit", str(path), "--target", "y", "--random-state", "5", "--validation", "0.5", "--out", str(out)]
+    assert main(line) == 0
     said = capsys.readouterr().out
-    assert "rows: 24 train, 24 held out to judge the model (drawn at random, seed 5)" in said
+    assert "rows: 24 train, 24 held out to judge the model (drawn at random)" in said
     assert "inputs: 2, standardised by the training rows" in said
-    split = TabularModel.load(out).preparation.split
-    train = np.setdiff1d(np.arange(48), split.validation_rows)
-    assert (split.fraction, split.seed, split.n_rows, train.size) == (0.5, 5, 48, 24)
-    center = [one.center for one in TabularModel.load(out).preparation.inputs]
+    train, _ = train_test_split(np.arange(48), test_size=0.5, random_state=5)
+    center = [one.center for one in load(out).preparation_.inputs]
     np.testing.assert_allclose(center, X[train].mean(axis=0))
 
 
@@ -210,7 +202,7 @@ def test_a_constant_column_is_not_divided_by_nothing(tmp_path, regression):
     _, X, y = regression
     path, out = written(tmp_path / "c.csv", ["u", "one", "y"], [X[:, 0], [0.1] * 48, y]), tmp_path / "m.npz"
     assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
-    assert TabularModel.load(out).preparation.inputs[1].scale == 1.0
+    assert load(out).preparation_.inputs[1].scale == 1.0
 
 
 def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
@@ -218,8 +210,9 @@ def test_a_plain_model_file_predicts_too(tmp_path, regression, capsys):
     model = problems.LSSVMRegressor(kernel=RBF(2.0)).fit(X, y)
     model.save(tmp_path / "plain.npz")
     assert main(["predict", str(tmp_path / "plain.npz"), str(path)]) == 2
-    assert "takes 2 inputs and does not know their names" in capsys.readouterr().err
-    assert main(["predict", str(tmp_path / "plain.npz"), str(path), "--drop", "y"]) == 0
+    assert "has no column 'x0'" in capsys.readouterr().err
+    unnamed = written(tmp_path / "plain.csv", ["x0", "x1"], X.T)
+    assert main(["predict", str(tmp_path / "plain.npz"), str(unnamed)]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     np.testing.assert_array_equal([float(row["prediction"]) for row in rows], model.predict(X))
 
@@ -238,53 +231,45 @@ def test_notes_that_were_tampered_with_are_refused(tmp_path, regression, change,
     path, _, _ = regression
     out = tmp_path / "m.npz"
     assert main(["fit", str(path), "--target", "y", "--gamma", "2", "--out", str(out), "--quiet"]) == 0
-    model, notes = load_with_notes(out)
-    notes = json.loads(json.dumps(notes))
+    model = load(out)
+    notes = json.loads(json.dumps(model.preparation_.as_notes()))
     change(notes["table"])
-    save(model, out, notes)
-    assert problems.load(out).certificate_.holds, "the model itself is as it was"
+    save(model.estimator_, out, notes)
     with pytest.raises(DataError, match=message):
-        TabularModel.load(out)
+        load(out)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["DATA", "--target", "y", "--sigma", "0"], "--sigma"),
-        (["DATA", "--target", "y", "--evaluations", "-1"], "--evaluations must be at least 0, received -1"),
-        (["DATA", "--target", "y", "--seconds", "0"], "--seconds"),
-        (["DATA", "--target", "y", "--seconds", "9", "--gamma", "1"], "--seconds limits the search among families"),
+        (["DATA", "--target", "y", "--sigma", "0"], "sigma"),
+        (["DATA", "--target", "y", "--max-evaluations", "-1"], "max_evaluations must be at least 0, received -1"),
         (["DATA", "--target", "y", "--class-weight", "balanced"], "weighs classes, and this is a regression"),
         (["@ripley", "--class-weight", "0"], "LABEL=WEIGHT"),
         (["@ripley", "--class-weight", "0=-1"], "LABEL=WEIGHT"),
         (["@ripley", "--class-weight", "blue=2"], "names the class 'blue'; the classes are"),
-        (["@ripley", "--class-weight", "balanced", "--model", "l1"], "l1 has no --class-weight; take lssvm"),
         (["DATA", "--target", "y", "--id", "y"], "cannot be an input or an id .--id y"),
         (
-            ["DATA", "--target", "y", "--id", "u", "--one-hot", "u"],
-            "'u' is named by two of --one-hot, --ordered, --date and --id",
+            ["DATA", "--target", "y", "--id", "u", "--categories", "u"],
+            "'u' is named by two of categories, dates and id",
         ),
-        (["DATA", "--target", "y", "--date", "u"], "'u' of .* is no column of dates in one clear format"),
-        (["DATA", "--target", "y", "--decimal", "x"], "--decimal must be . or ,"),
-        (["DATA", "--target", "y", "--delimiter", ";;"], "--delimiter must be one character"),
-        (["--out", "m.npz"], "name one table"),
-        (["@motorcycle", "--dataset", "boston", "--out", "m.npz"], "name one table"),
+        (["DATA", "--target", "y", "--dates", "u"], "'u' of .* is no column of dates in one clear format"),
+        (["DATA", "--target", "y", "--decimal", "x"], "decimal must be"),
+        (["DATA", "--target", "y", "--delimiter", ";;"], "delimiter must be one character"),
         (["@iris", "--out", "m.npz"], "no data set 'iris'"),
         (["DATA", "--out", "m.npz"], "--target is missing; .* has the columns u, v, y"),
         (["DATA", "--target", "z", "--out", "m.npz"], "no column 'z'; it has u, v, y"),
         (["DATA", "--target", "y", "--drop", "w", "--out", "m.npz"], "no column 'w'"),
         (["DATA", "--target", "y", "--drop", "u", "v", "--out", "m.npz"], "no column beside the target"),
-        (["DATA", "--target", "y", "--one-hot", "y", "--out", "m.npz"], "cannot be an input"),
-        (["DATA", "--target", "y", "--rho", "1", "--out", "m.npz"], "lssvm has no --rho; its weight is --gamma"),
+        (["DATA", "--target", "y", "--categories", "y", "--out", "m.npz"], "cannot be an input"),
         (["DATA", "--target", "y", "--gamma", "-1", "--out", "m.npz"], "gamma"),
         (["DATA", "--target", "y", "--sigma", "1", "--kernel", "linear", "--out", "m.npz"], "has no width"),
-        (["DATA", "--target", "y", "--validation", "1", "--out", "m.npz"], "--validation must be"),
-        (["DATA", "--target", "y", "--model", "l1", "--validation", "0", "--out", "m.npz"], "by held-out rows; give"),
-        (["DATA", "--target", "y", "--model", "fused", "--gamma", "1", "--out", "m.npz"], "chooses its own gamma"),
+        (["DATA", "--target", "y", "--validation", "1", "--out", "m.npz"], "validation must be"),
+        (["DATA", "--target", "y", "--model", "stack", "--gamma", "1", "--out", "m.npz"], "chooses its own gamma"),
         (["@ripley", "--model", "robust", "--out", "m.npz"], "for regression only"),
         (
             ["@ionosphere", "--task", "regression", "--out", "m.npz"],
-            "not numeric .row 1 has 'g'.; correct the cell, or use --task classification",
+            "not numeric .row 1 has 'g'.; correct the cell, or take a classifier",
         ),
         (["DATA", "--target", "y", "--out", "no/such/m.npz"], "does not exist; make it first"),
         (["DATA", "--target", "y", "--out", "."], "is a folder"),
@@ -305,18 +290,6 @@ def test_a_line_that_cannot_be_followed_is_two_and_one_sentence(
     assert captured.err.startswith("substrate: ")
     assert captured.err.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_sparse_is_fitted_where_it_exists_and_refused_where_not(tmp_path, regression, capsys, monkeypatch):
-    path, _, _ = regression
-    known = {name: home for name, home in problems.ESTIMATORS.items() if not name.startswith("SparseLSSVM")}
-    monkeypatch.setattr(problems, "ESTIMATORS", known)
-    line = ["fit", str(path), "--target", "y", "--model", "sparse", "--out", str(tmp_path / "m.npz")]
-    assert main(line) == 2
-    assert "needs SparseLSSVMRegressorCV, which this release does not have" in capsys.readouterr().err
-    monkeypatch.undo()
-    if "SparseLSSVMRegressorCV" in problems.ESTIMATORS:
-        assert main([*line, "--quiet"]) == 0
 
 
 def test_missing_values_are_refused_with_their_rows(tmp_path, capsys):
@@ -354,7 +327,7 @@ def fails(*arguments):
 
 def test_a_report_that_cannot_be_drawn_leaves_nothing(tmp_path, regression, monkeypatch, capsys):
     path, _, _ = regression
-    monkeypatch.setattr("problems.command_line.report.report.page", fails)
+    monkeypatch.setattr("problems.command_line.report.page", fails)
     before = sorted(tmp_path.iterdir())
     files = ["--out", str(tmp_path / "m.npz"), "--report", str(tmp_path / "r.html")]
     assert main(["fit", str(path), "--target", "y", "--gamma", "2", *files]) == 2
@@ -403,7 +376,7 @@ def test_a_terminal_sees_a_bar_that_is_cleared(tmp_path, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(["fit", "@motorcycle", "--gamma", "2", "--out", str(tmp_path / "m.npz"), "--quiet"]) == 0
-    assert "fitting lssvm" in terminal.getvalue()
+    assert "fitting" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
@@ -424,10 +397,10 @@ def test_quiet_is_quiet(tmp_path, capsys):
 def test_an_embedded_set_and_its_file_make_the_same_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["datasets", "motorcycle", "--out", "motorcycle.csv"]) == 0
-    assert main(["fit", "--dataset", "motorcycle", "--out", "one.npz", "--quiet"]) == 0
+    assert main(["fit", "@motorcycle", "--out", "one.npz", "--quiet"]) == 0
     assert main(["fit", "motorcycle.csv", "--target", "accel", "--out", "two.npz", "--quiet"]) == 0
-    one, two = TabularModel.load("one.npz"), TabularModel.load("two.npz")
-    np.testing.assert_array_equal(one.estimator.support_values_, two.estimator.support_values_)
+    one, two = load("one.npz"), load("two.npz")
+    np.testing.assert_array_equal(one.estimator_.support_values_, two.estimator_.support_values_)
 
 
 def test_the_line_of_the_readme_makes_model_and_report(tmp_path, monkeypatch, capsys):
@@ -446,16 +419,14 @@ def test_the_list_names_every_set(capsys):
     assert main(["datasets", "--out", "x.csv"]) == 2
 
 
-def test_help_shows_examples_and_every_model(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["fit", "--help"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
-    assert "substrate fit @motorcycle --out model.npz --report report.html" in text
-    assert all(f"\n  {name} " in text for name in MODELS)
-    with pytest.raises(SystemExit) as end:
-        main(["fit", "--model", "forest"])
-    assert end.value.code == 2
+def test_help_has_fifteen_options_and_all_of_them_where_asked(capsys):
+    for line, count in ((["fit", "--help"], 16), (["fit", "--help-all"], 30)):
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        assert ended.value.code == 0
+        said = capsys.readouterr().out
+        assert len(re.findall(r"^  (?:-h, )?--[a-z]", said, re.M)) in range(count - 1, count + 3)
+        assert "substrate fit @motorcycle --out model.npz --report report.html" in said
 
 
 def test_labels_that_are_formulas_are_predicted_as_text_and_numbers_as_numbers(tmp_path, regression, capsys):
@@ -481,7 +452,7 @@ def test_twenty_thousand_columns_go_through_fit_and_predict(tmp_path):
     assert main([*line, "--out", str(out)]) == 0
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = problems.LSSVMRegressor(RBF(200.0), 1.0).fit(Z, X[:, 0]).predict(Z)
-    np.testing.assert_allclose(TabularModel.load(out).predict(path), expected, rtol=1e-9)
+    np.testing.assert_allclose(load(out).predict(path), expected, rtol=1e-9)
 
 
 def _intervals(tmp_path, capsys, model, table, *more, coverage="0.9"):
@@ -497,15 +468,15 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
     assert (
         main(["fit", str(path), "--target", "y", "--quiet", "--no-refit", "--kernel", "rbf", "--out", str(kept)]) == 0
     )
-    model = TabularModel.load(kept)
+    model = load(kept)
     ends, err = _intervals(tmp_path, capsys, kept, path)
-    wanted = model.estimator.predict_interval(model.matrix(read_table(path)), 0.9, "split")
+    wanted = model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "split")
     np.testing.assert_allclose(ends, wanted)
-    assert model.estimator.calibration_scores_.size == 12
+    assert model.estimator_.calibration_scores_.size == 12
     assert "intervals by method split: covers at least 0.9 of new rows in finite samples" in err
     ends, err = _intervals(tmp_path, capsys, kept, path, "--adaptive")
     X_table = model.matrix(read_table(path))
-    np.testing.assert_allclose(ends, model.estimator.predict_interval(X_table, 0.9, "adaptive"))
+    np.testing.assert_allclose(ends, model.estimator_.predict_interval(X_table, 0.9, "adaptive"))
     assert "intervals by method adaptive: approximate: the inputs were standardised by these rows" in err
     assert np.ptp(ends[:, 1] - ends[:, 0]) > 0.0
     assert (
@@ -513,9 +484,9 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
         == 0
     )
     ends, err = _intervals(tmp_path, capsys, kept, path)
-    model = TabularModel.load(kept)
-    np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path))))
-    assert hasattr(model.estimator, "nested_machines_"), "the file holds them"
+    model = load(kept)
+    np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path))))
+    assert hasattr(model.estimator_, "nested_machines_"), "the file holds them"
     assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
     assert X.shape[0] == ends.shape[0]
 
@@ -523,13 +494,13 @@ def test_intervals_rest_on_the_rows_that_were_held_out_and_only_judged(tmp_path,
 def test_intervals_of_a_model_that_is_fitted_again_repeat_its_search(tmp_path, regression, capsys):
     path, kept = regression[0], tmp_path / "model.npz"
     assert main(["fit", str(path), "--target", "y", "--kernel", "rbf", "--out", str(kept)]) == 0
-    assert "intervals: method nested, by folds that repeat the search" in capsys.readouterr().out
-    model = TabularModel.load(kept)
-    assert isinstance(model.estimator, problems.LSSVMRegressor)
-    widths = {parts["kernel_"].sigma for parts in model.estimator.nested_machines_}
+    assert "intervals by method nested" in capsys.readouterr().out
+    model = load(kept)
+    assert isinstance(model.estimator_, problems.LSSVMRegressor)
+    widths = {parts["kernel_"].sigma for parts in model.estimator_.nested_machines_}
     assert len(widths) > 1, "every fold has a kernel of its own"
     ends, err = _intervals(tmp_path, capsys, kept, path)
-    np.testing.assert_allclose(ends, model.estimator.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
+    np.testing.assert_allclose(ends, model.estimator_.predict_interval(model.matrix(read_table(path)), 0.9, "nested"))
     assert "intervals by method nested: approximate: the inputs were standardised by these rows" in err
     assert "was chosen" not in err, "the choice is repeated"
 
@@ -550,14 +521,8 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
     line = ["fit", str(path), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]
     assert main([*line, "--model", "sparse", "--validation", "0"]) == 0
     assert "intervals by method gaussian: approximate" in _intervals(tmp_path, capsys, kept, path)[1]
-    # how far down zeta is proved depends on the last digits of the path
-    assert main([*line, "--model", "l1"]) == (0 if problems.load(kept).certificate_.holds else 1)
-    assert main(["predict", str(kept), str(path), "--coverage", "0.9"]) == 2
-    assert "fit with --no-refit, and where the held-out rows chose the weight, give that" in capsys.readouterr().err
-    assert main([*line, "--model", "l1", "--zeta", "0.1"]) == 0
-    assert "intervals by method split: covers" in _intervals(tmp_path, capsys, kept, path)[1]
     assert main(["predict", str(kept), str(path), "--coverage", "90"]) == 2
-    assert "--coverage must be above 0 and below 1" in capsys.readouterr().err
+    assert "coverage must be above 0 and below 1" in capsys.readouterr().err
     assert main(["fit", str(classes[0]), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(classes[0]), "--coverage", "0.9"]) == 0
     said = capsys.readouterr().err
@@ -567,46 +532,19 @@ def test_intervals_of_sparse_models_of_classes_and_of_chosen_weights(tmp_path, r
 def test_probabilities_and_label_sets_of_classes(tmp_path, regression, classes, capsys):
     path, kept = classes[0], tmp_path / "model.npz"
     line = ["fit", str(path), "--target", "answer", "--quiet", "--kernel", "rbf", "--out", str(kept)]
-    for model in ("lssvm", "sparse", "l1"):
+    for model in ("lssvm", "sparse"):
         assert main([*line, "--model", model]) == 0
         assert main(["predict", str(kept), str(path), "--proba", "--coverage", "0.8"]) == 0
         out, err = capsys.readouterr()
         lines = list(csv.DictReader(io.StringIO(out)))
-        loaded = TabularModel.load(kept)
-        X, names = loaded.matrix(read_table(path)), [str(label) for label in loaded.estimator.classes_]
+        loaded = load(kept)
+        X, names = loaded.matrix(read_table(path)), [str(label) for label in loaded.estimator_.classes_]
         p = np.array([[float(one[f"probability_{name}"]) for name in names] for one in lines])
-        np.testing.assert_allclose(p, loaded.estimator.predict_proba(X))
+        np.testing.assert_allclose(p, loaded.estimator_.predict_proba(X))
         assert [names[k] for k in p.argmax(axis=1)] == [one["prediction"].lstrip("'") for one in lines]
         held = np.array([[int(one[f"set_{name}"]) for name in names] for one in lines])
-        np.testing.assert_array_equal(held, loaded.estimator.predict_set(X, 0.8))
+        np.testing.assert_array_equal(held, loaded.estimator_.predict_set(X, 0.8))
         assert "label sets by" in err
     assert main(["fit", str(regression[0]), "--target", "y", "--quiet", "--kernel", "rbf", "--out", str(kept)]) == 0
     assert main(["predict", str(kept), str(regression[0]), "--proba"]) == 2
     assert "this model predicts numbers; use --coverage" in capsys.readouterr().err
-
-
-def test_a_shape_that_holds_everywhere(tmp_path, capsys):
-    """``--monotone price:-1`` at a given gamma, or at one that folds choose, of which nothing is proved."""
-    rng = np.random.default_rng(0)
-    price = rng.uniform(1.0, 9.0, 24)
-    units = 100.0 - 3.0 * price + 5.0 * rng.standard_normal(24)
-    table, model = tmp_path / "table.csv", tmp_path / "model.npz"
-    np.savetxt(table, np.column_stack([price, units]), delimiter=",", header="price,units", comments="")
-    shape = ["fit", str(table), "--target", "units", "--monotone", "price:-1", "--bounds", "0", "none"]
-    given = ["--gamma", "10", "--sigma", "1.5", "--no-refit", "--validation", "0", "--out", str(model)]
-    assert main([*shape, *given]) == 0
-    estimator = problems.load(model)
-    assert (estimator.monotone, estimator.bounds) == ({0: -1}, (0.0, None))
-    assert estimator.certificate_.holds
-    capsys.readouterr()
-    assert main([*shape, "--sigma", "1.5", "--validation", "0", "--out", str(model)]) == 0
-    words = capsys.readouterr().out
-    assert "by cross-validation error" in words
-    assert "proof: no gamma" not in words
-    estimator = problems.load(model)
-    assert estimator.certificate_.holds
-    assert np.diff(estimator.predict(np.linspace(*estimator.shape_box_[0], 500)[:, None])).max() <= 0.0
-    assert main([*shape, "--model", "l1"]) != 0
-    assert "--model lssvm" in capsys.readouterr().err
-    assert main([*shape[:4], "--monotone", "size:1", *given]) != 0
-    assert "'size'" in capsys.readouterr().err

@@ -45,24 +45,10 @@ def test_the_scores_are_those_of_kernel_pca_and_the_clusters_are_found(tmp_path,
     assert rows[:, 0].tolist() == list(range(1, 25))
 
 
-def test_a_page_has_the_picture_and_the_certificate(tmp_path, table, capsys):
-    out = tmp_path / "map.html"
-    assert main(["map", str(table[0]), "--out", str(out), "--color", "kind", "--clusters", "2"]) == 0
-    text = out.read_text(encoding="utf-8")
-    assert text.startswith("<!DOCTYPE html>")
-    assert text.count('<img src="data:image/svg+xml;base64,') == 2
-    promise = next(line for line in capsys.readouterr().out.splitlines() if "eigenvalues within" in line)
-    assert promise in text
-    for words in ("<h1>table.csv: 24 rows, 2 columns</h1>", "Kernel PCA: holds", "rho or 2 rho", "<h2>Clusters</h2>"):
-        assert words in text
-    assert "<script" not in text
-    assert "http://" not in text.replace("http://www.w3.org", "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "map.gif"], "--out must end with .png, .svg, .pdf or .html"),
+        (["--out", "map.gif"], "--out must end with .png, .svg, .pdf"),
         (["--color", "nothing"], "has no column 'nothing'"),
         (["--kernel", "rbf", "--sigma", "-1"], "sigma"),
     ],

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rewritten_files import rewrite
 from sampled_cases import first
+from treated_tables import treated
 
-from problems.command_line.main import main
+from problems import load
+from problems.command_line.main import in_shell, main
 from problems.tables.number_format import PLAIN, NumberFormat, readings
 from problems.tables.table import Table, read_table
-from problems.tables.tabular_model import TabularModel
-from problems.tables.treatment import ColumnOptions, treat
 from substrate.errors import DataError
 
 
@@ -70,8 +70,9 @@ def read(cells, decimal=None, thousands=None, **others):
 
 def advice_of(message):
     """The options that a message names, each with the number that it says they give, if it does."""
-    found = re.findall(r"--(decimal|thousands) (\"[^\"]*\"|\S+?)[;,]?(?: if it is (-?[\d.]+\d))?(?=[\s;,]|$)", message)
-    return [(option, mark.strip('"'), float(value) if value else None) for option, mark, value in found]
+    marks = r"('[^']*'|\"[^\"]*\"|\S+?)"
+    found = re.findall(rf"--(decimal|thousands) {marks}[;,]?(?: if it is (-?[\d.]+\d))?(?=[\s;,]|$)", message)
+    return [(option, mark.strip("'") or "'", float(value) if value else None) for option, mark, value in found]
 
 
 def test_advice_is_found():
@@ -93,7 +94,7 @@ def test_a_column_is_read_rightly_or_refused_and_no_advice_makes_it_wrong(way, k
         np.testing.assert_array_equal(read(cells), values)
         return
     except DataError as error:
-        message = str(error)
+        message = in_shell(str(error))
     cell = ast.literal_eval(re.search(r" has ('[^']*'|\"[^\"]*\")", message)[1])
     place = cells.index(cell)
     shown = [float(number) for number in re.findall(r"if it is (-?[\d.]+\d)", message)]
@@ -126,7 +127,7 @@ def test_thousands_beside_small_numbers_are_refused_with_both_readings():
         read(["1,777", "365"])
     said = str(caught.value)
     assert "'1,777' beside '365', where the comma can be decimal or separate thousands" in said
-    assert "give --thousands , if it is 1777; if it is 1.777, write 1.7770 in the file" in said
+    assert "give thousands=',' if it is 1777; if it is 1.777, write 1.7770 in the file" in said
     assert "--decimal" not in said
     np.testing.assert_array_equal(read(["1,777", "365"], thousands=","), [1777.0, 365.0])
     with pytest.raises(DataError, match="beside '365'"):
@@ -170,7 +171,7 @@ def test_points_are_decimal_unless_something_speaks_against_it():
     np.testing.assert_array_equal(read(["1.777", "365"], decimal="."), [1.777, 365])
     for others in ({}, {"a": ("0,5", "1")}):
         with pytest.raises(
-            DataError, match=r"'1.777' beside '365', where the point can be .*--thousands \. if it is 1777"
+            DataError, match=r"'1.777' beside '365', where the point can be .*thousands='.' if it is 1777"
         ):
             read(["1.777", "365"], **others)
     with pytest.raises(DataError, match=r"'1.777', where the point can be decimal"):
@@ -178,7 +179,7 @@ def test_points_are_decimal_unless_something_speaks_against_it():
     with pytest.raises(DataError, match=r"where the point can be decimal"):
         read(["1.777", "365"], decimal=",")
     np.testing.assert_array_equal(read(["1.777", "365"], thousands="."), [1777, 365])
-    with pytest.raises(DataError, match=r"is no number with the marks given by --decimal and --thousands"):
+    with pytest.raises(DataError, match=r"is no number with the decimal and thousands marks that are given"):
         read(["1.5", "365"], thousands=".")
 
 
@@ -243,12 +244,12 @@ def test_predictions_of_tables_in_other_ways_are_right_or_refused(tmp_path, caps
     line = ["fit", table, "--target", "y", "--gamma", "100", "--sigma", "1", "--kernel", "rbf", "--out", str(model)]
     assert main([*line, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-    own = TabularModel.load(model)
-    expected = own.estimator.predict(own.preparation.scale(u[:, None]))
+    own = load(model)
+    expected = own.estimator_.predict(own.preparation_.scale(u[:, None]))
     for other in TABLES:
         for decimals, few in ((2, u[:4]), (0, np.array([365.0, 1777.0])), (0, np.array([1777.0]))):
             cells = [written(x, decimals, *WAYS[other]) for x in few]
-            right = own.estimator.predict(own.preparation.scale(few[:, None]))
+            right = own.estimator_.predict(own.preparation_.scale(few[:, None]))
             new = write_table(tmp_path / "new.csv", delimiter, u=cells, y=[0.0] * len(cells))
             found = predictions(capsys, model, new)
             if found is None:
@@ -277,7 +278,7 @@ def test_a_function_of_numbers_with_thousands_is_learnt(tmp_path, capsys):
     assert "thousands by commas: u" in said
     assert float(re.search(r"R squared +([0-9.]+)", said)[1]) > 0.99
     assert main([*line, "--decimal", ","]) == 2
-    assert TabularModel.load(tmp_path / "m.npz").preparation.inputs[0].written == NumberFormat(".", ",")
+    assert load(tmp_path / "m.npz").preparation_.inputs[0].written == NumberFormat(".", ",")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -290,16 +291,16 @@ def test_numbers_are_never_called_a_name_or_a_category(way, kind):
             "t.csv", {"u": tuple(some), "v": tuple(map(str, range(len(some)))), "y": tuple(map(str, range(len(some))))}
         )
         try:
-            found = treat(table, ColumnOptions("y", "regression", impute="drop"))
+            found = treated(table, "y", "regression", impute="drop")
         except DataError:
             continue
-        assert found.left_out == ()
+        assert not any("left out: u" in line for line in found.remarks)
         assert all(one.categories is None for one in found.inputs)
 
 
 def test_categories_and_ids_stay_as_they_are_written(tmp_path):
     path = write_table(tmp_path / "t.csv", code=["1 234", "5 678"] * 20, k=["1,777"] * 40, u=range(40), y=range(40))
-    found = treat(read_table(path), ColumnOptions("y", one_hot=["code"], ids=["k"]))
+    found = treated(read_table(path), "y", categories=["code"], id=["k"])
     assert found.inputs[0].categories == ("1 234", "5 678")
     assert found.table.column("k")[0] == "1,777"
 
@@ -328,9 +329,9 @@ def test_formats_of_another_form_are_refused(tmp_path, capsys, change):
 
 def test_marks_that_are_none_are_refused(tmp_path):
     path = write_table(tmp_path / "t.csv", u=[1, 2], y=[1, 2])
-    with pytest.raises(DataError, match="--thousands must be a comma, a point, a space or an apostrophe, received '_'"):
+    with pytest.raises(DataError, match="thousands must be a comma, a point, a space or an apostrophe, received '_'"):
         read_table(path, thousands="_")
-    with pytest.raises(DataError, match="--decimal and --thousands are two marks"):
+    with pytest.raises(DataError, match="decimal and thousands are two marks"):
         read_table(path, decimal=",", thousands=",")
 
 

@@ -11,9 +11,9 @@ import pytest
 from rewritten_files import rewrite
 
 import problems
+from problems import load
 from problems.command_line.main import main
-from problems.tables import fit as fitting
-from problems.tables.tabular_model import TabularModel
+from problems.tables.machines import Search
 from substrate.errors import DataError
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -67,8 +67,8 @@ def test_what_is_no_regular_file_is_refused_before_any_work(tmp_path, table, cap
     special = tmp_path / "special"
     kind(special)
     before = special.lstat()
-    monkeypatch.setattr("problems.command_line.choices.read_table", never)
-    monkeypatch.setattr(TabularModel, "load", never)
+    monkeypatch.setattr("problems.tables.table.read_table", never)
+    monkeypatch.setattr(problems, "load", never)
     names = {
         "TABLE": table,
         "OUT": special,
@@ -145,13 +145,9 @@ def test_the_memory_of_a_model_can_be_limited(table, model, capsys):
         {"source": 3},
         {"target": None},
         {"task": "anything"},
-        {"standardised": 1},
+        {"standardize": 1},
         {"inputs": []},
         {"inputs": None},
-        {"split": {"fraction": 0.25, "seed": 0, "n_rows": 30, "validation_rows": [0.5]}},
-        {"split": {"fraction": "0.25", "seed": 0, "n_rows": 30, "validation_rows": []}},
-        {"split": {"fraction": 0.25, "seed": True, "n_rows": 30, "validation_rows": []}},
-        {"split": {"fraction": 0.25, "seed": 0, "n_rows": 30, "validation_rows": [], "more": 1}},
         {"more": 1},
     ],
     ids=str,
@@ -185,9 +181,9 @@ def test_inputs_of_another_form_are_refused(table, model, capsys, change):
 
 
 @pytest.mark.parametrize("column", ["a", "b", "y"])
-@pytest.mark.parametrize("options", [[], ["--no-standardise"], ["--model", "sparse"]], ids=["plain", "as is", "sparse"])
+@pytest.mark.parametrize("options", [[], ["--no-standardize"], ["--model", "sparse"]], ids=["plain", "as is", "sparse"])
 def test_a_cell_whose_square_is_infinite_is_named_at_the_fit(tmp_path, capsys, monkeypatch, column, options):
-    monkeypatch.setattr(fitting, "fit_model", never)
+    monkeypatch.setattr(Search, "fit", never)
     spoilt = np.column_stack([X, Y])
     spoilt[3, "aby".index(column)] = 1e200
     table = write_table(tmp_path / "rows.csv", spoilt[:, :2], spoilt[:, 2])
@@ -204,11 +200,11 @@ def test_a_new_cell_that_is_infinite_in_units_of_the_training_rows_is_named(tmp_
     assert "column 'b' has 1e+200 in row 6, which is infinite in units of the training rows" in capsys.readouterr().err
 
 
-def test_a_preparation_that_could_not_be_read_is_not_written(tmp_path, model):
-    loaded = TabularModel.load(model)
-    first, *others = loaded.preparation.inputs
-    spoilt = replace(loaded.preparation, inputs=(replace(first, scale=float("inf")), *others))
+def test_a_preparation_that_could_not_be_read_is_not_written(model):
+    loaded = load(model)
+    first, *others = loaded.preparation_.inputs
+    loaded.preparation_ = replace(loaded.preparation_, inputs=(replace(first, scale=float("inf")), *others))
     before = model.read_bytes()
     with pytest.raises(DataError, match=r"is not saved, because .* do not describe a table"):
-        TabularModel(loaded.estimator, spoilt).save(model)
+        loaded.save(model)
     assert model.read_bytes() == before

@@ -31,7 +31,7 @@ def test_codes_that_differ_by_a_zero_are_two_categories():
 def test_a_file_has_the_codes_of_its_cells(tmp_path, capsys):
     X, y = _coded_rows()
     X.assign(y=y).to_csv(tmp_path / "codes.csv", index=False)
-    assert main(["fit", str(tmp_path / "codes.csv"), "--target", "y", "--evaluations", "0"]) == 0
+    assert main(["fit", str(tmp_path / "codes.csv"), "--target", "y", "--max-evaluations", "0"]) == 0
     assert "one-hot: code (4 categories)" in capsys.readouterr().out
 
 
@@ -47,7 +47,7 @@ def test_integers_without_leading_zeros_and_decimals_stay_numbers():
     y = np.linspace(0.0, 1.0, 40)
     for cells in (["0", "1", "10", "100"], ["0.5", "00.25", "1.5", "2.5"]):
         model = TabularRegressor(max_evaluations=0).fit(pd.DataFrame({"x": cells * 10, "z": np.arange(40.0)}), y)
-        assert model.model_.preparation.features == ("x", "z")
+        assert model.preparation_.features == ("x", "z")
 
 
 def test_codes_of_a_target_are_classes():

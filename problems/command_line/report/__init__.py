@@ -1,1 +1,0 @@
-"""The report of a fit: one self-contained page of HTML."""

@@ -1,0 +1,325 @@
+"""The machines of a table: which one is searched or fitted, and which rows are held out.
+
+========  ==========================  =======================================
+name      estimator                   what is chosen, and by what
+========  ==========================  =======================================
+stack     ``StackedLSSVM...``         machines and their weights, leave-one-out
+lssvm     ``LSSVM...CV``              gamma, kernel, leave-one-out
+robust    ``LSSVMRegressor(robust)``  gamma, kernel, mean absolute leave-one-out
+sparse    ``SparseLSSVM...CV``        gamma, kernel, leave-one-out
+========  ==========================  =======================================
+
+``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a gamma the plain
+machine is fitted instead; a stack has none. Kernels are those of ``kernels="families"``, where the rows are few also
+along slopes from the best of them; a kernel that is named is tried at a few widths.
+
+Rows of one patient, batch or site are alike, and so are neighbours in time. Where some of them train and others judge,
+a model that knows the group again looks better than it is to new groups. Groups are therefore held out whole, and in
+time the last rows are. The search leaves out whole groups; in time a regression predicts later rows from earlier ones,
+since a kernel that follows a trend between its rows may know nothing beyond the last one, and a classification leaves
+out every row with its neighbours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import problems
+from substrate.arrays import Array, positive
+from substrate.errors import DataError, DeclarationError
+from substrate.kernels import RBF, Categorical, Kernel, Laplacian, Linear, Matern, as_kernel
+from substrate.reduced import Basis
+
+__all__ = ["BASIS", "CRITERION_WORDS", "EVALUATIONS", "MODELS", "MOST_DENSE", "Search", "divide", "kernel_of"]
+
+MODELS = ("auto", "stack", "lssvm", "robust", "sparse")
+#: Training rows up to which the model ``auto`` decomposes the kernel matrix of all of them; vectors of a sparse model.
+MOST_DENSE, BASIS = 2000, 300
+#: Training rows up to which slopes are followed from the best of the families, and evaluations along them.
+_MOST_SEARCHED, EVALUATIONS = {"stack": 0, "lssvm": 1000, "robust": 0, "sparse": MOST_DENSE}, 40
+#: Of more rows a sparse model searches on so many drawn ones, and judges so many of the best kernels on all of them.
+_SCREENED_ROWS, _SCREENED_KERNELS = 800, 2
+#: One kernel of each family; widths of a kernel, as multiples of the median distance of the training rows.
+_FAMILIES: tuple[Kernel, ...] = (Linear(), RBF(), Laplacian(), Matern(nu=1.5), Matern(nu=2.5))
+_WIDTHS = (0.25, 0.5, 1.0, 2.0)
+#: Families that are added to a plane where rows are in the order of time.
+_BESIDE_A_PLANE: tuple[Kernel, ...] = (RBF(), Matern(nu=2.5))
+#: Folds of a model that is not judged by a closed form; rows from which earlier ones can predict later ones in two.
+_FOLDS, _FEWEST_IN_TIME = 5, 4
+#: What chose a weight, in words.
+CRITERION_WORDS = {
+    "loo": "leave-one-out",
+    "groups": "leave-group-out",
+    "blocks": "leave-block-out",
+    "folds": "cross-validation",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """How a machine is chosen and fitted.
+
+    ``groups`` has the group of every row (None: there are none); ``in_time`` says that rows are in the order of time,
+    and ``time_column`` is the column of the time; ``category_columns`` have a kernel of their own.
+    """
+
+    task: str
+    model: str = "lssvm"
+    kernel: Any = "families"
+    sigma: float | None = None
+    gamma: float | None = None
+    class_weight: Any = None
+    n_basis: int = BASIS
+    max_evaluations: int | None = None
+    random_state: int = 0
+    verbose: int = 0
+    groups: Any = None
+    in_time: bool = False
+    time_column: int | None = None
+    category_columns: tuple[int, ...] = ()
+
+    def check(self) -> None:
+        """Refuse, before any work, what a model cannot do."""
+        if self.model not in MODELS:
+            raise DeclarationError(f"model must be one of {', '.join(MODELS)}, received {self.model!r}")
+        if self.model == "robust" and self.task != "regression":
+            raise DeclarationError("model='robust' is for regression only; take model='lssvm' for classes")
+        if self.model == "stack" and self.gamma is not None:
+            raise DeclarationError("model='stack' chooses its own gamma; to give one, take model='lssvm'")
+        if self.category_columns and self.model not in ("lssvm", "sparse"):
+            raise DeclarationError("categorical='kernel' is for model='lssvm' and 'sparse'; take categorical='one-hot'")
+        if self.rule != "loo" and self.model in ("robust", "stack") and self.gamma is None:
+            raise DeclarationError(
+                f"model={self.model!r} chooses by single rows left out; with a group or time take model='lssvm'"
+                f"{', or give gamma=...' if self.model == 'robust' else ''}"
+            )
+        if self.max_evaluations is not None and self.max_evaluations < 0:
+            raise DeclarationError(f"max_evaluations must be at least 0, received {self.max_evaluations}")
+        if self.gamma is not None:
+            positive(self.gamma, "gamma")
+        kernel_of(self.kernel, self.sigma)
+
+    @property
+    def rule(self) -> str:
+        """Return what is left out together: single rows, groups, or blocks of neighbours, by the words of ``cv``."""
+        if self.in_time:
+            return "blocks"
+        return "loo" if self.groups is None else "groups"
+
+    @property
+    def criterion(self) -> str:
+        """Return what chooses the weight, a key of ``CRITERION_WORDS``."""
+        in_folds = self.rule != "loo" and (self.model == "sparse" or (self.in_time and self.task == "regression"))
+        return "folds" if in_folds else self.rule
+
+    @property
+    def tries_families(self) -> bool:
+        """Return whether the kernel is chosen among the families."""
+        return self.sigma is None and self.gamma is None and isinstance(self.kernel, str) and self.kernel == "families"
+
+    def is_screened(self, n_rows: int) -> bool:
+        """Return whether kernels are searched on some of the rows, and the best of them judged on all."""
+        many = n_rows > _MOST_SEARCHED["sparse"]
+        return self.model == "sparse" and many and self.tries_families and self.max_evaluations is None
+
+    def folds(self, n: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return folds of the rows: of whole groups, in time of rows that follow those that train, or drawn at random.
+
+        Earlier rows need not have all classes: the folds of a classification are neighbours in time.
+        """
+        from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+
+        rows = np.empty((n, 0))
+        if self.in_time and self.task == "regression" and n >= _FEWEST_IN_TIME:
+            return list(TimeSeriesSplit(min(_FOLDS, max(n // _FEWEST_IN_TIME, 2))).split(rows))
+        if self.in_time:
+            return list(KFold(min(_FOLDS, n)).split(rows))
+        if self.groups is None:
+            return list(KFold(min(_FOLDS, n), shuffle=True, random_state=self.random_state).split(rows))
+        return list(GroupKFold(min(_FOLDS, np.unique(self.groups).size)).split(rows, groups=self.groups))
+
+    def fit(self, X: Array, y: Any) -> Any:
+        """Return the machine, fitted to the rows, its weight given or chosen."""
+        kernel = self._with_categories(kernel_of(self.kernel, self.sigma), X.shape[1])
+        n = X.shape[0]
+        if self.gamma is not None:
+            return self._new("", n, kernel=kernel, gamma=self.gamma).fit(X, y)
+        kernels = self._kernels(kernel, X, y)
+        if self.model == "robust":
+            options = {"kernel": kernel, "kernels": kernels, "verbose": self.verbose}
+            search = problems.LSSVMRegressorCV(loss="mean_absolute", **options).fit(X, y)
+            return self._new("", n, kernel=search.kernel_, gamma=float(search.gamma_)).fit(X, y)
+        tried: dict[str, Any] = {"kernel": kernel} if kernels is None else {"kernel": kernel, "kernels": kernels}
+        most = _MOST_SEARCHED[self.model]
+        budget = (EVALUATIONS if n <= most else 0) if self.max_evaluations is None else self.max_evaluations
+        if self.tries_families and budget and self.model != "stack":
+            # whether inputs have widths of their own is decided by single rows
+            shared = {} if self.rule == "loo" else {"widths": "shared"}
+            tried |= {"search": "gradient", "max_evaluations": budget, **shared}
+        if self.rule == "loo":
+            return self._quiet(self._new("CV", n, **tried).fit(X, y))
+        if self.criterion == "folds":
+            return self._quiet(self._new("CV", n, cv=self.folds(n), **tried).fit(X, y))
+        return self._quiet(self._new("CV", n, cv=self.rule, **tried).fit(X, y, groups=self.groups))
+
+    def refit(self, machine: Any, X: Array, y: Any) -> Any:
+        """Return a machine with the kernel and the gamma of a fitted one, fitted to other rows; of a stack the kernels
+        of its machines that have a weight, with new gammas and weights.
+        """
+        if self.model != "stack":
+            gamma = float(getattr(machine, "gamma_", machine.gamma))
+            return self._new("", X.shape[0], kernel=machine.kernel_, gamma=gamma).fit(X, y)
+        numbers = np.flatnonzero(np.reshape(machine.stack_weights_, (len(machine.kernels_), -1)).any(axis=1))
+        kernels = [machine.kernels_[number] for number in numbers]
+        return self._quiet(self._new("CV", X.shape[0], kernels=kernels).fit(X, y))
+
+    def _new(self, searches: str, n_rows: int, **parameters: Any) -> Any:
+        """Return the estimator, "CV" or plain, with seed, basis, weights of classes and bars as far as it has them."""
+        suffix = "Regressor" if self.task == "regression" else "Classifier"
+        stem = {"stack": "StackedLSSVM", "sparse": "SparseLSSVM"}.get(self.model, "LSSVM")
+        estimator = getattr(problems, f"{stem}{suffix}{'' if self.model == 'stack' else searches}")
+        basis = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
+        further = {"random_state": self.random_state, "basis": basis, "verbose": self.verbose}
+        if self.class_weight is not None:
+            further["class_weight"] = self.class_weight
+        if self.model == "robust":
+            further["robust"] = "hampel"
+        known = estimator().get_params(deep=False)
+        return estimator(**parameters, **{name: value for name, value in further.items() if name in known})
+
+    @staticmethod
+    def _quiet(machine: Any) -> Any:
+        """Take the bars away: how a fit was shown is no part of a model."""
+        return machine.set_params(verbose=0) if "verbose" in machine.get_params(deep=False) else machine
+
+    def _kernels(self, kernel: Kernel, X: Array, y: Any) -> Any:
+        """Return the kernels that are tried."""
+        if not self.tries_families:
+            return _widths(kernel, X)
+        kernels: Any = "families"
+        if self.category_columns:
+            kernels = [self._with_categories(family, X.shape[1]) for family in _FAMILIES]
+        elif self.in_time and self.task == "regression":
+            kernels = self._kernels_in_time(X)
+        return self._screen_kernels(kernels, X, y) if self.is_screened(X.shape[0]) else kernels
+
+    def _screen_kernels(self, kernels: Any, X: Array, y: Any) -> list[Kernel]:
+        """Return the best kernels of a search on some of the rows, which has a width per input where that is better."""
+        labels = y if self.task == "classification" else None
+        _, rows = _draw(X.shape[0], _SCREENED_ROWS / X.shape[0], self.random_state, labels)
+        few = replace(self, model="lssvm", groups=None if self.groups is None else self.groups[rows])
+        options = {"kernels": kernels, "search": "gradient", "max_evaluations": EVALUATIONS // 2}
+        if few.rule == "loo":
+            found = few._new("CV", rows.size, **options).fit(X[rows], y[rows])
+        else:
+            search = few._new("CV", rows.size, cv=few.rule, widths="shared", **options)
+            found = search.fit(X[rows], y[rows], groups=few.groups)
+        order = np.argsort(-np.asarray(found.cv_results_["mean_test_score"]), kind="stable")
+        return [found.cv_results_["param_kernel"][place] for place in order[:_SCREENED_KERNELS]]
+
+    def _with_categories(self, kernel: Kernel, n_inputs: int) -> Kernel:
+        """Return the kernel of the numeric columns times that of the categories, which has a width for each of them."""
+        if not self.category_columns:
+            return kernel
+        categories = Categorical("each").on(*self.category_columns)
+        numeric = [column for column in range(n_inputs) if column not in self.category_columns]
+        return kernel.on(*numeric) * categories if numeric else categories
+
+    def _kernels_in_time(self, X: Array) -> list[Kernel]:
+        """Return the families at a few widths, alone and added to a plane; the time, if it is an input, is in the plane
+        only.
+
+        A stationary kernel returns to the mean beyond the last row, a plane goes on; and what the other inputs do is
+        known at later times only if it does not depend on them.
+        """
+        others = [column for column in range(X.shape[1]) if column != self.time_column]
+        alone = [kernel for family in _FAMILIES[1:] for kernel in _widths(family, X) or [family]]
+        if not others:
+            return [Linear(), *alone]
+        restricted = [kernel for family in _BESIDE_A_PLANE for kernel in _widths(family, X[:, others]) or [family]]
+        return [Linear(), *alone, *(Linear() + kernel.on(*others) for kernel in restricted)]
+
+
+def kernel_of(kernel: Any, sigma: float | None) -> Kernel:
+    """Return the kernel of a name, with its width where one was given; where none is named, the RBF kernel."""
+    named = as_kernel("rbf" if isinstance(kernel, str) and kernel == "families" else kernel)
+    if named.pairwise:
+        raise DeclarationError("kernel='precomputed' needs a matrix, not a table; take an estimator of problems")
+    if sigma is None:
+        return named
+    if not hasattr(named, "sigma"):
+        raise DeclarationError(f"kernel={kernel!r} has no width; leave sigma out, or take rbf, laplacian or matern")
+    return replace(named, sigma=positive(sigma, "sigma"))  # type: ignore[call-arg]
+
+
+def _widths(kernel: Kernel, X: Array) -> list[Kernel] | None:
+    """Return kernels of several widths around the median distance, where the width was not given."""
+    if getattr(kernel, "sigma", None) != "median":
+        return None
+    middle: Any = kernel.resolved(X)
+    return [replace(middle, sigma=share * middle.sigma) for share in _WIDTHS]
+
+
+def divide(
+    n: int, share: float, seed: int, *, labels: Any = None, groups: Any = None, times: Any = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows that train and those held out, about a ``share`` of them.
+
+    With ``times`` the last rows are held out, and both are in the order of time; with ``groups`` whole groups; else
+    rows drawn at random, in which ``labels`` keep their proportions where possible.
+    """
+    if not 0.0 <= share < 1.0:
+        raise DataError(f"validation must be at least 0 and below 1, received {share:g}")
+    if times is not None:
+        return _hold_out_last(times, share)
+    return _draw(n, share, seed, labels) if groups is None else _hold_out_groups(groups, share, seed)
+
+
+def _draw(n: int, share: float, seed: int, labels: Any) -> tuple[Any, Any]:
+    from sklearn.model_selection import train_test_split
+
+    every = np.arange(n)
+    if share == 0.0:
+        return every, every[:0]
+    for stratify in (labels, None):  # a class may be too small to be cut in proportion
+        try:
+            train, held = train_test_split(every, test_size=share, random_state=seed, stratify=stratify)
+        except ValueError:
+            continue
+        return np.sort(train), np.sort(held)
+    raise DataError(
+        f"{n} rows cannot be split by validation={share:g}, which would leave no row on one side; give more rows, or "
+        "validation=0"
+    )
+
+
+def _hold_out_groups(groups: NDArray[Any], share: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    labels, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    least = 2 if share == 0.0 else 3
+    if labels.size < least:
+        raise DataError(
+            f"the column of the group has {labels.size} {'group' if labels.size == 1 else 'groups'}; at least {least} "
+            "are needed, of which two train; leave group=... out, or name another column"
+        )
+    order = np.random.default_rng(seed).permutation(labels.size)
+    n_held = int(np.searchsorted(np.cumsum(sizes[order]), share * numbers.size)) + 1 if share else 0
+    is_held = np.isin(numbers, order[: min(n_held, labels.size - 2)])
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def _hold_out_last(times: NDArray[Any], share: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows that train and the last ones, both in the order of time; equal times are not divided."""
+    order: Sequence[Any] | NDArray[Any] = np.argsort(times, kind="stable")
+    if share == 0.0:
+        return np.asarray(order), np.asarray(order)[:0]
+    n_train = times.size - max(int(np.ceil(share * times.size)), 1)
+    first = int(np.searchsorted(times[order], times[order[min(n_train, times.size - 1)]]))
+    if first < 2:
+        raise DataError(
+            f"{times.size} rows cannot be divided in time by validation={share:g}, which would leave "
+            f"{'no row' if first == 0 else 'one row'} to train; give more rows, or leave time=... out"
+        )
+    return np.asarray(order[:first]), np.asarray(order[first:])
