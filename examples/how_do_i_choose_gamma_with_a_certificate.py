@@ -25,8 +25,8 @@ for k in np.argsort(results["rank_test_score"]):
     params, error = results["params"][k], np.sqrt(-results["mean_test_score"][k])
     print(f"{params['kernel']!r:28} gamma {params['gamma']:9.4g}, error {error:.3f} g")
 
-# the kernel's width as well, by a simplex search from there: a local one, as the certificate states
-wider = LSSVMRegressorCV(model.kernel_, search="nelder-mead").fit(X, y)
+# the kernel's width as well, by its slopes from there: a local one, as the certificate states
+wider = LSSVMRegressorCV(model.kernel_, search="gradient").fit(X, y)
 print(f"\nlocal search: {wider.kernel_!r}, error {np.sqrt(wider.criterion_):.4f} g")
 
 # one validation set instead: training and validation fused into one problem with gamma among its unknowns

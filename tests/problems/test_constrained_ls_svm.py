@@ -167,7 +167,7 @@ def test_a_search_by_noise_of_several_outputs_and_of_a_matrix():
         ({"cv": "noise", "noise": 1e3}, DataError, "lies between"),
         ({"cv": "noise", "noise": 0.3, "kernels": [RBF(1.0)]}, DeclarationError, "set kernels=None"),
         ({"cv": "noise", "noise": 0.3, "gamma_range": (1.0, 2.0)}, DeclarationError, "set gamma_range=None"),
-        ({"cv": "noise", "noise": 0.3, "search": "nelder-mead"}, DeclarationError, "set search=None"),
+        ({"cv": "noise", "noise": 0.3, "search": "gradient"}, DeclarationError, "set search=None"),
     ],
 )
 def test_a_search_by_noise_compares_nothing(choice, error, match):

@@ -248,13 +248,6 @@ def test_a_model_file_keeps_families_and_widths(tmp_path):
     assert_array_equal(loaded.predict(points), model.predict(points))
 
 
-def test_a_simplex_search_goes_on_from_a_family_with_a_width():
-    y = X @ [1.0, -2.0] + 0.3 * np.random.default_rng(2).normal(size=36)
-    model = LSSVMRegressorCV(kernels="families", search="nelder-mead", max_evaluations=3).fit(X, y)
-    assert model.kernel_ == Linear()
-    assert len(model.cv_results_["params"]) > 21
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # eight rows, of a plane
 @pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
 def test_columns_of_different_scales_are_warned_about(machine):
@@ -271,7 +264,7 @@ def test_columns_of_different_scales_are_warned_about(machine):
         ({"widths": "both", "search": "gradient"}, "widths must be None, 'auto', 'shared' or 'each', received 'both'"),
         ({"widths": "each"}, "widths='each' is decided by search='gradient', received search=None"),
         ({"kernels": "families", "kernel": "precomputed"}, "kernel='precomputed' has none; pass X itself"),
-        ({"kernels": "families", "search": "gradient", "loss": "mean_absolute"}, "search='nelder-mead'"),
+        ({"kernels": "families", "search": "gradient", "loss": "mean_absolute"}, "a list of kernels for loss"),
     ],
 )
 def test_what_cannot_be_tried_is_refused_by_name(parameters, message):

@@ -163,15 +163,14 @@ def test_gcv_is_that_of_the_final_machine():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so wide a kernel is hidden by rounding
-def test_the_simplex_search_improves_on_its_start_and_says_that_it_is_local():
+def test_the_search_improves_on_its_start_and_says_that_it_is_local():
     """:place [Cawley2004]_ section 3: the search improves on its start."""
     X1, y1 = MOTORCYCLE
     start = LSSVMRegressorCV(RBF(40.0)).fit(X1, y1)
     searched = dict(start.certificate_.record)["gamma searched"]
     assert "ends where rounding hides what is beyond" in searched
-    model = LSSVMRegressorCV(RBF(40.0), search="nelder-mead", max_evaluations=25).fit(X1, y1)
+    model = LSSVMRegressorCV(RBF(40.0), search="gradient", max_evaluations=25).fit(X1, y1)
     assert model.criterion_ < 0.9 * start.criterion_
-    assert 3 <= len(model.cv_results_["params"]) <= 27
     assert "local" in dict(model.certificate_.record)["kernels"]
     assert model.kernel == RBF(40.0), "the parameter is left alone"
 
@@ -181,7 +180,7 @@ def test_what_can_be_searched_is_known():
     assert set(kernel.scales().values()) >= {2.0, 1.5}
     assert Matern(1.1, nu=2.5).scales() == {"sigma": 1.1}
     with pytest.raises(DeclarationError, match="no parameter to search"):
-        LSSVMRegressorCV(Linear(), search="nelder-mead").fit(X, Y)
+        LSSVMRegressorCV(Linear(), search="gradient").fit(X, Y)
 
 
 @pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one", "minimum_output", "ecoc"])
@@ -262,7 +261,7 @@ def test_degenerate_data():
         ({"gap": "small"}, "gap"),
         ({"gamma_range": (1.0,)}, "pair"),
         ({"gamma_range": (3.0, 1.0)}, "ascend"),
-        ({"search": "newton"}, "nelder-mead"),
+        ({"search": "newton"}, "None or 'gradient'"),
         ({"max_evaluations": 0}, "max_evaluations"),
         ({"max_evaluations": 2.5}, "max_evaluations"),
         ({"kernels": []}, "a list of kernels, at least one"),

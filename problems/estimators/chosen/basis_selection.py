@@ -23,7 +23,7 @@ import numpy as np
 from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations, nelder_mead
+from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations
 from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
 from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
@@ -106,13 +106,11 @@ class BasisSearch(OverGamma):
             with warnings.catch_warnings():
                 # a candidate that does not distinguish points loses; a warning for the first one was given
                 warnings.simplefilter("ignore", DegenerateKernelWarning)
-                one = self.judge_kernel(kernel, data, folds, pooled, basis, by_slopes)
+                one = self.judge_kernel(kernel, data, folds, pooled, basis, True)
             best = min(best, one, key=lambda each: each.judged.score)
             return one.judged
 
         progress = Progress(most, shown=bool(model.verbose))
-        if not by_slopes:
-            return judged + nelder_mead(first.judged, judged_on_basis, most, progress), best
         way = WidthSetting.on_a_basis(
             judged_on_basis, data.width_rows(), data.source, self.criterion, float(model.gap), pooled
         )

@@ -14,14 +14,13 @@ from problems.estimators.chosen.kernel_search import (
     check_slopes,
     descend_families,
     most_evaluations,
-    nelder_mead,
 )
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
+from problems.estimators.chosen.width_rule import Widths, WidthSetting, refine_widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.coded import class_factors
@@ -151,8 +150,6 @@ class DenseSearch(OverGamma):
         if by_slopes:
             setting = WidthSetting.on_all_rows(task)
             judged = refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)
-        elif model.search is not None:
-            judged += nelder_mead(best_to_search(judged), task, most, progress)
         return prefer_simplest(judged, task) if families.is_families(model.kernels) else judged
 
     def fit_best(

@@ -1,4 +1,4 @@
-r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by a simplex or by slopes.
+r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by slopes.
 
 The search by slopes minimises
 
@@ -8,8 +8,8 @@ by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second te
 for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
 criterion by which kernels are compared. Where all outputs share one gamma it descends in x and gamma together, and
 judges its end (:mod:`~problems.estimators.chosen.joint_descent`). Otherwise every kernel on the way is judged, from
-several starts: the derivatives in all scales cost less than the judgement. Widths of columns are changed together
-first, by one common factor, and then each on its own from there.
+the best of a few multiples of the widths: the derivatives in all scales cost less than the judgement. Widths of columns
+are changed together first, by one common factor, and then each on its own from there.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ from problems.estimators.chosen.joint_descent import (
     Trail,
     begin_on_sample,
     begun,
-    move_scales,
     searched_scales,
 )
 from problems.estimators.chosen.row_halves import sample_of
@@ -51,7 +50,6 @@ __all__ = [
     "family_trails",
     "kernels_fact",
     "most_evaluations",
-    "nelder_mead",
 ]
 
 #: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
@@ -59,7 +57,6 @@ JudgedBy = Callable[[Kernel], EvaluatedKernel]
 
 #: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
 _MOST_KERNELS, _MOST_FACTORS = 40, 96
-_FIRST_STEP = 0.5
 
 
 #: Widths of the further starts of a search by slopes, as multiples of the given ones.
@@ -73,8 +70,6 @@ REACH = 0.05
 #: Most criterion of a kernel where it begins on all rows, at the end of another descent, as a multiple of the best one,
 #: to go on from there.
 WITHIN = 1.1
-#: After so many kernels, and multiples of that, a start is compared with the first one.
-_PATIENCE = 5
 
 
 def most_evaluations(limit: int | None, by_factors: bool = False) -> int:
@@ -106,33 +101,11 @@ def best_of(
     return evaluated
 
 
-def nelder_mead(start: EvaluatedKernel, task: Task | JudgedBy, most: int, progress: Progress) -> list[EvaluatedKernel]:
-    """Judge kernels along a simplex search ([Cawley2004]_ section 3) in the logarithms of the parameters."""
-    from scipy.optimize import minimize
-
-    names, origin = searched_scales(start.kernel)
-    evaluated: dict[Kernel, EvaluatedKernel] = {start.kernel: start}
-    judged: list[EvaluatedKernel] = []
-
-    def value(x: Any) -> float:
-        kernel = move_scales(start.kernel, names, origin, np.clip(x, origin - FARTHEST, origin + FARTHEST))
-        if kernel not in evaluated:
-            progress.step(kernel)
-            evaluated[kernel] = _evaluate_kernel(kernel, task, False)
-            judged.append(evaluated[kernel])
-        return _logarithm(evaluated[kernel].score)
-
-    simplex = np.vstack([origin, origin + _FIRST_STEP * np.eye(origin.size)])
-    options = {"maxfev": most, "xatol": 1e-2, "fatol": 1e-4, "initial_simplex": simplex}
-    minimize(value, origin, method="Nelder-Mead", options=options)
-    return judged
-
-
 def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
     """Refuse a search by slopes where there are none."""
     if criterion not in SMOOTH:
         raise DeclarationError(
-            f"search='gradient' needs a criterion with derivatives: use loss='squared', or search='nelder-mead' for "
+            f"search='gradient' needs a criterion with derivatives: use loss='squared', or a list of kernels for "
             f"loss={criterion!r}"
         )
     if is_device_array(X) or is_sparse(X):
@@ -149,9 +122,7 @@ def descend(
     """Return kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
 
     ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
-    than the start. By judgements it is all of them, from several starts: one after the first ends as soon as it is
-    behind what the first one had reached with as many kernels. With ``n_jobs`` they run at the same time, and what one
-    after the other would not have judged is dropped: the result is the same.
+    than the start; by judgements it is all of them.
     """
     names, origin = searched_scales(start.kernel)
     if start.settled or _exact(start):
@@ -252,51 +223,31 @@ def _pull(n_rows: int) -> float:
 def _by_judgements(
     space: Space, start: EvaluatedKernel, most: int, n_jobs: Any, progress: Progress
 ) -> list[EvaluatedKernel]:
-    """Return the descent in scales with every kernel on the way judged."""
-    origin, task = space.origin, space.task
-    ranked, judged = [(start, origin)], list[EvaluatedKernel]()
+    """Return the descent in scales with every kernel on the way judged, from the best multiple of the widths."""
+    origin, judged = space.origin, list[EvaluatedKernel]()
+    best: _Place = (start, origin)
 
-    def spread(around: Array, factors: Sequence[float]) -> None:
-        places = [around + np.log(factor) * space.widths for factor in factors if space.widths.any()]
+    def spread(factors: Sequence[float]) -> None:
+        nonlocal best
+        places = [best[1] + np.log(factor) * space.widths for factor in factors if space.widths.any()]
         places = places[: most - len(judged)]
-        evaluated_places = best_of([space.kernel_at(x) for x in places], task, n_jobs, progress, slope=True)
-        judged.extend(evaluated_places)
-        ranked.extend(zip(evaluated_places, places, strict=True))
-        ranked.sort(key=lambda pair: pair[0].score)
+        evaluated = best_of([space.kernel_at(x) for x in places], space.task, n_jobs, progress, slope=True)
+        judged.extend(evaluated)
+        best = min([best, *zip(evaluated, places, strict=True)], key=lambda place: place[0].score)
 
-    spread(origin, _SPREADS)
+    spread(_SPREADS)
+    stages = [np.eye(origin.size)]
     if space.together.shape[1] < origin.size:
-        run = _run(space, ranked[0], space.together, most - len(judged), (), progress)
+        stages.insert(0, space.together)
+    for directions in stages:
+        run = _run(space, best, directions, most - len(judged), progress)
         judged += [evaluated for evaluated, _ in run]
-        ranked = [min([ranked[0], *run], key=lambda pair: pair[0].score)]
-        spread(ranked[0][1], _SPREADS[:1])
-    budget, every, pace = most - len(judged), np.eye(origin.size), list[float]()
-    runs: list[list[_Place]] = []
-    if n_jobs not in (None, 1) and len(ranked) > 1:
-        from joblib import Parallel, delayed
-
-        runs = Parallel(n_jobs=n_jobs)(delayed(_run)(space, place, every, budget, (), None) for place in ranked)
-    for number, place in enumerate(ranked):
-        run = runs[number] if runs else _run(space, place, every, budget, pace, progress)
-        run = run[: _count_to_keep([evaluated.score for evaluated, _ in run], budget, pace)]
-        judged += [evaluated for evaluated, _ in run]
-        budget -= len(run)
-        pace = pace or [evaluated.score for evaluated, _ in run]
+        best = min([best, *run], key=lambda place: place[0].score)
     return judged
 
 
 #: A judged kernel and the logarithms of its scales.
 _Place = tuple[EvaluatedKernel, Array]
-
-
-def _count_to_keep(scores: Sequence[float], budget: int, pace: Sequence[float]) -> int:
-    """Return the number of kernels after which a run ends: the budget, or where it is behind the ``pace`` of another
-    one.
-    """
-    for count in range(_PATIENCE, min(len(scores), budget) + 1, _PATIENCE) if pace else ():
-        if min(scores[:count]) > min(pace[:count]):
-            return count
-    return budget
 
 
 def _exact(judged: EvaluatedKernel) -> bool:
@@ -309,9 +260,7 @@ class _SearchSpentError(Exception):
     """No kernel is judged any more in this run."""
 
 
-def _run(
-    space: Space, start: _Place, directions: Array, budget: int, pace: Sequence[float], progress: Progress | None
-) -> list[_Place]:
+def _run(space: Space, start: _Place, directions: Array, budget: int, progress: Progress) -> list[_Place]:
     """Return the kernels judged in a descent from one start along some directions, until it settles."""
     from scipy.optimize import minimize
 
@@ -321,14 +270,11 @@ def _run(
 
     def judged_at(u: Array) -> EvaluatedKernel:
         if u.tobytes() not in evaluated:
-            if len(run) >= _count_to_keep([evaluated_place.score for evaluated_place, _ in run], budget, pace) or (
-                run and _exact(run[-1][0])
-            ):
+            if len(run) >= budget or (run and _exact(run[-1][0])):
                 raise _SearchSpentError
             x = start[1] + directions @ u
             kernel = space.kernel_at(x)
-            if progress is not None:
-                progress.step(kernel)
+            progress.step(kernel)
             run.append((_evaluate_kernel(kernel, space.task, True), x))
             evaluated[u.tobytes()] = run[-1][0]
         return evaluated[u.tobytes()]

@@ -54,8 +54,8 @@ class OverGamma(Search):
         model = self.estimator
         if model.gamma_range is not None:
             gamma_ends(model.gamma_range)
-        if model.search not in (None, "nelder-mead", "gradient"):
-            raise DeclarationError(f"search must be None, 'nelder-mead' or 'gradient', received {model.search!r}")
+        if model.search not in (None, "gradient"):
+            raise DeclarationError(f"search must be None or 'gradient', received {model.search!r}")
         check_widths(model.widths, model.search)
         if model.max_evaluations is not None:
             whole_number(model.max_evaluations, "max_evaluations", 1)

@@ -4,7 +4,7 @@ r"""LS-SVMs that choose their gamma, with a proof, and their kernel.
 
 One eigendecomposition per kernel suffices for every gamma, and the inner minimum is global: its lower bound over the
 range is on the certificate (:mod:`substrate.search.gamma_search`). The outer one is over a list, and then global too,
-or a search in the logarithms of the kernel's scales, by a simplex or by slopes, and then local
+or a search in the logarithms of the kernel's scales, by slopes, and then local
 (:mod:`problems.estimators.chosen.kernel_search`). The machine is fitted to all rows at the end. This is also the fusion
 of training and validation of [Pelckmans2005]_ eq. (17)-(19), see :mod:`problems.tikhonov_fusion`.
 """
@@ -83,7 +83,7 @@ class GammaChoice:
         left out together with ``cv="groups"``, a number of folds or a splitter of scikit-learn, and are a series of
         their own with ``cv="blocks"``.
 
-        :place [Cawley2004]_ section 3: model selection by a simplex search
+        :place [Cawley2004]_ section 3: model selection by leave-one-out, over scales and gamma
         """
         model: Any = self
         search, pooled = model._selector, bool(model._labels)
@@ -161,8 +161,8 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
     tol : float, default=1e-6
         Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
     linear_columns
-        As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is None or
-        ``"nelder-mead"``. They must not depend on each other on the training rows of any fold.
+        As for :class:`LSSVMRegressor`; kernels are those of the other columns, and ``search`` is
+        None. They must not depend on each other on the training rows of any fold.
     robust, monotone, convex, bounds
         Robust weights or shapes, as for :class:`LSSVMRegressor`. Gamma is then chosen by folds or validation rows of
         machines that have them, of one kernel, among two values per decade, from 1e-2 to 1e4 over the mean weight
@@ -199,13 +199,13 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         beyond a default range.
     gap : float, default=1e-4
         Relative distance between criterion and lower bound at which the search of gamma ends.
-    search : {None, "nelder-mead", "gradient"}, default=None
+    search : {None, "gradient"}, default=None
         Whether to go on from the best kernel in the logarithms of its scales (widths, factors, offsets); local.
         ``"gradient"`` uses exact derivatives in all scales and in gamma, from one Cholesky factor for every kernel, and
         judges the kernel it ends with at its own best gamma: the choice for ``RBF("each")``, one width per column,
         best with ``cv="evidence"``. A term of 1e-4 times the squared distance of the logarithms from their start, which
         is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
-        dense arrays of numpy. ``"nelder-mead"`` is a simplex search without derivatives, for one or two scales.
+        dense arrays of numpy.
     max_evaluations : int, default=None
         Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged.
     widths : {None, "auto", "shared", "each"}, default=None

@@ -90,8 +90,8 @@ class LinearColumnsModel(Model):
         """Refuse searches that know no linear part."""
         if np.size(self.estimator.linear_columns) and search == "gradient":
             raise DeclarationError(
-                "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, "
-                "search='nelder-mead', or linear_columns=()"
+                "search='gradient' supports a bias, but no other unpenalised columns; use a list of kernels, or "
+                "linear_columns=()"
             )
 
     def take_linear(self, X: Any) -> Array:

@@ -386,7 +386,7 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "cv": either(word("loo", "gcv", "evidence"), _SPLITS),
         "loss": word(*_LOSSES),
         "gamma_range": either(nothing(), many(_AMOUNT, 2), array("fiu")),
-        "search": either(nothing(), word("nelder-mead", "gradient")),
+        "search": either(nothing(), word("gradient")),
         "widths": either(nothing(), word("auto", "shared", "each")),
     },
     "DenseSearch": {"cv": either(word("loo", "blocks", "groups", "gcv", "evidence"), _SPLITS)},
