@@ -176,14 +176,10 @@ class _BoundedOutput:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedPoint:
-    """The point of the check, the questions, and a lower bound on the optimal value.
-
-    ``cut_off`` is empty where the point was checked in all directions of w.
-    """
+    """The point of the check, the questions, and a lower bound on the optimal value."""
 
     near: Nearness
     outputs: list[_BoundedOutput]
-    cut_off: str
     lower: float
 
 
@@ -222,14 +218,10 @@ class AnswerCheck:
         self._outputs = outputs
         self._at: tuple[Any, Any] = (None, None)
         self._kept: _CheckedPoint | str = ""
-        self._last: ConeProgram | None = None
         self._norms = NormTies()
 
     def row(self, problem: Any, witness: Witness | None) -> tuple[Row | None, Facts]:
-        """Return the row and the facts beside it; the reason where there is no bound.
-
-        Where directions of w are left out, it is a row on the problem that was solved, and no bound on the answer.
-        """
+        """Return the row and the facts beside it; the reason where there is no bound."""
         if witness is None:
             return None, ((NO_BOUND, "the solver left no multipliers"),)
         numbers = witness.form.numbers()
@@ -242,45 +234,28 @@ class AnswerCheck:
             self._at = (witness, numbers[0])
         if isinstance(self._kept, str):
             return None, ((NO_BOUND, self._kept),)
-        kept = self._kept
-        row = accuracy_of_outputs([output.row(kept.near) for output in kept.outputs])
-        if kept.cut_off:
-            solved = Row(
-                name="problem in coordinates",
-                value=row.value,
-                scale=row.scale,
-                tolerance=row.tolerance,
-                formula="distance from its optimum, without the directions that are left out",
-            )
-            return solved, ((NO_BOUND, kept.cut_off),)
+        row = accuracy_of_outputs([output.row(self._kept.near) for output in self._kept.outputs])
         return row, ((_RADIUS, _TAKEN),)
 
     def optimal_value(self) -> "OptimalValue | str":
         """What is known of the optimal value at the latest point, or why nothing is."""
         if isinstance(self._kept, str):
             return self._kept
-        return self._kept.cut_off or OptimalValue(self._kept)
+        return OptimalValue(self._kept)
 
     def _prepare(self, problem: Any, witness: Witness) -> _CheckedPoint | str:
         start = reference(problem, witness, self._compiled)
         if isinstance(start, str):
             return start
-        if self._last is not None:
-            start.program.take_over(self._last)
-        self._last = start.program
         if not all(leaf.id in start.columns for compiled in self._compiled for leaf in compiled.leaves()):
             return "a variable of the machine is in no term of the compiled problem"
         cut = [compiled for compiled in self._compiled if not compiled.complete]
         whole = whole_space(start.program, start.shifted, cut, start.columns, self._gap) if cut else None
         if cut and whole is None:
-            return self._check(start, cut_off=_CUT_OFF)
-        wide = replace(start, program=start.program.with_space(whole)) if cut else start
-        checked = self._check(wide)
-        if isinstance(checked, str) and wide is not start:  # beyond double precision: the problem in coordinates
-            checked = self._check(start, cut_off=f"{checked}, in all directions of w")
-        return checked
+            return _CUT_OFF
+        return self._check(replace(start, program=start.program.with_space(whole)) if cut else start)
 
-    def _check(self, start: Reference, cut_off: str = "") -> _CheckedPoint | str:
+    def _check(self, start: Reference) -> _CheckedPoint | str:
         """Return the point of a reference for its questions, or why there is none."""
         spread, program, (x, z) = max(output.spread for output in self._compiled), start.program, start.point
         radius = start.radius(x, spread)
@@ -296,7 +271,7 @@ class AnswerCheck:
             return f"the check proves no more than {worst:.1e} times what is tolerated"
         value = dual_value(program, near.x, z, radius)
         lower = value + start.offset - relative_rounding(4.0) * (abs(value) + abs(start.offset))
-        return _CheckedPoint(near, outputs, cut_off, lower)
+        return _CheckedPoint(near, outputs, lower)
 
     def _gap(self, compiled: CompiledSubstrate) -> Gap | None:
         if id(compiled) not in self._gaps:

@@ -51,7 +51,6 @@ class CompiledSubstrate:
         self.mentioned = mentioned
         self._matrices: dict[int, Array] = {}
         self._expanded: tuple[Array, Array] | None = None
-        self._assigned: tuple[Array, Array, float] | None = None
         self._defined: list[tuple[PlaceHolder, Any]] | None = None
         name = "alpha" if self.frame.kind == "coefficients" else "z"
         self.z = cp.Variable((self.frame.training.shape[1], *substrate.columns), name=name)
@@ -139,25 +138,6 @@ class CompiledSubstrate:
         """Return the norm of w in these coordinates."""
         factor = self.frame.norm_factor
         return cp.norm(self._a if factor is None else factor @ self._a, "fro" if self.substrate.columns else 2)
-
-    def assign(self, a: Array, b: float) -> None:
-        """Give the variables the values of coefficients that sum to zero, where w is penalised, and of a bias."""
-        z = self.frame.training.T @ a  # L'a, since the rows of L are the features
-        self.z.save_value(z)
-        if self.substrate.bias:
-            self.shift.save_value(np.asarray(b + self.frame.centre @ self.frame.expand(z)))
-        for holder, values in self.defined:
-            values.save_value(np.asarray(self._expression(holder).value))
-        self._assigned = z, a, b
-
-    def is_at(self, a: Array, b: float) -> bool:
-        """Whether the variables still have the values that were assigned for these."""
-        if self._assigned is None or self._assigned[1] is not a or self._assigned[2] != b:
-            return False
-        shift = float(b + self.frame.centre @ self.coefficients())
-        return np.array_equal(self.z.value, self._assigned[0]) and (
-            not self.substrate.bias or float(self.shift.value) == shift
-        )
 
     def coefficients(self) -> Array:
         """Return a at the current values, those of further representers after those of the training rows."""

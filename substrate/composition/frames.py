@@ -204,7 +204,7 @@ def feature_frame(span: SubstrateSpan, n_components: int, cutoff: float | None, 
             rounding = relative_rounding(1.0) * float(np.linalg.norm(G))
             coordinates = Coordinates.of(inner, relative, rounding)
             L, size = coordinates.factor, coordinates.rank
-            A = L / np.where(size, coordinates.values, 1.0)
+            A = L / coordinates.values if size else L
         else:
             Q, R = np.linalg.qr(L)
             A, size = Q @ np.linalg.inv(R).T, L.shape[1]

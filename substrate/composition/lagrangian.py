@@ -12,8 +12,6 @@ reads to the point, whatever their cones, and :mod:`substrate.composition.conic`
 rejects an optimal point: a convex function rises at least as fast as its slope.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,41 +19,13 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates import Row
 
-__all__ = ["KeptRows", "constraint_rows", "cost_at", "lagrangian_row"]
+__all__ = ["constraint_rows", "cost_at", "lagrangian_row"]
 
 _DIRECTIONS = 4
 _STEP = 1e-7
 #: Solvers end at relative gaps of 1e-11, where slopes may still be the root of twice that: whether such a point passes
 #: must not depend on the rounding of its last iteration.
 _SLOPE = 5.0
-
-
-class KeptRows:
-    """The rows of the last values at which they were computed: a point is judged, and then certified."""
-
-    def __init__(self) -> None:
-        self._known: tuple[Any, list[Any], float, tuple[Row, ...]] | None = None
-
-    def at(
-        self, problem: Any, witness: Any, tolerance: float, rows_at: Callable[[float], tuple[Row, ...]]
-    ) -> tuple[Row, ...]:
-        """Return the rows at the present values of a problem, computed where a value has changed."""
-        duals = [dual for constraint in problem.constraints for dual in constraint.dual_variables]
-        values = [leaf.value for leaf in (*problem.variables(), *problem.parameters(), *duals)]
-        if self._known is not None:
-            before, kept, allowed, rows = self._known
-            is_same = before is witness and len(kept) == len(values) and all(map(_is_equal, kept, values))
-            if is_same and all(row.tolerance == allowed for row in rows):
-                return tuple(replace(row, tolerance=tolerance) for row in rows)
-        rows = rows_at(tolerance)
-        self._known = witness, [None if value is None else np.array(value) for value in values], tolerance, rows
-        return rows
-
-
-def _is_equal(kept: Any, value: Any) -> bool:
-    if kept is None or value is None:
-        return kept is value
-    return kept.dtype != object and np.array_equal(kept, value)  # a sparse matrix is an object, and computed anew
 
 
 def constraint_rows(

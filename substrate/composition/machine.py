@@ -22,7 +22,7 @@ from substrate.composition.conic import StandardForm, Witness, WitnessedProblem
 from substrate.composition.contradiction import find_contradiction
 from substrate.composition.everywhere import ShapeConstraint, split_shapes
 from substrate.composition.identities import give_new_identities
-from substrate.composition.lagrangian import KeptRows, constraint_rows, cost_at, lagrangian_row
+from substrate.composition.lagrangian import constraint_rows, cost_at, lagrangian_row
 from substrate.composition.level import Substrate
 from substrate.composition.outputs import declared_outputs, labels_of
 from substrate.composition.place_holders import Standing
@@ -230,7 +230,7 @@ class Machine:
     def _prepare(self, objective: Any) -> None:
         #: One solve at a time: the values of variables and parameters belong to the problem, not to a thread.
         self.lock = threading.RLock()
-        self._trials, self._kept = Trials(), KeptRows()
+        self._trials = Trials()
         self._record: SolverRecord | None = None
         self._objective = objective
         self._shaped: Result | None = None
@@ -259,7 +259,6 @@ class Machine:
         with self.lock:
             if name not in self.__dict__:
                 self._compile(self._objective)
-                self._assign_row_solution()
             return self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -492,8 +491,6 @@ class Machine:
 
             warnings.warn(f"the certificate does not hold: {attempt}", ConvergenceWarning, stacklevel=4)
         method.write_back(solution)
-        if "problem" in self.__dict__:
-            self._assign_row_solution()
         return Result(
             objective=solution.own_rows[2],
             parameters={parameter.name(): parameter.value for parameter in self._parameters()},
@@ -505,22 +502,13 @@ class Machine:
             task=self.task,
         )
 
-    def _assign_row_solution(self) -> None:
-        """Give the variables of the compiled problem the values of a solution that was found without them."""
-        if self._row_solution is not None:
-            self._compiled[0].assign(self._row_solution.a, self._row_solution.b)
-
     def _row_certificate(self, solution: RowSolution) -> Certificate:
-        """The report on a solution by rows, or on what the variables of the problem were changed to since."""
-        a, b = solution.a, solution.b
-        if "problem" in self.__dict__ and not self._compiled[0].is_at(a, b):
-            compiled = self._compiled[0]
-            a, b = compiled.coefficients(), compiled.bias()
-        if self._row_method is not None:  # a parameter may have been changed since
+        """The report on a solution by rows; a parameter may have been changed since."""
+        if self._row_method is not None:
             solution = self._row_method.at_present_parameters(solution)
         facts = [(f"parameter {p.name()}", f"{p.value}") for p in self._parameters()]
         facts += self._record.facts() if self._record else ()
-        return solution.certificate(facts, a, b)
+        return solution.certificate(facts)
 
     def certificate(self) -> Certificate:
         """Return the report on the present values of the problem's variables."""
@@ -606,9 +594,6 @@ class Machine:
             raise DeclarationError(f"parameters {missing} have no value; pass them to solve({missing[0]}=...)")
 
     def _rows(self, tolerance: float) -> tuple[Row, ...]:
-        return self._kept.at(self.problem, self._trials.witness, tolerance, self._rows_now)
-
-    def _rows_now(self, tolerance: float) -> tuple[Row, ...]:
         cost = self._trivial_cost() + abs(float((objective := self.problem.objective).value))
         if all(compiled.has_zero_targets for compiled in self._compiled):
             cost = max(cost, _FAINT * self._unit_cost())

@@ -46,11 +46,7 @@ class RowSolution:
     @cached_property
     def own_rows(self) -> tuple[Accuracy, tuple[Row, ...], float]:
         """Return the bound on the answer, the other rows and the objective."""
-        return self.rows(self.a, self.b)
-
-    def rows(self, a: Array, b: float) -> tuple[Accuracy, tuple[Row, ...], float]:
-        """Return the same of other coefficients."""
-        s, (p, losses, constant) = self.substrate, self.read
+        s, a, b, (p, losses, constant) = self.substrate, self.a, self.b, self.read
         f = s.gram.product(a) + b
         machine = RowMachine(losses, 2.0 * p, ONES if s.bias else NO_BORDER, self._weights(), b, f)
         spread, rounding = scale_of_targets(s.y, machine.weights)
@@ -93,9 +89,9 @@ class RowSolution:
             maximal_variation=_variation(s, a, products),
         )
 
-    def certificate(self, facts: Sequence[tuple[str, str]], a: Array, b: float) -> Certificate:
-        """Return the report on coefficients and a bias."""
-        accuracy, rows, _ = self.own_rows if a is self.a and b == self.b else self.rows(a, b)
+    def certificate(self, facts: Sequence[tuple[str, str]]) -> Certificate:
+        """Return the report on the solution."""
+        accuracy, rows, _ = self.own_rows
         s = self.substrate
         before = [*s.gram.record(), ("coordinates", "coefficients of the rows, uncut")]
         if s.ridge > 0.0:

@@ -28,7 +28,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from substrate.arrays import Array, is_sparse
-from substrate.certificates.doubled_precision import SlicedMatrix
 from substrate.certificates.rounding import relative_rounding
 from substrate.composition.compiled import CompiledSubstrate
 from substrate.composition.cone_program import ConeProgram, IntegerArray
@@ -56,7 +55,7 @@ class Gap:
     of A_z. The first ``values`` representers are centred where ``balanced``.
     """
 
-    matrix: SlicedMatrix
+    matrix: Array
     lengths: Array
     relative: float
     eta: float
@@ -74,13 +73,9 @@ class Gap:
 
     def readings(self, a: Array) -> tuple[Array, Array]:
         """Return the readings of coefficients a that sum to zero, and how far those of the exact kernel can be."""
-        (high, low), rounding = self.matrix.times(a)
-        values = high + low
-        radius = (
-            self.relative * self.lengths * float(self.lengths @ np.abs(a))
-            + rounding
-            + relative_rounding(1.0) * np.abs(values)
-        )
+        values = self.matrix @ a
+        relative = self.relative + relative_rounding(a.size + 4.0)
+        radius = relative * self.lengths * float(self.lengths @ np.abs(a))
         if self.balanced:
             m = self.values
             # the sum is zero up to rounding, which acts like one coefficient at the mean of the representers
@@ -111,7 +106,7 @@ def gap_of(compiled: CompiledSubstrate) -> Gap | None:
     eta = float(np.linalg.norm(centred - L @ L.T)) + rounding
     amplified = float(np.linalg.norm(frame.coefficients.T @ frame.coefficients, 2))
     return Gap(
-        matrix=SlicedMatrix(G),
+        matrix=G,
         lengths=lengths,
         relative=relative,
         eta=eta,

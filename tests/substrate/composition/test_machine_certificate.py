@@ -130,7 +130,7 @@ def test_it_holds_at_the_optimum(build):
 @pytest.mark.some_cases(6)
 def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
     machine = build()
-    machine.solve()
+    machine.solve("CLARABEL")
     rng = np.random.default_rng(seed)
     for variable in (v for v in machine.problem.variables() if v.name() != "values"):
         kept = np.array(variable.value)
@@ -145,7 +145,7 @@ def test_a_point_moved_by_a_thousandth_breaks_it(build, seed):
 def test_a_move_that_keeps_every_kink_breaks_it(build):
     """Along the kinks no random direction leads down from where one stands; the cones see it all the same."""
     machine = build()
-    machine.solve()
+    machine.solve("CLARABEL")
     (s,), (z,) = machine.substrates, [v for v in machine.problem.variables() if v.name() in ("z", "alpha")]
     rng, kept = np.random.default_rng(0), np.array(z.value)
     if build is lasso:
