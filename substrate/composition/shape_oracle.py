@@ -9,14 +9,10 @@ f, or a sum of some,
 since every derivative that the kernel has is a bounded functional of w (:mod:`substrate.composition.derivative_bounds`;
 RBF(sigma) with F a slope of one input and q = 2 has :math:`\sqrt{120}/\sigma^3`). The norm of w is that of the returned
 function, :math:`\sqrt{a^T K a}` rounded up, and the values at m are known up to the rounding of the kernel. The
-polynomial is bounded from below in the cell: with the gradient g and the second derivatives H,
-
-.. math:: g^T \delta + \tfrac12 \delta^T H \delta \ge \sum_c \min_{|\delta_c| \le h_c} \Big( g_c \delta_c + \tfrac12
-          \big( H_{cc} - \sum_{j \ne c} |H_{cj}| h_j / h_c \big) \delta_c^2 \Big) ,
-
-and terms of the third order by their sizes. The smallest eigenvalue of a Hessian is a concave function of its entries,
-so that over a cell its smallest value for the linear polynomial of H is at a vertex; the remainder is added in the norm
-of Frobenius.
+polynomial is bounded from below in parts of the cell. A Hessian counts by its smallest eigenvalue, a concave function
+of its entries, so that over a part the smallest value for the linear polynomial is at a vertex; a shape that is a
+number is a matrix of one entry. Terms of higher degree count by their sizes, and the remainder is added in the norm of
+Frobenius.
 
 A kernel that is a sum makes F a sum of functions of fewer columns, each with its own norm; the smallest value of the
 sum is the sum of their smallest values. So an additive machine is proved column by column, whatever their number. Cells
@@ -75,8 +71,6 @@ _PARTS = {1: 16, 2: 8, 3: 4}
 _HESSIAN_ORDER = 4
 #: The largest order of the remainder, by the number of columns.
 _ORDER = {0: 1, 1: 4, 2: 4, 3: 4}
-#: The order from which on cells of several columns are bounded by parts.
-_BY_PARTS = 4
 #: The least gap of a search, in units of the rounding of its values.
 _ROUNDING_GAP = 8.0
 #: Cells narrower than this share of the box are not cut.
@@ -353,10 +347,7 @@ class BoundShape:
 
     def target(self, number: int) -> "_Target":
         """The function of one group of columns."""
-        group, pieces = self.plan.groups[number], self.groups[number]
-        if self.plan.constraint.hessian:
-            return _HessianTarget(self.plan, group, pieces)
-        return _Target(self.plan, group, pieces)
+        return _Target(self.plan, self.plan.groups[number], self.groups[number])
 
     def proof(self, gap: float, level: float | None = None, time_limit: float = math.inf) -> LowestValue:
         """Prove a lower bound within ``gap`` of the smallest value, or one that reaches ``level``.
@@ -445,7 +436,6 @@ class BoundShape:
         least, vector = math.inf, np.zeros(point.size)
         for k in range(len(self.groups)):
             target = self.target(k)
-            assert isinstance(target, _HessianTarget)
             values, vectors = np.linalg.eigh(target.matrices(point[None, :], {})[0][0])
             if values[0] < least:
                 least, vector = float(values[0]), np.zeros(point.size)
@@ -454,10 +444,21 @@ class BoundShape:
 
 
 class _Target:
-    """The function of one group of columns: values at points, and lower bounds in cells."""
+    """The function of one group of columns: values at points, and lower bounds in cells.
+
+    It is the smallest eigenvalue of a symmetric matrix of derivatives: the Hessian in the columns ``inner``, or a
+    matrix of one entry, the shape itself.
+    """
 
     def __init__(self, plan: ShapePlan, group: _Group, pieces: list[_BoundPiece]) -> None:
         self.plan, self.group, self.pieces = plan, group, pieces
+        self.inner = tuple(c for c in group.columns if c in plan.constraint.hessian)
+        entries = [
+            (i, j, add_orders({c: 1}, {other: 1}))
+            for i, c in enumerate(self.inner)
+            for j, other in enumerate(self.inner[: i + 1])
+        ]
+        self.entries: list[tuple[int, int, dict[int, int]]] = entries or [(0, 0, {})]
 
     def whole_points(self, moving: Array) -> Array:
         """Points of all columns from those of the moving ones."""
@@ -486,52 +487,53 @@ class _Target:
             total += piece.radius(more, points, points)
         return total
 
+    def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
+        """Compute derivatives of the matrices at points together."""
+        orders = {tuple(add_orders(entry, more).items()) for *_, entry in self.entries for more in every}
+        self.prepare(points, [dict(each) for each in sorted(orders)])
+
+    def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
+        """The derivative ``more`` of the matrices at points, and a bound on the rounding in the norm of Frobenius."""
+        k = max(len(self.inner), 1)
+        H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
+        for i, j, entry in self.entries:
+            orders = add_orders(entry, more)
+            H[:, i, j] = H[:, j, i] = self.derivative(points, orders)
+            square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
+        return H, np.asarray(at_most(1.0) * np.sqrt(square))
+
     def values(self, points: Array) -> Array:
         """The function at points of all columns."""
-        return self.derivative(points, {})
+        self.prepare_matrices(points, [{}])
+        return _smallest_eigenvalue(self.matrices(points, {})[0])
 
     def value_radius(self, points: Array) -> Array:
         """What rounding may change in these."""
-        return self.radius(points, {})
+        return self.matrices(points, {})[1]
 
     def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Lower bounds in cells of the moving columns, and values at their centres, rounded up."""
+        """Lower bounds in cells of the moving columns, and values at their centres, rounded up.
+
+        By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius.
+        """
         centres = (lower + upper) / 2.0
         # the half-widths are rounded up, so that the cell is covered
         half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
-        points = self.whole_points(centres)
-        low, high = self.whole_points(lower), self.whole_points(upper)
-        moving, order = self.group.moving, self.group.order
-        self.prepare(points, [more for degree in range(max(order, 1)) for more in multi_indices(moving, degree)])
-        if order >= _BY_PARTS and len(moving) > 1:
-            return self._bounds_of_polynomial(points, lower, upper, half)
-        value, radius = self.values(points), self.radius(points, {})
-        if order < 1 or not moving:
-            change = sum((piece.change(low, high) for piece in self.pieces), np.zeros(points.shape[0]))
-            if not moving:
-                change = np.zeros(points.shape[0])
-            total = value - radius - change
-            return total - relative_rounding(8.0) * (np.abs(value) + change), value + radius
-        sizes = np.abs(value)
-        total = value - radius
-        if order >= 2:
-            slopes = {c: self.derivative(points, {c: 1}) for c in moving}
-            curved: dict[int, Array] = {c: np.zeros(points.shape[0]) for c in moving}
-            if order >= 3:
-                curved = self._curvatures(points, half)
-            for k, c in enumerate(moving):
-                g = np.abs(slopes[c]) + self.radius(points, {c: 1})
-                total += _least_parabola(g, curved[c], half[:, k])
-                sizes += g * half[:, k] + np.abs(curved[c]) * half[:, k] ** 2
-        for degree in range(3, order):
-            for more in multi_indices(moving, degree):
-                term = (np.abs(self.derivative(points, more)) + self.radius(points, more)) * _power(more, moving, half)
-                total -= term
-                sizes += term
+        points, low, high = self.whole_points(centres), self.whole_points(lower), self.whole_points(upper)
+        moving, orders = self.group.moving, self._polynomial_orders()
+        self.prepare_matrices(points, orders)
+        terms, size, loss = [], np.zeros(points.shape[0]), np.zeros(points.shape[0])
+        for more in orders:
+            matrices, radius = self.matrices(points, more)
+            power = _power(more, moving, half) / at_most(1.0)
+            terms.append(matrices * power[:, None, None])
+            size += np.sqrt(np.square(terms[-1]).sum(axis=(1, 2)))
+            loss += radius * power
+        value = _smallest_eigenvalue(terms[0])
+        least = value if len(terms) == 1 else self._least_of_parts(np.stack(terms, axis=1))
         remainder = self.remainder(low, high, half)
-        total -= remainder
-        sizes += remainder
-        return total - relative_rounding(_OPERATIONS) * sizes, value + radius
+        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
+        return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
 
     def _polynomial_orders(self) -> list[dict[int, int]]:
         """The orders of the polynomial's terms, the constant first and then those of the first degree."""
@@ -566,41 +568,21 @@ class _Target:
             least[start : start + step] = (lowest - higher).min(axis=1)
         return least
 
-    def _bounds_of_polynomial(self, points: Array, lower: Array, upper: Array, half: Array) -> tuple[Array, Array]:
-        """Bounds in cells of several columns, by parts of each for a polynomial of the third degree."""
-        moving = self.group.moving
-        terms, sizes, loss = [], np.zeros(points.shape[0]), np.zeros(points.shape[0])
-        for more in self._polynomial_orders():
-            power = _power(more, moving, half) / at_most(1.0)
-            values = self.derivative(points, more) * power
-            terms.append(values[:, None, None])
-            sizes += np.abs(values)
-            loss += self.radius(points, more) * power
-        least = self._least_of_parts(np.stack(terms, axis=1))
-        remainder = self.remainder(self.whole_points(lower), self.whole_points(upper), half)
-        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (sizes + remainder)
-        return least - at_most(1.0) * loss - remainder - rounding, terms[0][:, 0, 0] + loss + rounding
-
     def remainder(self, low: Array, high: Array, half: Array) -> Array:
-        """How far the function can be from its Taylor polynomial in cells."""
-        total = np.zeros(half.shape[0])
-        for more in multi_indices(self.group.moving, self.group.order):
-            power = _power(more, self.group.moving, half)
-            for piece in self.pieces:
-                total += piece.size(more, low, high) * power
-        return total
-
-    def _curvatures(self, points: Array, half: Array) -> dict[int, Array]:
-        """H_cc less what the entries beside it can take away, rounded down."""
-        moving = self.group.moving
-        curved = {c: self.derivative(points, {c: 2}) - self.radius(points, {c: 2}) for c in moving}
-        for i, c in enumerate(moving):
-            for j, other in enumerate(moving[:i]):
-                more = {other: 1, c: 1}
-                mixed = np.abs(self.derivative(points, more)) + self.radius(points, more)
-                curved[c] = curved[c] - mixed * half[:, j] / half[:, i]
-                curved[other] = curved[other] - mixed * half[:, i] / half[:, j]
-        return {c: value - relative_rounding(8.0) * np.abs(value) for c, value in curved.items()}
+        """How far the matrices can be from their Taylor polynomials in cells, in the norm of Frobenius."""
+        moving, square = self.group.moving, np.zeros(half.shape[0])
+        if not moving:
+            return square
+        for i, j, entry in self.entries:
+            total = np.zeros(half.shape[0])
+            if self.group.order < 1:
+                total += sum((piece.change(low, high) for piece in self.pieces), np.zeros(half.shape[0]))
+            for more in multi_indices(moving, self.group.order) if self.group.order else ():
+                power, orders = _power(more, moving, half), add_orders(entry, more)
+                for piece in self.pieces:
+                    total += piece.size(orders, low, high) * power
+            square += (1.0 if i == j else 2.0) * np.square(total)
+        return np.asarray(at_most(1.0) * np.sqrt(square))
 
     def grid(self, counts: int) -> Array:
         """A grid of the moving columns, ends included, as points of all columns."""
@@ -650,74 +632,6 @@ class _Target:
         return lowest[kept], chosen[kept]
 
 
-class _HessianTarget(_Target):
-    """The smallest eigenvalue of the second derivatives in some columns of a group."""
-
-    def __init__(self, plan: ShapePlan, group: _Group, pieces: list[_BoundPiece]) -> None:
-        super().__init__(plan, group, pieces)
-        self.inner = tuple(c for c in group.columns if c in plan.constraint.hessian)
-
-    def matrices(self, points: Array, more: dict[int, int]) -> tuple[Array, Array]:
-        """The derivative ``more`` of the Hessian at points, and a bound on the rounding in the norm of Frobenius."""
-        k = len(self.inner)
-        H, square = np.empty((points.shape[0], k, k)), np.zeros(points.shape[0])
-        for i, c in enumerate(self.inner):
-            for j, other in enumerate(self.inner[: i + 1]):
-                orders = add_orders(add_orders({c: 1}, {other: 1}), more)
-                H[:, i, j] = H[:, j, i] = self.derivative(points, orders)
-                square += (1.0 if i == j else 2.0) * np.square(self.radius(points, orders))
-        return H, np.asarray(at_most(1.0) * np.sqrt(square))
-
-    def value_radius(self, points: Array) -> Array:
-        """What rounding may change in the smallest eigenvalues."""
-        return self.matrices(points, {})[1]
-
-    def prepare_matrices(self, points: Array, every: Sequence[dict[int, int]]) -> None:
-        """Compute derivatives of the Hessian at points together."""
-        pairs = [add_orders({c: 1}, {other: 1}) for i, c in enumerate(self.inner) for other in self.inner[: i + 1]]
-        orders = {tuple(add_orders(pair, more).items()) for pair in pairs for more in every}
-        self.prepare(points, [dict(each) for each in sorted(orders)])
-
-    def values(self, points: Array) -> Array:
-        """The smallest eigenvalues."""
-        self.prepare_matrices(points, [{}])
-        return _smallest_eigenvalue(self.matrices(points, {})[0])
-
-    def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """By the vertices of parts of the cell for a polynomial, and the remainder in the norm of Frobenius."""
-        centres = (lower + upper) / 2.0
-        half = np.maximum(upper - centres, centres - lower) * (1.0 + relative_rounding(4.0))
-        points = self.whole_points(centres)
-        moving, order = self.group.moving, max(self.group.order, 1)
-        terms, norms, loss = [], [], np.zeros(points.shape[0])
-        self.prepare_matrices(points, self._polynomial_orders())
-        for more in self._polynomial_orders():
-            matrices, radius = self.matrices(points, more)
-            power = _power(more, moving, half) / at_most(1.0)
-            terms.append(matrices * power[:, None, None])
-            norms.append(np.sqrt(np.square(terms[-1]).sum(axis=(1, 2))))
-            loss = loss + radius * power
-        value = _smallest_eigenvalue(terms[0])
-        least = value if len(terms) == 1 else self._least_of_parts(np.stack(terms, axis=1))
-        remainder = self.remainder_norm(self.whole_points(lower), self.whole_points(upper), half, order)
-        size = np.sum(norms, axis=0)
-        rounding = relative_rounding(_OPERATIONS * 2.0 ** len(moving)) * (size + remainder)
-        return least - at_most(1.0) * loss - remainder - rounding, value + loss + rounding
-
-    def remainder_norm(self, low: Array, high: Array, half: Array, order: int) -> Array:
-        """How far the Hessian can be from its polynomial in cells, in the norm of Frobenius."""
-        square = np.zeros(half.shape[0])
-        for i, c in enumerate(self.inner):
-            for j, other in enumerate(self.inner[: i + 1]):
-                entry = np.zeros(half.shape[0])
-                for more in multi_indices(self.group.moving, order) if self.group.moving else ():
-                    orders = add_orders(add_orders({c: 1}, {other: 1}), more)
-                    for piece in self.pieces:
-                        entry += piece.size(orders, low, high) * _power(more, self.group.moving, half)
-                square += (1.0 if i == j else 2.0) * np.square(entry)
-        return np.asarray(at_most(1.0) * np.sqrt(square))
-
-
 def _smallest_eigenvalue(matrices: Array) -> Array:
     """The smallest eigenvalues of symmetric matrices, those of two columns by their formula."""
     if matrices.shape[-1] == 1:
@@ -754,15 +668,6 @@ def _power(more: dict[int, int], moving: tuple[int, ...], half: Array) -> Array:
     for c, order in more.items():
         value = value * half[:, moving.index(c)] ** order / math.factorial(order)
     return np.asarray(at_most(1.0) * value)
-
-
-def _least_parabola(slope: Array, curvature: Array, half: Array) -> Array:
-    """The smallest value of g d + c d^2 / 2 for |d| <= h, given |g|."""
-    inside = (curvature > 0.0) & (slope < curvature * half)
-    at_end = -slope * half + 0.5 * curvature * half**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at_vertex = np.where(inside, -0.5 * slope**2 / np.where(inside, curvature, 1.0), 0.0)
-    return np.where(inside, at_vertex, at_end)
 
 
 @dataclass(slots=True, eq=False)
