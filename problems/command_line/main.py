@@ -1,10 +1,7 @@
 """The command ``substrate``: exit codes, and outputs that are checked before any work and written whole."""
 
 import argparse
-import ast
 import os
-import re
-import shlex
 import signal
 import sys
 import warnings
@@ -12,35 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from problems.command_line.words import in_shell
 from substrate.errors import DataError, DeclarationError, SubstrateError
 from substrate.progress import Progress
 from substrate.whole_file import refuse_inputs, writable_file, written_whole
 
-__all__ = ["in_shell", "main"]
-
-#: A parameter of Python with its value, as messages and remarks state it.
-_PARAMETERS = (
-    "adaptive|categorical|categories|class_weight|coverage|dates|decimal|delimiter|drop|encoding|gamma|group|id|impute|"
-    "kernel|max_evaluations|model|n_basis|proba|random_state|refit|sigma|standardize|task|thousands|time|unknown|"
-    "validation"
-)
-_STATED = re.compile(rf"\b({_PARAMETERS})=(\.\.\.|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]+)")
-
-
-def in_shell(text: str) -> str:
-    """Return a message in the words of the command line: ``--impute median`` where Python has ``impute='median'``."""
-    return _STATED.sub(_option, text)
-
-
-def _option(match: re.Match[str]) -> str:
-    name, value = match[1].replace("_", "-"), match[2]
-    if value in ("...", "True", "[]"):
-        return f"--{name}"
-    if value == "False":
-        return f"--no-{name}"
-    given = ast.literal_eval(value) if value[0] in "['\"" else value
-    words = given if isinstance(given, list) else [given]
-    return " ".join([f"--{name}", *(word if word in ",." else shlex.quote(word) for word in map(str, words))])
+__all__ = ["main"]
 
 
 def _refuse_unwritable(path: str | None, *taken: str | None) -> None:
@@ -171,7 +145,7 @@ def _fit(options: argparse.Namespace) -> int:
             importances = importance(model)
             if options.report is not None:
                 progress.step("drawing the report")
-                page = in_shell(report(model, why, options.out, importances))
+                page = report(model, why, options.out, importances)
     finally:
         progress.close()
     if options.report is not None:

@@ -9,7 +9,8 @@ import numpy as np
 
 import substrate
 from problems.command_line.page import answers, bullets, code, figure, page, paragraph, section, table
-from problems.command_line.summary import important, is_reliable, kernel_name
+from problems.command_line.summary import digits, important, is_reliable, kernel_name
+from problems.command_line.words import in_shell
 from problems.tables.machines import CRITERION_WORDS
 from problems.tables.predictions import interval_ends
 from problems.tables.quality import training_quality
@@ -49,8 +50,8 @@ _Answer = tuple[str, str, str, str]
 def report(model: Any, why: str, path: str | None, importances: Any) -> str:
     """Return the page as text; ``path`` is the file of the model, if there is one."""
     preparation, judged = model.preparation_, model.judged_
-    facts = [why, *model.remarks_[1:]]
-    warned = bullets(judged.warnings) if judged.warnings else paragraph("None were raised.")
+    facts = map(in_shell, [why, *model.remarks_[1:]])
+    warned = bullets(map(in_shell, judged.warnings)) if judged.warnings else paragraph("None were raised.")
     sections = [
         answers([_good(model), _sure(model), _inputs_that_matter(model, importances), _solved(model)]),
         bullets(f"{fact[0].upper()}{fact[1:]}." for fact in facts),
@@ -79,8 +80,8 @@ def _good(model: Any) -> _Answer:
         short, more = f"{right.value:.1%} right", f"{quality.baseline} (baseline) is right in {right.baseline:.1%}"
     else:
         root, explained = by_name["RMSE"], by_name["R squared"]
-        more = f"RMSE {root.value:.3g}, against {root.baseline:.3g} for {quality.baseline} (baseline)"
-        short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {root.value:.3g}"
+        more = f"RMSE {digits(root.value)}, against {digits(root.baseline)} for {quality.baseline} (baseline)"
+        short = f"R² = {explained.value:.3g}" if np.isfinite(explained.value) else f"RMSE {digits(root.value)}"
     if quality.worse_than:
         short = f"Not good: {quality.worse_than}"
     more = f"On {quality.n_rows} {quality.rows}: {more}.{caveat}"
@@ -101,14 +102,14 @@ def _sure(model: Any) -> _Answer:
             return question, f"{confidence:.1%} on average", f"{more}more its probabilities can be trusted.", ""
         ends = interval_ends(model.estimator_, X, _COVERAGE)
     except SubstrateError as error:
-        return question, "No intervals", f"{_capitalise(str(error))}.", ""
+        return question, "No intervals", f"{_capitalise(in_shell(str(error)))}.", ""
     width = float(np.median(ends[:, 1] - ends[:, 0])) / 2.0
     if not np.isfinite(width):
         return question, "Too few rows", f"{y.size} rows do not determine an interval of 90 %.", ""
     more = (
         f"About this prediction, 90 % of new targets are expected to lie; substrate predict --coverage {_COVERAGE:g} "
     )
-    return question, f"± {width:.2g}", f"{more}gives the interval of every row, and says what it guarantees.", ""
+    return question, f"± {digits(width)}", f"{more}gives the interval of every row, and says what it guarantees.", ""
 
 
 def _inputs_that_matter(model: Any, importances: Any) -> _Answer:
@@ -143,7 +144,7 @@ def _solved(model: Any) -> _Answer:
 
 
 def _n(value: float) -> str:
-    return "none" if np.isnan(value) else f"{value:.3g}"
+    return "none" if np.isnan(value) else digits(value)
 
 
 def _errors(model: Any) -> str:

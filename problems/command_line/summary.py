@@ -20,7 +20,7 @@ from substrate.certificates import Certificate
 from substrate.errors import SubstrateError
 from substrate.kernels import Kernel, Matern
 
-__all__ = ["importance", "important", "is_reliable", "kernel_name", "said", "summary"]
+__all__ = ["describe_file", "digits", "importance", "important", "is_reliable", "kernel_name", "said", "summary"]
 
 #: Lines about the table, inputs that are named as those that matter, and machines of a stack that are named.
 _MOST_REMARKS, _MOST_INPUTS, _MOST_MACHINES = 5, 5, 3
@@ -137,7 +137,12 @@ def _quality(quality: Quality) -> list[str]:
 def _n(measure: QualityMeasure, value: float) -> str:
     if np.isnan(value):
         return "-"
-    return f"{value:.3g}" if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
+    return digits(value) if measure.in_units else f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus zero
+
+
+def digits(value: float) -> str:
+    """Return a number to three digits, without an exponent where it is of ordinary size."""
+    return f"{float(f'{value:.3g}'):.6g}"
 
 
 def _confusion(table: Confusion) -> list[str]:

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from problems.command_line.main import in_shell
+from problems.command_line.words import in_shell
 from problems.tables.columns import treat
 from substrate.errors import DataError
 

@@ -11,7 +11,8 @@ from sampled_cases import first
 from treated_tables import treated
 
 from problems import load
-from problems.command_line.main import in_shell, main
+from problems.command_line.main import main
+from problems.command_line.words import in_shell
 from problems.tables.number_format import PLAIN, NumberFormat, readings
 from problems.tables.table import Table, read_table
 from substrate.errors import DataError

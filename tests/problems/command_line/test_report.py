@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from problems.command_line.main import main
 from problems.command_line.report import report
 from problems.command_line.summary import importance
+from problems.command_line.words import in_shell
 from problems.tables import TabularClassifier, TabularRegressor
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -136,6 +138,17 @@ def test_without_matplotlib_the_page_says_how_to_get_it(monkeypatch):
 
 def test_the_same_fit_makes_the_same_page(fitted):
     assert page_of(fitted[0], "folder/model.npz") == fitted[1]
+
+
+def test_a_report_of_the_command_line_says_remarks_in_its_words(tmp_path):
+    lines = [f"[it's {k}],{x!r},{y!r}" for k, (x, y) in enumerate(zip(POINTS[:, 0].tolist(), Y.tolist(), strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["na]me,x,y", *lines]))
+    line = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--gamma", "9", "--report", str(tmp_path / "r.html")]
+    assert main(line) == 0
+    assert "a name rather than a category" in Page((tmp_path / "r.html").read_text()).words
+    assert (
+        in_shell("give id=['a b'] or impute='median', refit=False") == "give --id 'a b' or --impute median, --no-refit"
+    )
 
 
 FRAME = """<!DOCTYPE html><iframe src="report.html" style="width:{width}px;height:900px;border:0"></iframe>
