@@ -148,7 +148,7 @@ def test_the_search_is_the_same_with_starts_side_by_side():
 
 def test_the_penalty_holds_widths_near_their_start_and_is_no_part_of_the_criterion(monkeypatch):
     free = fitted(max_evaluations=12)
-    monkeypatch.setattr(kernel_search, "_PULL", 10.0)
+    monkeypatch.setattr(kernel_search, "_PENALTY", 10.0)
     held = fitted(max_evaluations=12)
     moved = np.log(np.divide(held.kernel_.sigma, RBF("each").resolved(WIDE).sigma))
     assert np.ptp(moved) < 0.2
@@ -194,7 +194,7 @@ def test_an_exact_fit_is_not_searched_any_further():
     task = Task(grid, 3.0 * grid, "loo", (), None, 1e-4, False)
     judged = evaluate(Polynomial(2, 1.0), task, slope=True)
     assert 0.0 < judged.score < 1e-12
-    assert kernel_search.descend(judged, task, 40, None, Progress(40, shown=False)) == []
+    assert kernel_search.descend(judged, task, 40, Progress(40, shown=False)) == []
 
 
 def test_an_offset_of_the_columns_costs_a_few_digits_only():
@@ -241,7 +241,7 @@ def test_interruption_is_not_swallowed(monkeypatch):
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"loss": "trimmed", "cv": "loo"}, "use loss='squared', or a list of kernels for loss='trimmed'"),
+        ({"loss": "trimmed", "cv": "loo"}, "loss='trimmed' has none: use loss='squared'"),
         ({"kernel": Linear()}, "no parameter to search"),
         ({"kernel": "precomputed"}, "no parameter to search"),
         ({"kernel": as_kernel(lambda X, Z: X @ Z.T)}, "no parameter to search"),

@@ -66,8 +66,7 @@ class EvaluatedKernel:
     has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
     for. ``price`` is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
     the search that it is part of states on the certificate.
-    ``tried`` is the number of kernels on the way of a descent that ended here, which were not judged, ``settled``
-    whether it ended because nothing was left to gain.
+    ``tried`` is the number of kernels on the way of a descent that ended here, which were not evaluated.
     """
 
     kernel: Kernel
@@ -80,7 +79,6 @@ class EvaluatedKernel:
     price: float = 1.0
     facts: tuple[tuple[str, str], ...] = ()
     tried: int = 0
-    settled: bool = False
 
     @property
     def price_of_kernel(self) -> float:

@@ -145,8 +145,7 @@ class DenseSearch(OverGamma):
             ends = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
         judged, others = ends if ends is not None else ([], [])
         if ends is None:
-            slopes = by_slopes and len(kernels) == 1 and not JointCriterion.fits(kernels[0], task)
-            judged = best_of(kernels, task, model.n_jobs, progress, slopes)
+            judged = best_of(kernels, task, model.n_jobs, progress)
         if by_slopes:
             setting = WidthSetting.on_all_rows(task)
             judged = refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)

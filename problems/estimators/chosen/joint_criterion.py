@@ -7,7 +7,7 @@ every step: it minimises
           \lambda(x, t) = e^t \operatorname{tr} P K(x) P + \epsilon \operatorname{tr} K(x), \qquad x = \log s,
 
 over x and t at once, with both derivatives from a factor (:mod:`substrate.least_squares.factored_criteria`), and only
-what it ends with is judged (:mod:`~problems.estimators.chosen.joint_descent`). :math:`e^t`, the ridge as a share of the
+what it ends with is judged (:mod:`~problems.estimators.chosen.kernel_search`). :math:`e^t`, the ridge as a share of the
 trace of the centred matrix, does not depend on the unit of the kernel, so that a factor of a kernel and gamma do not
 compensate each other; the second term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t
 is :math:`\log \lambda`.
@@ -46,17 +46,11 @@ __all__ = ["JointCriterion", "Place"]
 _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A kernel and t on the way, by their logarithms, and F there with its derivatives in them, ``slope`` and
-    ``slope_t``; None where the value alone was taken.
-    """
+class Place(NamedTuple):
+    """F at a kernel and t, with its derivatives in the logarithms of the scales and then in t, and the gamma there."""
 
-    x: Array
-    t: float
     value: float
-    slope: Array | None
-    slope_t: float
+    slope: Array
     gamma: float
 
 
@@ -110,10 +104,7 @@ class JointCriterion:
 
     def values(self, kernel: Kernel, ts: Sequence[float]) -> list[float]:
         """Return F at several t; infinity where it is not known."""
-        return self._values(kernel, self._matrix(kernel), ts)
-
-    def _values(self, kernel: Kernel, matrix: _WeightedGram, ts: Sequence[float]) -> list[float]:
-        K, _, trace, total = matrix
+        K, _, trace, total = self._matrix(kernel)
         below = None if self.X_check is None else kernel(self.X_check, self.X)
         values = []
         for t in ts:
@@ -125,29 +116,21 @@ class JointCriterion:
             values.append(value if np.isfinite(value) and value > 0.0 else np.inf)
         return values
 
-    def value_at(self, kernel: Kernel, x: Array, gamma: float) -> Place | None:
-        """Return F at a gamma, without its derivatives; None where it is not known."""
-        matrix = self._matrix(kernel)
-        trace, total = matrix.projected_trace, matrix.trace
-        t = self._t_of(gamma, trace, total)
-        (value,) = self._values(kernel, matrix, [t])
-        lam = self._lambda(t, trace, total)
-        if not np.isfinite(value):
-            return None
-        return Place(x=x, t=t, value=value, slope=None, slope_t=0.0, gamma=1.0 / (lam * self.size))
+    def t_of(self, kernel: Kernel, gamma: float) -> float:
+        """Return the t that belongs to a gamma."""
+        _, _, trace, total = self._matrix(kernel)
+        lam = 1.0 / (gamma * self.size)
+        if not self.is_given:
+            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
+        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
 
-    def at(self, kernel: Kernel, x: Array, t: float | None, gamma: float = 1.0) -> Place | None:
-        """Return F and its derivatives at t, or at a gamma where t is None.
-
-        None where the matrix is not positive definite to rounding, or not finite.
-        """
+    def at(self, kernel: Kernel, t: float) -> Place | None:
+        """Return F and its derivatives; None where the matrix is not positive definite to rounding, or not finite."""
         with blas_threads(self.weights.size):
-            return self._at(kernel, x, t, gamma)
+            return self._at(kernel, t)
 
-    def _at(self, kernel: Kernel, x: Array, t: float | None, gamma: float) -> Place | None:
+    def _at(self, kernel: Kernel, t: float) -> Place | None:
         K, s, trace, total = self._matrix(kernel)
-        if t is None:
-            t = self._t_of(gamma, trace, total)
         lam = self._lambda(t, trace, total)
         below = None if self.X_check is None else kernel(self.X_check, self.X)
         if not self._usable(lam, total):
@@ -184,11 +167,7 @@ class JointCriterion:
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
         is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
-        return (
-            Place(x=x, t=t, value=value, slope=slope, slope_t=along, gamma=1.0 / (lam * self.size))
-            if is_known
-            else None
-        )
+        return Place(value, np.append(slope, along), 1.0 / (lam * self.size)) if is_known else None
 
     def _usable(self, lam: float, total: float) -> bool:
         return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)
@@ -199,12 +178,6 @@ class JointCriterion:
             v = self.weights
             total = float(v @ K.diagonal())
             return _WeightedGram(K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total)
-
-    def _t_of(self, gamma: float, trace: float, total: float) -> float:
-        lam = 1.0 / (gamma * self.size)
-        if not self.is_given:
-            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
-        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
 
     def _lambda(self, t: float, trace: float, total: float) -> float:
         return float(np.exp(t)) * (1.0 if self.is_given else trace) + self.floor * total

@@ -1,36 +1,30 @@
-r"""The search outside: over a list of kernels, or over the logarithms of a kernel's scales, by slopes.
+r"""The search of kernels: over a list, and down the slopes of the criterion in the logarithms of a kernel's scales.
 
-The search by slopes minimises
+A descent minimises
 
-.. math:: \log \min_\gamma F(k_x, \gamma) + c\, \|x - x_0\|^2, \qquad x = \log s,
+.. math:: \log F(k_x, \gamma) + c\, \|D (x - x_0)\|^2, \qquad x = \log s,
 
 by a limited-memory quasi-Newton method within bounds [Byrd1995]_. The second term, a ten-thousandth of the criterion
 for a scale that changes by a factor of e, keeps the width of a column without effect finite; it is no part of the
-criterion by which kernels are compared. Where all outputs share one gamma it descends in x and gamma together, and
-judges its end (:mod:`~problems.estimators.chosen.joint_descent`). Otherwise every kernel on the way is judged, from
-the best of a few multiples of the widths: the derivatives in all scales cost less than the judgement. Widths of columns
-are changed together first, by one common factor, and then each on its own from there.
+criterion by which kernels are compared. D shrinks the mean of the logarithms of several widths, so that a factor
+which all of them have in common costs a tenth. Where all outputs share one gamma, the descent is in x and gamma
+together: a kernel on the way takes one Cholesky factor (:mod:`~problems.estimators.chosen.joint_criterion`), and the
+end alone is evaluated at its best gamma, with a bound. Otherwise every kernel on the way is evaluated so.
+
+With 300 rows or more a descent begins where one on half of them ended, and that one, with 600 or more, where one on a
+quarter ended: a kernel on half of the rows takes an eighth of the time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel, evaluate
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.joint_descent import (
-    FARTHEST,
-    FINELY,
-    NEARLY,
-    Space,
-    Start,
-    Trail,
-    begin_on_sample,
-    begun,
-    searched_scales,
-)
 from problems.estimators.chosen.row_halves import sample_of
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
@@ -40,62 +34,86 @@ from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
 __all__ = [
+    "NEARLY",
     "REACH",
-    "WITHIN",
-    "JudgedBy",
+    "Descent",
+    "End",
+    "Evaluate",
     "best_of",
     "check_slopes",
+    "compute_each",
     "descend",
     "descend_families",
-    "family_trails",
+    "end_on_half",
+    "family_descents",
     "kernels_fact",
     "most_evaluations",
 ]
 
-#: A function that judges a kernel and has its slopes, where that is not the judgement of a :class:`Task`.
-JudgedBy = Callable[[Kernel], EvaluatedKernel]
+#: A function that evaluates a kernel with its slopes, where that is not the evaluation of a :class:`Task`.
+Evaluate = Callable[[Kernel], EvaluatedKernel]
 
-#: Most kernels that a search judges, and that a descent by factors tries, unless another number is given.
+#: Most kernels that a search evaluates, and that a descent by factors tries, unless another number is given.
 _MOST_KERNELS, _MOST_FACTORS = 40, 96
-
-
-#: Widths of the further starts of a search by slopes, as multiples of the given ones.
-_SPREADS = (3.0, 1.0 / 3.0)
+#: Widths that are tried besides the start of a single descent, as multiples of it.
+_MULTIPLES = (3.0, 1.0 / 3.0)
 #: c of the penalty.
-_PULL = 1e-4
-#: A criterion below this share of its largest value on the path is that of an exact fit, and is not searched further.
+_PENALTY = 1e-4
+#: How much of a factor that all widths have in common counts in it.
+_COMMON = 0.1**0.5
+#: A criterion below this share of its largest value is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
-#: A family whose criterion is larger than the best one by more than this share, after a rough descent, goes no further.
+#: A descent whose criterion is larger than the best one by more than this share goes no further.
 REACH = 0.05
-#: Most criterion of a kernel where it begins on all rows, at the end of another descent, as a multiple of the best one,
-#: to go on from there.
-WITHIN = 1.1
+#: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
+_FARTHEST = 12.0
+#: The relative decrease of the criterion per step, twice in a row, below which a descent ends, and below which one does
+#: that another one will go on from.
+SETTLED, NEARLY = 1e-3, 1e-2
+#: The unit of a step in logarithms, which is also the length of the first one.
+_STEP = 0.5
+#: The ridge at which a descent begins without a gamma, as a share of the mean eigenvalue of the centred matrix.
+_RIDGE = 0.1
+#: Ridges that are tried besides that of an end, as shares of the mean eigenvalue of the centred matrix; and, in a
+#: given range of gamma, distances in its logarithm.
+_RIDGES, _SHIFTS = (1.0, 3e-2, 1e-3), (-4.0, 4.0)
+#: How much the logarithm of the criterion rises where it cannot be computed, which makes a step shorter.
+_UNKNOWN = 1e2
+
+
+class End(NamedTuple):
+    """Where a descent ended: the kernel, its gamma, and the criterion there."""
+
+    kernel: Kernel
+    gamma: float
+    value: float
 
 
 def most_evaluations(limit: int | None, by_factors: bool = False) -> int:
-    """Return the most kernels that a search looks at; ``by_factors``: without judging each of them."""
+    """Return the most kernels that a search looks at; ``by_factors``: without evaluating each of them."""
     return int(limit or (_MOST_FACTORS if by_factors else _MOST_KERNELS))
 
 
-def _evaluate_kernel(kernel: Kernel, task: Task | JudgedBy, slope: bool) -> EvaluatedKernel:
+def _evaluate_kernel(kernel: Kernel, task: Task | Evaluate, slope: bool) -> EvaluatedKernel:
     return evaluate(kernel, task, slope) if isinstance(task, Task) else task(kernel)
 
 
-def best_of(
-    kernels: list[Kernel], task: Task | JudgedBy, n_jobs: Any, progress: Progress, slope: bool = False
-) -> list[EvaluatedKernel]:
-    """Judge every kernel, several at a time if requested."""
-    if n_jobs in (None, 1) or len(kernels) == 1:
-        judged = []
-        for kernel in kernels:
-            progress.step(kernel)
-            judged.append(_evaluate_kernel(kernel, task, slope))
-        return judged
+def compute_each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: Any) -> Iterator[Any]:
+    """Yield the values of a function, in order, several computed at a time if requested."""
+    if n_jobs in (None, 1) or len(arguments) == 1:
+        yield from (function(*each) for each in arguments)
+        return
     from joblib import Parallel, delayed
 
-    calls = (delayed(_evaluate_kernel)(kernel, task, slope) for kernel in kernels)
+    yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(function)(*each) for each in arguments)
+
+
+def best_of(
+    kernels: Sequence[Kernel], task: Task | Evaluate, n_jobs: Any, progress: Progress, slope: bool = False
+) -> list[EvaluatedKernel]:
+    """Evaluate every kernel, several at a time if requested."""
     evaluated = []
-    for result in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
+    for result in compute_each(_evaluate_kernel, [(kernel, task, slope) for kernel in kernels], n_jobs):
         progress.step(result.kernel)
         evaluated.append(result)
     return evaluated
@@ -105,8 +123,8 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
     """Refuse a search by slopes where there are none."""
     if criterion not in SMOOTH:
         raise DeclarationError(
-            f"search='gradient' needs a criterion with derivatives: use loss='squared', or a list of kernels for "
-            f"loss={criterion!r}"
+            f"search='gradient' needs a criterion with derivatives, and loss={criterion!r} has none: use "
+            "loss='squared', or search=None with a list of kernels"
         )
     if is_device_array(X) or is_sparse(X):
         kind = "a dense numpy array (X.cpu().numpy(), X.get())" if is_device_array(X) else "dense (X.toarray())"
@@ -116,194 +134,262 @@ def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
             kernel.scale_gradient(X[:1], X[:1], np.zeros((1, 1)))  # a kernel without a formula refuses, before any work
 
 
-def descend(
-    start: EvaluatedKernel, task: Task | JudgedBy, most: int, n_jobs: Any, progress: Progress, pull: float | None = None
-) -> list[EvaluatedKernel]:
-    """Return kernels along the slopes of their criterion, at most ``most``; those that are judged are returned.
+class _SpentError(Exception):
+    """No kernel is tried any more."""
 
-    ``pull`` is the factor c of the penalty, if it is another one. By factors that is the end alone, if it is better
-    than the start; by judgements it is all of them.
+
+class Descent:
+    """A descent from one kernel in its scales, and in gamma where all outputs share one.
+
+    Parameters
+    ----------
+    kernel
+        Where it begins, and the kernel from which the penalty counts.
+    task
+        The criterion.
+    gamma
+        The gamma at which it begins; None takes a ridge of a tenth of the mean eigenvalue of the centred matrix.
+    penalty
+        c, the factor of the penalty.
+    progress
+        What is told of every kernel that is tried.
+    start
+        Where a descent of the same kernel on other rows ended, to begin there.
     """
-    names, origin = searched_scales(start.kernel)
-    if start.settled or _exact(start):
-        return []  # nothing is left to gain
-    space = Space(kernel=start.kernel, names=names, origin=origin, task=task, pull=_PULL if pull is None else pull)
-    if (trail := _jointly(space, start, most, progress)) is not None:
-        return trail
-    first = start if start.slope is not None else _evaluate_kernel(start.kernel, task, True)
-    return _by_judgements(space, first, most, n_jobs, progress)
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        task: Task | Evaluate,
+        gamma: float | None,
+        penalty: float,
+        progress: Progress,
+        start: End | None = None,
+    ) -> None:
+        if not kernel.scales():
+            raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
+        self.kernel, self.task, self.penalty, self.progress = kernel, task, penalty, progress
+        self.names, self.n_tried, self.is_settled = tuple(kernel.scales()), 0, False
+        self.joint = JointCriterion.of(kernel, task)
+        self.origin = np.log(np.array(list(kernel.scales().values())))
+        #: The kernels that were evaluated on the way, where there are no factors.
+        self.evaluated: list[EvaluatedKernel] = []
+        x, gamma = self.origin, gamma if start is None else start.gamma
+        if start is not None:
+            x = np.clip(np.log(list(start.kernel.scales().values())), x - _FARTHEST, x + _FARTHEST)
+        self._z, self._at_end = x, (0.0, np.zeros(0))
+        if self.joint is not None:
+            t = float(np.log(_RIDGE / self.joint.weights.size))
+            self._z = np.append(x, t if gamma is None else self.joint.t_of(self.kernel_at(x), gamma))
+        self.end = End(kernel, 1.0, np.inf)
+        self._value(self._z, is_counted=False)
+        if self.joint is not None and not np.isfinite(self.end.value):  # no factor: kernels are evaluated on the way
+            self.joint, self._z = None, x
+            self._value(x, is_counted=False)
+
+    @property
+    def widths(self) -> NDArray[np.bool_]:
+        """Return which scales are widths."""
+        return np.array([name.rpartition("__")[2].partition("[")[0] == "sigma" for name in self.names])
+
+    def kernel_at(self, x: Array) -> Kernel:
+        """Return the kernel with scales e^x; itself at the origin, where exp(log(v)) may differ from v by rounding."""
+        if np.array_equal(x, self.origin):
+            return self.kernel
+        moved: Kernel = self.kernel.with_scales(dict(zip(self.names, np.exp(x).tolist(), strict=True)))
+        return moved
+
+    def settle(self, most: int, small: float = SETTLED) -> None:
+        """Descend by at most so many kernels, until two steps in a row gain less than ``small``; also from the best of
+        some other gammas, since the slope in gamma vanishes where a machine interpolates.
+        """
+        limit = self.n_tried + most
+        self._run(limit, small)
+        if self._improve_gamma():
+            self._run(limit, small)
+
+    def try_multiples(self, most: int) -> None:
+        """Try all widths at some multiples of those at the start."""
+        z = self._z
+        for factor in _MULTIPLES[:most] if self.widths.any() else ():
+            self._value(z + np.append(np.log(factor) * self.widths, np.zeros(z.size - self.origin.size)))
+
+    def evaluate_end(self) -> EvaluatedKernel:
+        """Return the kernel at the end, at its best gamma, with the number of those on the way to it."""
+        evaluated = _evaluate_kernel(self.end.kernel, self.task, False)
+        return replace(evaluated, tried=max(self.n_tried - 1, 0))
+
+    def _run(self, limit: int, small: float) -> None:
+        """Descend from the best point so far."""
+        from scipy.optimize import minimize
+
+        start, first, values = self._z, self._at_end, list[float]()
+        if not np.isfinite(self.end.value):
+            return
+
+        def value(v: Array) -> tuple[float, Array]:
+            if v.any() and self.n_tried >= limit:
+                raise _SpentError
+            f, slope = self._value(start + _STEP * v) if v.any() else first
+            return f, _STEP * slope
+
+        def end_where_settled(intermediate_result: Any) -> None:
+            values.append(float(intermediate_result.fun))
+            if len(values) > 2 and values[-3] - values[-1] < 2.0 * small:
+                raise StopIteration
+
+        low, high = self.origin - _FARTHEST, self.origin + _FARTHEST
+        if self.joint is not None:
+            low, high = np.append(low, self.joint.ends[0]), np.append(high, self.joint.ends[1])
+        bounds = list(zip((low - start) / _STEP, (high - start) / _STEP, strict=True))
+        options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
+        self.is_settled = False
+        with suppress(_SpentError):
+            minimize(
+                value,
+                np.zeros(start.size),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options=options,
+                callback=end_where_settled,
+            )
+            self.is_settled = small <= SETTLED
+
+    def _value(self, z: Array, is_counted: bool = True) -> tuple[float, Array]:
+        """Return the logarithm of the criterion with the penalty, and its slope; keep the best point."""
+        x = z[: self.origin.size]
+        kernel, away = self.kernel_at(x), self._away(x - self.origin)
+        if is_counted:
+            self.n_tried += 1
+            self.progress.step(kernel)
+        if self.joint is None:
+            evaluated = _evaluate_kernel(kernel, self.task, True)
+            self.evaluated += [evaluated] if is_counted else []
+            gamma, value, slope = float(evaluated.search.gamma[0]), evaluated.score, evaluated.slope
+            value = max(value, float(np.finfo(np.float64).tiny))
+        else:
+            place = self.joint.at(kernel, float(z[-1]))
+            gamma, value, slope = (1.0, np.inf, None) if place is None else (place.gamma, place.value, place.slope)
+        if slope is None or not np.isfinite(value):
+            return self._at_end[0] + _UNKNOWN, np.zeros(z.size)
+        pull = np.append(2.0 * self.penalty * self._away(away), np.zeros(z.size - x.size))
+        at_z = float(np.log(value)) + self.penalty * float(away @ away), slope / value + pull
+        if not np.isfinite(self.end.value) or at_z[0] < self._at_end[0]:
+            self.end, self._z, self._at_end = End(kernel, gamma, value), z, at_z
+        return at_z
+
+    def _away(self, step: Array) -> Array:
+        """Return D times a step in the logarithms of the scales."""
+        if self.widths.sum() < 2:
+            return step
+        return np.asarray(step - (1.0 - _COMMON) * self.widths * step[self.widths].mean())
+
+    def _improve_gamma(self) -> bool:
+        """Return whether one of some other gammas is better at the end, which then is the end."""
+        if self.joint is None or not np.isfinite(self.end.value):
+            return False
+        low, high = self.joint.ends
+        shifted = [min(max(float(self._z[-1]) + shift, low), high) for shift in _SHIFTS]
+        shares = [float(np.log(ridge / self.joint.weights.size)) for ridge in _RIDGES]
+        ts = shifted if self.joint.is_given else shares
+        values = self.joint.values(self.end.kernel, ts)
+        best = int(np.argmin(values))
+        if not values[best] < self.end.value:
+            return False
+        before = self.end.value
+        self._value(np.append(self._z[:-1], ts[best]), is_counted=False)
+        return self.end.value < before
 
 
-def _jointly(space: Space, start: EvaluatedKernel, most: int, progress: Progress) -> list[EvaluatedKernel] | None:
-    """Return the descent in scales and gamma together, its end judged; None for a task or a kernel without factors."""
-    trail = Trail.of(space, progress, None, float(start.search.gamma[0]))
-    if trail is None:
+def end_on_half(
+    kernel: Kernel, task: Task, gamma: float | None, penalty: Callable[[int], float], most: int
+) -> End | None:
+    """Return where a descent by factors on half of the rows settles, after ``most`` kernels at most; None where these
+    are few.
+
+    It begins on half of these. ``penalty`` is the factor of the penalty as a function of the number of rows.
+    """
+    sample = sample_of(task)
+    if sample is None:
         return None
-    trail.look(_SPREADS[:most])
-    trail.settle(most - trail.n_tried, FINELY)
-    return [trail.evaluate_end()] if trail.has_moved else []
+    start, factor = end_on_half(kernel, sample, gamma, penalty, most), penalty(int(sample.Y.shape[0]))
+    descent = Descent(kernel, sample, gamma, factor, Progress(0, shown=False), start)
+    descent.settle(most, NEARLY)
+    return descent.end if np.isfinite(descent.end.value) else None
+
+
+def descend(start: EvaluatedKernel, task: Task | Evaluate, most: int, progress: Progress) -> list[EvaluatedKernel]:
+    """Return the kernels of a descent that were evaluated, at most ``most``: by factors its end alone, if it is better.
+
+    A kernel where an earlier descent ended is not searched again, nor one that predicts exactly.
+    """
+    search = start.search
+    exact = (search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all()
+    if start.tried or exact:
+        return []
+    descent = Descent(start.kernel, task, float(search.gamma[0]), _PENALTY, progress)
+    descent.try_multiples(most)
+    descent.settle(most - descent.n_tried)
+    if descent.joint is None:
+        return descent.evaluated
+    return [descent.evaluate_end()] if descent.end.kernel != start.kernel else []
 
 
 def descend_families(
     kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
 ) -> tuple[list[EvaluatedKernel], list[Kernel]] | None:
-    """Return kernels of several families, each judged where a descent from its median width ends, and those that are
-    not judged; None without factors.
+    """Return kernels of several families, each evaluated where a descent from its median width ends, and those that
+    are out of reach of the best one and not evaluated; None where there are no factors.
 
-    ``kernels`` has one of each family. Where descents began on half of the rows, those that are out of reach of the
-    best one are not judged: that takes as long as three places of a descent.
+    ``kernels`` has one of each family.
     """
     fixed = [kernel for kernel in kernels if not kernel.scales()]
-    trails = family_trails([kernel for kernel in kernels if kernel.scales()], task, most, n_jobs, progress)
-    if trails is None:
+    descents = family_descents([kernel for kernel in kernels if kernel.scales()], task, most, n_jobs, progress)
+    if descents is None:
         return None
-    most_value = (1.0 + REACH) * min((trail.end.value for trail in trails), default=0.0)
-    others = [trail.kernel for trail in trails if trail.is_near and trail.end.value > most_value]
-    trails = [trail for trail in trails if not (trail.is_near and trail.end.value > most_value)]
-    ends = best_of([*fixed, *(trail.kernel for trail in trails)], task, n_jobs, progress)
-    judged = [trail.of_end(end) for trail, end in zip(trails, ends[len(fixed) :], strict=True)]
-    return [*ends[: len(fixed)], *judged], others
+    limit = (1.0 + REACH) * min((descent.end.value for descent in descents), default=0.0)
+    is_far = [sample_of(task) is not None and descent.end.value > limit for descent in descents]
+    others = [descent.end.kernel for descent, far in zip(descents, is_far, strict=True) if far]
+    near = [descent for descent, far in zip(descents, is_far, strict=True) if not far]
+    evaluated = best_of([*fixed, *(descent.end.kernel for descent in near)], task, n_jobs, progress)
+    ends = [
+        replace(end, tried=max(descent.n_tried - 1, 1))
+        for descent, end in zip(near, evaluated[len(fixed) :], strict=True)
+    ]
+    return [*evaluated[: len(fixed)], *ends], others
 
 
-def family_trails(
-    kernels: Sequence[Kernel],
-    task: Task,
-    most: int,
-    n_jobs: Any,
-    progress: Progress,
-) -> list[Trail] | None:
+def family_descents(
+    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
+) -> list[Descent] | None:
     """Return the descents of kernels of several families from their widths, in their order; None without factors.
 
     All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
     until they settle.
     """
-    trails, first = list[Trail](), _starts_on_sample(kernels, task, most, n_jobs, progress)
-    for kernel, start in zip(kernels, first, strict=True):
-        trail = begun(kernel, task, None, _PULL, progress, start, is_compared=True)
-        if trail is None:
-            return None
-        trails.append(trail)
-    for trail in trails:
-        if not trail.is_near:
-            trail.descend(most, NEARLY)
-    for trail in sorted(trails, key=lambda trail: trail.end.value):
-        if trail.end.value <= (1.0 + REACH) * min(each.end.value for each in trails):
-            trail.descend(most - trail.n_tried)
-    return trails
-
-
-def _starts_on_sample(
-    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
-) -> list[Start | None]:
-    """Return where descents on half of the rows end, several at a time if requested; None where rows are few."""
-    sample = sample_of(task) if kernels and JointCriterion.fits(kernels[0], task) else None
-    if sample is None:
-        return [None] * len(kernels)
-    if n_jobs in (None, 1):
-        return [_start_on_sample(kernel, sample, most, progress) for kernel in kernels]
-    from joblib import Parallel, delayed
-
-    calls = (delayed(_start_on_sample)(kernel, sample, most, None) for kernel in kernels)
-    return list(Parallel(n_jobs=n_jobs)(calls))
-
-
-def _start_on_sample(kernel: Kernel, sample: Task, most: int, progress: Progress | None) -> Start | None:
-    progress = Progress(0, shown=False) if progress is None else progress  # a stream is not sent to other processes
-    trail = begin_on_sample(kernel, sample, None, _pull, most, progress)
-    if trail is None:
+    if not all(JointCriterion.fits(kernel, task) for kernel in kernels):
         return None
-    trail.settle(most, NEARLY)
-    return trail.start
+    starts = list(
+        compute_each(end_on_half, [(kernel, task, None, _common_penalty, most) for kernel in kernels], n_jobs)
+    )
+    descents = []
+    for kernel, start in zip(kernels, starts, strict=True):
+        descents.append(descent := Descent(kernel, task, None, _PENALTY, progress, start))
+        if start is None:
+            descent.settle(most, NEARLY)
+    for descent in sorted(descents, key=lambda descent: descent.end.value):
+        if descent.end.value <= (1.0 + REACH) * min(each.end.value for each in descents):
+            descent.settle(most - descent.n_tried)
+    return descents
 
 
-def _pull(n_rows: int) -> float:
-    return _PULL
+def _common_penalty(n_rows: int) -> float:
+    return _PENALTY
 
 
-def _by_judgements(
-    space: Space, start: EvaluatedKernel, most: int, n_jobs: Any, progress: Progress
-) -> list[EvaluatedKernel]:
-    """Return the descent in scales with every kernel on the way judged, from the best multiple of the widths."""
-    origin, judged = space.origin, list[EvaluatedKernel]()
-    best: _Place = (start, origin)
-
-    def spread(factors: Sequence[float]) -> None:
-        nonlocal best
-        places = [best[1] + np.log(factor) * space.widths for factor in factors if space.widths.any()]
-        places = places[: most - len(judged)]
-        evaluated = best_of([space.kernel_at(x) for x in places], space.task, n_jobs, progress, slope=True)
-        judged.extend(evaluated)
-        best = min([best, *zip(evaluated, places, strict=True)], key=lambda place: place[0].score)
-
-    spread(_SPREADS)
-    stages = [np.eye(origin.size)]
-    if space.together.shape[1] < origin.size:
-        stages.insert(0, space.together)
-    for directions in stages:
-        run = _run(space, best, directions, most - len(judged), progress)
-        judged += [evaluated for evaluated, _ in run]
-        best = min([best, *run], key=lambda place: place[0].score)
-    return judged
-
-
-#: A judged kernel and the logarithms of its scales.
-_Place = tuple[EvaluatedKernel, Array]
-
-
-def _exact(judged: EvaluatedKernel) -> bool:
-    """Return whether the machine predicts all but exactly what it has not seen."""
-    search = judged.search
-    return bool((search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all())
-
-
-class _SearchSpentError(Exception):
-    """No kernel is judged any more in this run."""
-
-
-def _run(space: Space, start: _Place, directions: Array, budget: int, progress: Progress) -> list[_Place]:
-    """Return the kernels judged in a descent from one start along some directions, until it settles."""
-    from scipy.optimize import minimize
-
-    run, evaluated = list[_Place](), {np.zeros(directions.shape[1]).tobytes(): start[0]}
-    unit, steps = start[0].score, [0.0]
-    small = NEARLY if directions.shape[1] < directions.shape[0] else FINELY
-
-    def judged_at(u: Array) -> EvaluatedKernel:
-        if u.tobytes() not in evaluated:
-            if len(run) >= budget or (run and _exact(run[-1][0])):
-                raise _SearchSpentError
-            x = start[1] + directions @ u
-            kernel = space.kernel_at(x)
-            progress.step(kernel)
-            run.append((_evaluate_kernel(kernel, space.task, True), x))
-            evaluated[u.tobytes()] = run[-1][0]
-        return evaluated[u.tobytes()]
-
-    def value(u: Array) -> tuple[float, Array]:
-        judged = judged_at(u)
-        if judged.slope is None:
-            raise TypeError("internal error: a search by slopes needs a kernel evaluated with its slopes")
-        slope = directions.T @ judged.slope / max(judged.score, np.finfo(np.float64).tiny)
-        return _logarithm(judged.score / unit) + space.pull * float(u @ u), slope + 2.0 * space.pull * u
-
-    def check_settled(intermediate_result: Any) -> None:
-        steps.append(float(intermediate_result.fun))
-        if len(steps) > 2 and steps[-3] - steps[-1] < 2.0 * small:
-            raise StopIteration
-
-    u, bounds = np.zeros(directions.shape[1]), [(-FARTHEST, FARTHEST)] * directions.shape[1]
-    options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
-    with suppress(_SearchSpentError):
-        minimize(value, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=check_settled)
-    return run
-
-
-def kernels_fact(judged: Sequence[EvaluatedKernel], local: bool) -> str:
+def kernels_fact(evaluated: Sequence[EvaluatedKernel], local: bool) -> str:
     """Return how many kernels a search evaluated, and how many more it tried."""
-    tried = sum(evaluated.tried for evaluated in judged)
+    tried = sum(each.tried for each in evaluated)
     more = f", {tried} more tried on the way" if tried else ""
-    return f"{len(judged)} evaluated{more}{'; the search among them is local' if local else ''}"
-
-
-def _logarithm(score: float) -> float:
-    return float(np.log(max(score, np.finfo(np.float64).tiny)))
+    return f"{len(evaluated)} evaluated{more}{'; the search among them is local' if local else ''}"

@@ -10,7 +10,7 @@ shared width otherwise. A search on a half costs an eighth of one on all rows.
 
 The search of w is regularised [Cawley2007]_: it minimises
 
-.. math:: \log F(w) + \frac{1}{N \tau^2} \sum_c \Big( \log \frac{w_c}{w_{0c}} \Big)^2, \qquad \tau = \tfrac12,
+.. math:: \log F(w) + \frac{1}{N \tau^2} \sum_c \Big( \log \frac{w_c}{w_{0c}} \Big)^2, \qquad \tau^2 = \tfrac1{10},
 
 which is what a normal prior of the logarithms of the widths, of deviation :math:`\tau` about those of the shared width
 :math:`w_0`, adds to the logarithm of a criterion F of N rows. Machines are compared by F alone. The evidence is no
@@ -28,16 +28,8 @@ import numpy as np
 from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.families import family_name
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.joint_descent import (
-    NEARLY,
-    Start,
-    Trail,
-    begin_on_sample,
-    begun,
-    mean_start,
-)
-from problems.estimators.chosen.kernel_search import WITHIN, JudgedBy, best_of, descend
-from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
+from problems.estimators.chosen.kernel_search import NEARLY, Descent, End, Evaluate, compute_each, descend, end_on_half
+from problems.estimators.chosen.row_halves import halves, on_rows
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
@@ -68,12 +60,13 @@ __all__ = [
 Widths = Literal["auto", "shared", "each"]
 #: Kernels of a distance, whose width may be shared.
 Shared = RBF | Laplacian | Matern | PowerExponential
-#: Part of the evaluations that goes to a shared width, which is one number.
-_SHARED = 8
+#: Part of the evaluations that goes to a shared width, which is one number; of the others, the eighths that go to the
+#: first descent in one width per input.
+_SHARED, _FIRST = 8, 4
 #: The deviation tau of the prior, squared; and where the evidence judges.
-_PRIOR, _PRIOR_OF_EVIDENCE = 0.25, 25.0
+_PRIOR, _PRIOR_OF_EVIDENCE = 0.1, 25.0
 #: Most kernels of another family that are tried with the same ratios of widths, before the best family goes on.
-_RIVAL = 6
+_RIVAL = 10
 #: Ratio of the spreads of two columns above which they have different units.
 _UNITS_APART = 100.0
 #: Most rows of a machine on a reduced basis that decide.
@@ -95,7 +88,7 @@ class WidthSetting:
     ``decides`` has the rows of the rule, None where there are none in memory.
     """
 
-    task: Task | JudgedBy
+    task: Task | Evaluate
     X: Any
     n_rows: int
     decides: Task | None
@@ -107,7 +100,7 @@ class WidthSetting:
 
     @classmethod
     def on_a_basis(
-        cls, judged: JudgedBy, X: Any, source: Source, criterion: str, gap: float, pooled: bool
+        cls, judged: Evaluate, X: Any, source: Source, criterion: str, gap: float, pooled: bool
     ) -> "WidthSetting":
         """Return the setting in which kernels are judged by passes over the rows; some that are in memory decide, as
         a machine on all of them.
@@ -134,13 +127,9 @@ class WidthSetting:
             ),
         )
 
-    def evaluate(self, kernel: Kernel, progress: Progress) -> EvaluatedKernel:
-        """Return a kernel with the slope of its criterion."""
-        return best_of([kernel], self.task, None, progress, slope=True)[0]
-
 
 def refine_widths(
-    judged: list[EvaluatedKernel],
+    evaluated: list[EvaluatedKernel],
     way: WidthSetting,
     widths: Widths | None,
     most: int,
@@ -148,47 +137,41 @@ def refine_widths(
     progress: Progress,
     others: Sequence[Kernel] = (),
 ) -> list[EvaluatedKernel]:
-    """Return the judged kernels and those of a search by slopes from the best of them, ``most`` on all rows.
+    """Return the evaluated kernels and those of a search by slopes from the best of them, ``most`` on all rows.
 
     ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it. ``others`` are
-    kernels of other families that were not judged, and may be better with one width per input.
+    kernels of other families that were not evaluated, and may be better with one width per input.
     """
-    first = best_to_search(judged)
-    if first.slope is None and first.kernel.scales() and not JointCriterion.fits(first.kernel, way.task):
-        reevaluated = way.evaluate(first.kernel, progress)
-        judged, first = [reevaluated if evaluated is first else evaluated for evaluated in judged], reevaluated
+    first = best_to_search(evaluated)
+    if not first.kernel.scales():
+        raise DeclarationError(f"{first.kernel!r} has no parameter to search; give kernels= or search=None")
     if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
-        return judged + descend(first, way.task, most, n_jobs, progress)
+        return evaluated + descend(first, way.task, most, progress)
     few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
     differ = widths == "auto" and have_other_units(way.X)
     widths = "each" if differ else widths
     # where one width per input is asked for, a shared one is where its search starts
-    candidates = judged if widths == "each" else judged + descend(first, way.task, few, n_jobs, progress)
-    simple, rich = min(candidates, key=_score).kernel, widen_to_inputs(best_to_search(candidates).kernel, way.X)
+    candidates = evaluated if widths == "each" else evaluated + descend(first, way.task, few, progress)
+    best = min(candidates, key=_score)
+    rich, gamma = widen_to_inputs(best_to_search(candidates).kernel, way.X), float(best.search.gamma[0])
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
     said, start = "one per input, as asked for" if not differ else "one per input, since their units differ", None
-    gamma = float(min(candidates, key=_score).search.gamma[0])
     if widths == "auto":
         if way.decides is None:
             return _saying(candidates, "shared; rows that are not in memory do not decide")
-        comparison, start = compare_searches((simple, few), (rich, larger_budget), gamma, way.decides, n_jobs, progress)
+        searches = (best.kernel, few), (rich, larger_budget)
+        comparison, start = compare_searches(*searches, gamma, way.decides, n_jobs, progress)
         said = "shared; too few rows to decide" if comparison is None else str(comparison)
         if comparison is None or not comparison.takes_each:
             return _saying(candidates, said)
-    most = max(1, most - few)
-    by_score = [*(evaluated.kernel for evaluated in sorted(candidates, key=_score)), *others]
-    trails = search_widths(rich, by_score, way.task, gamma, start, (larger_budget, most), progress)
-    if trails:
-        best = min(trails, key=lambda each: each.end.value)
-        tried = sum(each.n_tried for each in trails)
-        return _saying([*candidates, replace(best.evaluate_end(), tried=tried)], said)
-    pull, run = _pull(way.task)(way.n_rows), list[EvaluatedKernel]()
-    run += [first := way.evaluate(rich, progress)]
-    run += descend(first, way.task, larger_budget, n_jobs, progress, pull)
-    run += best_of(_same_relevance(min(run, key=_score).kernel, by_score), way.task, n_jobs, progress, slope=True)
-    run += descend(min(run, key=_score), way.task, max(1, most - len(run)), n_jobs, progress, pull)
-    return _saying(candidates + run, said)
+    by_score = [*(each.kernel for each in sorted(candidates, key=_score)), *others]
+    descents = search_widths(rich, by_score, way, gamma, max(1, most - few), progress, start)
+    if descents[0].joint is None:
+        return _saying(candidates + [each for descent in descents for each in descent.evaluated], said)
+    tried = sum(descent.n_tried for descent in descents)
+    end = min(descents, key=_end_value).evaluate_end()
+    return _saying([*candidates, replace(end, tried=tried)], said)
 
 
 def have_other_units(X: Any) -> bool:
@@ -203,76 +186,62 @@ def have_other_units(X: Any) -> bool:
 def search_widths(
     rich: Kernel,
     shared: list[Kernel],
-    task: Any,
+    way: WidthSetting,
     gamma: float,
-    start: Start | None,
-    budgets: tuple[int, int],
+    most: int,
     progress: Progress,
-) -> list[Trail]:
-    """Return descents in one width per input, from ``rich`` and of rival families, that were settled where they could
-    be best; none where there are no factors.
+    start: End | None = None,
+) -> list[Descent]:
+    """Return descents in one width per input, from ``rich`` and of rival families, by at most so many kernels.
 
-    ``shared`` are kernels of one width, the best of every family before its others; ``start`` is where searches on
-    halves of the rows ended; without one, the first descent starts from equal widths in units of the inputs. The
-    budgets are those of the first descent and of all.
+    ``shared`` are kernels of one width, the best of every family before its others. A rival begins with the ratios of
+    widths where the first descent ended, or with those of the data where that is better, and the best one goes on.
+    ``start`` is where searches on halves of the rows ended, in which the first one then begins.
     """
-    if not JointCriterion.fits(rich, task):
-        return []
-    if start is None:
-        trail = begin_on_sample(rich, task, gamma, _pull(task), budgets[0], progress)
-    else:
-        trail = begun(rich, task, gamma, _pull(task)(int(task.Y.shape[0])), progress, start)
-    if trail is None:
-        return []
-    trail.descend(budgets[0]) if trail.is_near else trail.settle(budgets[0])
-    trails = [trail]
-    for kernel, place in _rivals(trail, _same_relevance(trail.kernel, shared), budgets[0], progress):
-        left = budgets[1] - sum(each.n_tried for each in trails)
-        pull = _pull(task)(int(task.Y.shape[0]))
-        rival = begun(kernel, task, trail.gamma, pull, progress, place, is_compared=True) if left > 0 else None
-        if rival is not None:
-            if place is None:
-                rival.ridge()
-                rival.descend(min(_RIVAL, left), NEARLY)
-            elif rival.end.value <= WITHIN * min(each.end.value for each in trails):
-                rival.descend(min(_RIVAL, left), NEARLY)
-            trails.append(rival)
-    best = min(trails, key=lambda each: each.end.value)
-    if not best.settled:
-        best.descend(max(0, budgets[1] - sum(each.n_tried for each in trails)))
-    return trails
+    task, penalty = way.task, _penalty(way.task)
+    factor = penalty(way.n_rows)
+
+    def begin(kernel: Kernel, gamma: float, budget: int, start: End | None = None) -> Descent:
+        """Return a descent that begins where one on half of the rows ends, if these are many."""
+        if start is None and isinstance(task, Task) and JointCriterion.fits(kernel, task):
+            start = end_on_half(kernel, task, gamma, penalty, budget)
+        return Descent(kernel, task, gamma, factor, progress, start)
+
+    first = (most * _FIRST) // 8
+    descents = [begin(rich, gamma, first, start)]
+    descents[0].settle(max(1, first))
+    for kernel in _rivals(descents[0].end.kernel, shared):
+        left = most - sum(descent.n_tried for descent in descents)
+        own = next(each for each in shared if family_name(each) == family_name(kernel))
+        starts = [kernel, widen_to_inputs(own, way.X)]
+        rivals = [begin(start, descents[0].end.gamma, _RIVAL) for start in starts if start is not None and left > 0]
+        if rivals:
+            descents.append(min(rivals, key=_end_value))
+            descents[-1].settle(min(_RIVAL, left), NEARLY)
+    best = min(descents, key=_end_value)
+    if not best.is_settled:
+        best.settle(max(0, most - sum(descent.n_tried for descent in descents)))
+    return descents
 
 
-def _rivals(trail: Trail, kernels: list[Kernel], most: int, progress: Progress) -> list[tuple[Kernel, Start | None]]:
-    """Return kernels of other families with where a descent of each on half of the rows ends, after ``most`` kernels
-    at most; without, where rows are few.
-    """
-    sample = sample_of(trail.space.task)
-    if sample is None:
-        return [(kernel, None) for kernel in kernels]
-    pull, starts = _pull(sample)(int(sample.Y.shape[0])), list[Start | None]()
-    for kernel in kernels:
-        end = begun(kernel, sample, trail.gamma, pull, progress)
-        if end is not None:
-            end.inherited = trail.curvature
-            end.settle(most, NEARLY)
-        starts.append(None if end is None else end.start)
-    return list(zip(kernels, starts, strict=True))
+def _end_value(descent: Descent) -> float:
+    return descent.end.value
 
 
-def _same_relevance(each: Any, shared: list[Kernel]) -> list[Kernel]:
+def _rivals(each: Any, shared: list[Kernel]) -> list[Kernel]:
     """Return kernels of the other families with the same ratios of widths, each at the best shared width of its
     family, its first one.
     """
     families: dict[str, Any] = {}
-    for kernel in shared:
-        if isinstance(kernel, Shared) and not isinstance(kernel.sigma, tuple):
-            families.setdefault(family_name(kernel), kernel)
-    kernel_of_family = families.pop(family_name(each))
-    return [
-        replace(kernel, sigma=tuple(kernel.sigma * (width / kernel_of_family.sigma) for width in each.sigma))
-        for kernel in families.values()
-    ]
+    for kernel in filter(_has_shared_width, shared):
+        families.setdefault(family_name(kernel), kernel)
+    width = families.pop(family_name(each)).sigma
+    ratios = [own / width for own in each.sigma]
+    return [replace(kernel, sigma=tuple(kernel.sigma * ratio for ratio in ratios)) for kernel in families.values()]
+
+
+def _has_shared_width(kernel: Any) -> bool:
+    return isinstance(kernel, Shared) and not isinstance(kernel.sigma, tuple)
 
 
 def widen_to_inputs(kernel: Kernel, X: Any) -> Kernel | None:
@@ -292,49 +261,46 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 
 def compare_searches(
     simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
-) -> tuple[WidthComparison | None, Start | None]:
-    """Return both searches, from a gamma, on either half, judged on the other one, and the mean of the ends of the
-    second one, from which a search on all rows starts; None where a half is too small.
+) -> tuple[WidthComparison | None, End | None]:
+    """Return both searches, from a gamma, on either half, compared on the other one, and the mean of the ends of the
+    second one, in which a search on all rows begins; None where a half is too small.
     """
     halves_of_rows = halves(task)
     if halves_of_rows is None:
         return None, None
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
-    wrong, starts = np.zeros(losses.shape, dtype=bool), list[Start | None]()
+    wrong = np.zeros(losses.shape, dtype=bool)
     rounds = [(on_rows(task, train), test) for train, test in (halves_of_rows, halves_of_rows[::-1])]
     searches = [(kernel, gamma, half, budget) for half, _ in rounds for kernel, budget in (simple, rich)]
-    if n_jobs in (None, 1):
-        ends = [_search_half(*search, progress) for search in searches]
-    else:
-        from joblib import Parallel, delayed
-
-        ends = Parallel(n_jobs=n_jobs)(delayed(_search_half)(*search, None) for search in searches)
-    for number, (kernel, gammas, start) in enumerate(ends):
+    ends = []
+    for number, (kernel, gammas) in enumerate(compute_each(_search_half, searches, n_jobs)):
+        ends += [(kernel, gammas)] if number % 2 else []
+        progress.step(kernel)
         (half, test), column = rounds[number // 2], number % 2
         losses[test, column], wrong[test, column] = _errors(kernel, gammas, half, task.X[test], task.Y[test], units)
-        starts += [start] if column else []
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
-    met = [start for start in starts if start is not None]
     comparison = WidthComparison.of(losses, wrong if task.pooled else None, task.weights, square)
-    return comparison, mean_start(met) if len(met) == len(rounds) else None
+    logarithms = np.log([list(kernel.scales().values()) for kernel, _ in ends]).mean(axis=0)
+    middle = rich[0].with_scales(dict(zip(rich[0].scales(), np.exp(logarithms).tolist(), strict=True)))
+    return comparison, End(middle, float(np.exp(np.mean([np.log(gammas[0]) for _, gammas in ends]))), np.inf)
 
 
-def _search_half(
-    kernel: Kernel, gamma: float, task_of_half: Task, budget: int, progress: Progress | None
-) -> tuple[Kernel, Array, Start | None]:
-    """Return the kernel and the gammas that a search on some of the rows leads to, and its end, if by factors."""
-    progress = Progress(0, shown=False) if progress is None else progress  # a stream is not sent to other processes
-    if (trail := begin_on_sample(kernel, task_of_half, gamma, _pull(task_of_half), budget, progress)) is not None:
-        trail.descend(budget)
-        return trail.kernel, np.array([trail.gamma]), trail.start
-    start = evaluate(kernel, task_of_half, bool(kernel.scales()))
-    pull = _pull(task_of_half)(task_of_half.Y.shape[0])
-    candidates = [start, *(descend(start, task_of_half, budget, None, progress, pull) if kernel.scales() else ())]
-    best = min(candidates, key=_score)
-    return best.kernel, best.search.gamma, None
+def _search_half(kernel: Kernel, gamma: float, half: Task, budget: int) -> tuple[Kernel, Array]:
+    """Return the kernel and the gammas that a search on some of the rows leads to."""
+    if not kernel.scales():
+        return kernel, evaluate(kernel, half).search.gamma
+    penalty, start = _penalty(half), None
+    if JointCriterion.fits(kernel, half):
+        start = end_on_half(kernel, half, gamma, penalty, budget)
+    descent = Descent(kernel, half, gamma, penalty(int(half.Y.shape[0])), Progress(0, shown=False), start)
+    descent.settle(budget)
+    if descent.joint is not None:
+        return descent.end.kernel, np.array([descent.end.gamma])
+    best = min([evaluate(kernel, half), *descent.evaluated], key=_score)
+    return best.kernel, best.search.gamma
 
 
-def _pull(task: Task | JudgedBy) -> Callable[[int], float]:
+def _penalty(task: Task | Evaluate) -> Callable[[int], float]:
     """Return the factor of the penalty as a function of the number of rows."""
     prior = _PRIOR_OF_EVIDENCE if isinstance(task, Task) and task.criterion == "evidence" else _PRIOR
 
