@@ -313,7 +313,6 @@ def test_a_search_of_many_rows_starts_on_half_of_them_and_ends_where_it_would_wi
     assert sample_of(replace(task, splits=((np.arange(10), np.arange(10, 320)),))) is None, "folds are not cut"
     started, jobs = (LSSVMRegressorCV.recommended(n_jobs=n_jobs).fit(points, y) for n_jobs in (None, 2))
     monkeypatch.setattr("problems.estimators.chosen.kernel_search.sample_of", lambda task: None)
-    monkeypatch.setattr("problems.estimators.chosen.width_rule.sample_of", lambda task: None)
     whole = LSSVMRegressorCV.recommended().fit(points, y)
     assert started.certificate_.holds
     assert dict(started.certificate_.record)["widths"].startswith("one per input")
