@@ -22,8 +22,8 @@ machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal
 
 best = fuse(machine, over=rho, validation=(X_val, y_val), gap=1e-3)
 print(f"rho = {best.rho:.6g}: validation error {best.validation_error:.6f}")
-print(f"no rho from {best.path.coverage[0]:g} to {best.path.coverage[1]:g} is below {best.lower_bound:.6f}")
-print(f"{len(best.path)} knots; {best.path.stop}")
+print(f"no rho from {best.proved_on['rho'][0]:g} to {best.proved_on['rho'][1]:g} is below {best.lower_bound:.6f}")
+print(f"{len(best.path)} vertices; {best.stop}")
 
 
 def error(value: float) -> float:

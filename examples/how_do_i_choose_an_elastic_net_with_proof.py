@@ -30,9 +30,8 @@ print(best.certificate)
 
 # %%
 # The problem was solved at the points; the dashed line is proved for every weight between them.
-order = np.argsort(best.tried[:, 0])
 _, ax = plt.subplots()
-ax.plot(best.tried[order, 0], best.validation_errors[order], "k.-", linewidth=1.0, label="solved")
+ax.plot(best.path.values, best.path.validation_errors, "k.-", linewidth=1.0, label="solved")
 ax.plot(best.values["weight"], best.validation_error, "o", color="#b03060", markersize=8, label="chosen")
 ax.axhline(best.lower_bound, color="0.5", linestyle="--", label="lower bound, 0.01 to 1000")
 ax.set(xscale="log", xlabel="weight", ylabel="validation error (mean square)")

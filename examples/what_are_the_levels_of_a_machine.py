@@ -51,7 +51,7 @@ print(top.certificate)
 # One curve for each kernel; the dashed line is proved for all of them.
 _, ax = plt.subplots(layout="constrained")
 for kernel_name, fusion in fusions.items():
-    ax.plot(fusion.path.values[1:], fusion.validation_errors[1:], label=kernel_name)
+    ax.plot(fusion.path.values, fusion.path.validation_errors, label=kernel_name)
 ax.axhline(lower_bound, color="0.5", linestyle="--", label="lower bound")
 ax.set(xscale="log", xlabel="rho", ylabel="validation error (mean square)")
 ax.set_title(f"Three levels: {name} kernel, rho = {top.rho:.3g}")

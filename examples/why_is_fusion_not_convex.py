@@ -50,7 +50,7 @@ for weight in (1.0, 1.5, 2.0, 4.0):
 s = Substrate(Linear(), X, y)
 rho = cp.Parameter(nonneg=True, name="rho")
 machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.component(0)))
-best = fuse(machine, over=rho, validation=(X_val, y_val))
+best = fuse(machine, over=rho, validation=(X_val, y_val), box={rho: (0.0, 10.0)})
 print(f"fuse: rho {best.rho:g}, validation error {best.validation_error:.4f}, lower bound {best.lower_bound:.4f}\n")
 print(best.certificate)
 

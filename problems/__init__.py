@@ -110,17 +110,7 @@ def _estimator(name: str) -> Any:
     home = {**ESTIMATORS, **SPECTRAL}.get(name)
     if home is None:
         return None
-    from problems.estimators.shared.base import KernelEstimator
-
-    KernelEstimator._fuser = staticmethod(_fuse)
     return getattr(import_module(home), name)
-
-
-def _fuse(estimator: Any, over: Any, **choices: Any) -> Any:
-    """Return the implementation of :func:`substrate.fuse` for an estimator."""
-    from problems.estimators.chosen.fused_machines import fuse_estimator
-
-    return fuse_estimator(estimator, over, **choices)
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ __all__ = [
     "Result",
     "Substrate",
     "__version__",
+    "check_proof",
     "fuse",
     "load_result",
 ]
@@ -51,7 +52,7 @@ def __getattr__(name: str) -> Any:
         from substrate import composition
 
         return getattr(composition, name)
-    if name in ("Fusion", "fuse"):
+    if name in ("Fusion", "check_proof", "fuse"):
         from substrate import fusion
 
         return getattr(fusion, name)

@@ -63,7 +63,6 @@ REPEATED = (
     "substrate/fusion/test_validation.py::test_a_partly_linear_model_is_validated_with_its_linear_part",
     "substrate/fusion/test_validation.py::test_folds_of_outputs_by_name",
     "substrate/fusion/test_validation.py::test_one_output_of_several_substrates_is_their_sum",
-    "substrate/fusion/test_weight_of_squares.py::test_no_other_weight_validates_better[tube]",
     "test_trust.py::test_ordinary_data_are_certified_as_they_come[FusedMaximalVariationRegressor-boston]",
     "test_tutorials.py::test_it_prints_what_it_shows[fusers]",
 )

@@ -143,7 +143,8 @@ def equivalence_of_the_penalty() -> Shown:
     s = Substrate(Linear(), np.eye(2), np.array([1.0, -1.0]))
     rho = cp.Parameter(nonneg=True, name="rho")
     machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.component(0)))
-    exact = fuse(machine, over=rho, validation=([[2.0, 0.0]], [4.0])).validation_error
+    box = {rho: (0.0, 10.0)}
+    exact = fuse(machine, over=rho, validation=([[2.0, 0.0]], [4.0]), box=box).validation_error
 
     def solve_penalised(weight):
         values = (1e-6, 0.25, 0.5, 0.75, 1.0)

@@ -1,44 +1,52 @@
-r"""Fusion of training and validation: the parameter of a machine chosen with a proof.
+r"""Fusion of training and validation: parameters of a machine or of any convex problem, chosen with a proof.
 
 .. math::
 
-    \min_{\rho \ge 0} \; \frac1n \sum_{j=1}^n (y^v_j - f_\rho(x^v_j))^2 \quad \text{where} \quad
-    f_\rho = \arg\min \; \text{the machine at } \rho
+    \min_{\theta \in B} \; v(x_\theta) \quad \text{where} \quad
+    x_\theta = \arg\min_{x \in S(\theta)} \; \varphi_0(x) + \sum_i \theta_i \, \varphi_i(x) .
 
-[Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in rho as well. The paper
-turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28) itself is
-solved: one search over cells (:mod:`substrate.search.best_first`) with a bound on each states how far from the global
-optimum the answer can be. One parameter is several with one: chords over simplices, which are intervals then
-(:mod:`substrate.fusion.joint`), where the machine is a quadratic program whose squares determine its predictions, and
-the universal bound elsewhere (:mod:`substrate.fusion.machine_fusion`), and for cvxpy problems of every kind
-(:mod:`substrate.fusion.problem_fusion`).
+[Pelckmans2005]_ eq. (28): the machine's optimality conditions are constraints of a problem in its parameters as well.
+The paper turns it into (29) and calls that convex; it is not, see :mod:`problems.fused_maximal_variation`. Here (28)
+itself is solved: one search over simplices of the parameters (:mod:`substrate.fusion.search`) with a bound on each
+states how far from the global optimum the answer can be. The bound is that of chords between solved points
+(:mod:`substrate.fusion.chord`) where the squares of a program determine its predictions and validation errors are
+squared, and the universal bound elsewhere (:mod:`substrate.fusion.universal`).
 """
 
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from substrate.arrays import positive
-from substrate.composition import Machine
-from substrate.errors import DeclarationError
-from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.box import check_box, parameters_of
-from substrate.fusion.joint import fuse_jointly
-from substrate.fusion.machine_fusion import MachineFamily, fuse_over_box
-from substrate.fusion.problem_fusion import RANGE, fuse_any_problem
-from substrate.fusion.result import Fusion
-from substrate.fusion.simplex_search import COLLAPSED
-from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
-from substrate.fusion.validation_loss import SQUARED, check_loss
-from substrate.search.best_first import Limits, Progress, late_progress
+from substrate.arrays import Array, positive
+from substrate.certificates import PROVED, Certificate, Row
+from substrate.errors import DeclarationError, SolverError
+from substrate.fusion.chord import NOT_KNOWN, Chord
+from substrate.fusion.result import FusedPath, Fusion
+from substrate.fusion.search import Selection, Theta, minimise
+from substrate.fusion.task import Task, complete_box, declare, families_of
+from substrate.search.best_first import Limits, Progress, describe_met, late_progress
 
 __all__ = ["fuse"]
 
 #: Largest number of solves, for one parameter and for several.
 _BUDGETS = (500, 2000)
+#: Solves that chords have at least; a quarter of the budget is more as a rule.
+_FEW = 100
+#: Relative excess of the error of a machine over that of its vertex at which the two count as the same machine.
+_AGREES = 1e-6
+#: How far the objective at the chosen point may be above its smallest value, relative.
+_OPTIMAL = 1e-6
+#: An error below this share of the largest one counts as none, for a problem.
+_NOTHING = 1e-6
+#: The assumption behind the bound, for the record.
+_RADIUS = (
+    "where no square determines a variable, its optimum is taken to be within 1000 times the largest size that it has "
+    "at any point of the search; were it k times farther, the effect of rounding would be at most k times larger"
+)
 
 
 def fuse(
@@ -46,38 +54,28 @@ def fuse(
     over: Any,
     validation: Any = None,
     cv: Any = None,
-    gap: float = 1e-3,
+    gap: float = 1e-2,
     *,
     loss: Any = "squared",
     data: tuple[Any, ...] | None = None,
     box: Any = None,
     budget: int | None = None,
     time_limit: float | None = None,
-    up_to: float | None = None,
-    n_jobs: int = 1,
     progress: Progress | bool | None = None,
-    **options: Any,
 ) -> Fusion:
-    """Choose the parameter whose machine validates best, and bound how much better any other could be.
+    """Choose the parameters whose machine validates best, and bound how much better any others could be.
 
-    :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all rho
+    :equation [Pelckmans2005]_ (28): fusion of structure detection with validation, over all parameters
 
     Parameters
     ----------
     machine
         A :class:`~substrate.Machine`; a convex ``cvxpy.Problem`` that is affine in its parameters
         (``problem.is_dcp(dpp=True)``), or convex in its variables together with the bound of a constraint or the width
-        of a tube; a function ``(X, y) -> Machine`` (with ``cv``, and the parameter by name); or an estimator that
-        supports fusion.
+        of a tube; or a function ``(X, y) -> Machine`` (with ``data``, and the parameters by name).
     over
-        The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name: the weight of a term of the objective. Where it
-        is in the linear term of a quadratic program whose squares determine the predictions (the weight of a 1-norm or
-        a maximum beside squared errors), or the weight of all squares there, the range unless given ends where what it
-        weighs has vanished. Elsewhere (C
-        of a tube, hinge or pinball loss with a bias, a ridge beside squared errors and constraints, logistic or Poisson
-        losses) a range is: ``box``, or from 1e-3 to 1e3 (:mod:`substrate.fusion.universal_bound`). The width of a tube
-        and the bound of a constraint are parameters too, with a range in ``box``. Two or three parameters, as a tuple,
-        are chosen together. With three, the search may spend its budget before the gap is met, and says so. Machines
+        The parameter, a ``cvxpy.Parameter(nonneg=True)`` or its name; two or three, as a tuple, are chosen together. A
+        parameter is the weight of a term of the objective, a bound in a constraint or the width of a tube. Machines
         with shapes that hold everywhere (:class:`~substrate.Everywhere`) are refused: their weight is chosen by folds.
     validation
         Points and targets to validate on; a machine whose outputs have names takes a dict of targets, with None for
@@ -85,36 +83,30 @@ def fuse(
         the rows. For a cvxpy problem the validation error itself: a convex expression of its variables without
         parameters, such as ``cp.sum_squares(V @ x - u)``.
     cv
-        A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function or
-        an estimator, with ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in
-        classification.
+        A number of folds, ``"loo"``, a scikit-learn splitter or a list of ``(train, test)`` rows, for a function, with
+        ``data``. As in scikit-learn, a number of folds means consecutive rows, stratified in classification.
     gap
         Relative distance between validation error and lower bound at which the search ends.
     loss : {"squared", "mean_absolute", "pinball", "hinge", "log_loss"} or ("pinball", level)
         What is taken of the targets and predictions of the validation rows; the certificate states it. Labels -1 and
-        +1 for the last two. Losses other than squares are proved over a range, ``box``.
+        +1 for the last two.
     data
-        X and y, for a function or an estimator; y is a dict of targets for a function whose machine has named outputs.
-        With weights of rows, ``(X, y, weights)``, the function is called with all three, and the folds are weighed.
+        X and y, for a function; y is a dict of targets for a function whose machine has named outputs. With weights of
+        rows, ``(X, y, weights)``, the function is called with all three, and the folds are weighed.
     box
         The values of the parameters that are considered: ``{parameter or name: (low, high)}``. Unless given, a weight
-        of the linear term is considered from zero to where what it weighs has vanished, which an infinite end asks for
-        too, and the weight of squares from 1e-3 to 1e3; its lower end must be above zero. A parameter in a constraint
-        needs a range. ``proved_on`` of the result states where the bound holds.
+        is considered from 1e-3 to 1e3, times the power of ten next to the unit of the targets where it weighs something
+        linear against squares; a parameter in a constraint needs a range. ``proved_on`` of the result states
+        where the bound holds.
     budget
         Largest number of solves, 500 for one parameter and 2000 for several unless given; a search that uses all of
         them reports it.
     time_limit
         Largest number of seconds, from the call on; None: as long as it takes. A solve that has begun is finished, and
-        the machine that is returned is solved after it. The result's ``estimate`` is what was expected.
-    up_to
-        The largest value of the parameter that is considered, or of 1/parameter where it is the weight of all squares;
-        ``None`` ends where a larger one changes nothing.
-    n_jobs
-        How many folds are solved at a time.
+        the machine that is returned is solved after it.
     progress
-        Called with the number of solves, the best error and the bound (sums of squares) during the search; True writes
-        them to a terminal, None does so from ten seconds on, with an estimate of the time. One of more than ten
+        Called with the number of solves, the best error and the bound (sums over the rows) during the search; True
+        writes them to a terminal, None does so from ten seconds on, with an estimate of the time. One of more than ten
         minutes is a :class:`~substrate.errors.LongFitWarning` too.
 
     Returns
@@ -139,134 +131,33 @@ def fuse(
     >>> best.certificate.holds
     True
     """
-    target, judged = positive(gap, "gap"), check_loss(loss)
-    several = isinstance(over, (list, tuple)) and len(over) > 1
-    budget = (_BUDGETS[several]) if budget is None else budget
-    for name, count in (("budget", budget), ("n_jobs", n_jobs)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise DeclarationError(f"{name} must be a positive integer, received {count!r}")
+    target, several = positive(gap, "gap"), isinstance(over, (list, tuple)) and len(over) > 1
+    budget = _BUDGETS[several] if budget is None else budget
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise DeclarationError(f"budget must be a positive integer, received {budget!r}")
     limits = Limits(budget, np.inf if time_limit is None else positive(time_limit, "time_limit"))
-    top = None if up_to is None else positive(up_to, "up_to")
-    if several and top is not None:
-        raise DeclarationError("up_to is for one parameter; for several give box={name: (low, high)}")
-    if top is not None and box is not None:
-        raise DeclarationError("give either up_to or box={name: (low, high)}, not both")
-    if hasattr(machine, "__fuse__"):
-        if several:
-            raise DeclarationError("an estimator is fused over its one parameter; for several fuse a Machine")
-        if top is not None:
-            raise DeclarationError("up_to is for machines; an estimator has the range of its path as a parameter")
-        if time_limit is not None:
-            raise DeclarationError("time_limit is for machines; an estimator follows its path to the end of its range")
-        if judged != SQUARED:
-            raise DeclarationError(f"an estimator is validated by squared errors; fuse a Machine for loss={loss!r}")
-        fused: Fusion = machine.__fuse__(over, validation=validation, cv=cv, gap=target, data=data, **options)
-        return fused
-    if options:
-        raise DeclarationError(f"fuse has no options {sorted(options)}")
-    if isinstance(machine, cp.Problem):
-        if not isinstance(validation, cp.Expression) or cv is not None or data is not None or judged != SQUARED:
-            raise DeclarationError(
-                "a cvxpy problem is fused with validation=, its validation error as a cvxpy expression, without cv, "
-                "data and loss"
-            )
-        if top is not None:
-            raise DeclarationError("up_to is for machines; give box={name: (low, high)}")
-        with late_progress("fuse", limits) as late:
-            shown = late if progress is None else _choose_progress(progress)
-            return fuse_any_problem(machine, over, box, validation, target, limits, shown)
-    if isinstance(machine, Machine):
-        if validation is None or cv is not None:
-            raise DeclarationError(
-                "a machine is fused with validation=(X, y); for folds pass a function (X, y) -> Machine, data and cv"
-            )
-        machines, sets = [machine], [check_validation(machine, *check_pair(validation, "validation"), judged)]
-        final = machine
-    elif callable(machine):
-        machines, sets, final = folds_of(machine, data, cv, validation, judged)
-    else:
-        raise DeclarationError(
-            f"fuse needs a Machine, a cvxpy.Problem, a function (X, y) -> Machine or an estimator, received {machine!r}"
-        )
-    if any(each.shapes is not None for each in (*machines, final)):
-        raise DeclarationError(
-            "fuse has no bound for machines whose shape holds everywhere: choose the weight by folds, as "
-            "LSSVMRegressorCV(monotone={0: 1}, cv=5) does, or ask for the shape at points instead of Everywhere"
-        )
+    task = declare(machine, over, validation, cv, data, loss)
     with ExitStack() as stack:  # the parameters of a machine have one value at a time
-        for each in {id(each): each for each in (*machines, final)}.values():
+        for each in {id(each): each for each in (*task.machines, task.final) if each is not None}.values():
             stack.enter_context(each.lock)
-        names = _names(final, over)
-        ends = _given_ends(names, box)
         late = stack.enter_context(late_progress("fuse", limits))
         shown = late if progress is None else _choose_progress(progress)
-        parameters = [parameters_of(each, names) for each in machines]
-        terms = _chord_terms(machines, parameters) if judged == SQUARED else DeclarationError("")
-        inverse = not isinstance(terms, DeclarationError) and terms[0].inverse
-        if not isinstance(terms, DeclarationError):
-            range_of_chords = box
-            if top is not None and terms[0].ridge >= 0:
-                range_of_chords = {names[0]: _range_up_to(top, False)}
-            elif top is not None:
-                range_of_chords = {names[0]: (1.0 / top, np.inf) if inverse else (0.0, top)}
-            # a weight of squares may leave less than rounding at the ends of a wide range, and cells reach zero
-            single = len(names) == 1 and terms[0].ridge >= 0
-            result = None
-            if not (single and ends[0] is not None and ends[0][0] == 0.0):
-                options_of_search = (target, limits, shown, n_jobs)
-                result = fuse_jointly(machines, sets, final, terms, names, range_of_chords, *options_of_search)
-            if result is not None and not (single and result.stop == COLLAPSED):
-                return result
-            limits.spent += 0 if result is None else result.path.solves
-        if top is not None:
-            ends = [_range_up_to(top, inverse)]
-        families = _families(machines, parameters, sets)
-        if isinstance(families, DeclarationError):  # neither bound applies
-            raise terms if len(names) > 1 and isinstance(terms, DeclarationError) and str(terms) else families
-        return fuse_over_box(families, machines, sets, final, names, ends, target, limits, shown)
-
-
-def _chord_terms(machines: list[Machine], parameters: list[list[Any]]) -> list[AffineTerms] | DeclarationError:
-    """Return the quadratic programs whose chords bound the weights, or why there are none."""
-    try:
-        return [AffineTerms.of(machine.problem, own) for machine, own in zip(machines, parameters, strict=True)]
-    except DeclarationError as refusal:
-        return refusal
-
-
-def _names(machine: Machine, over: Any) -> list[str]:
-    """Return the names of the parameters that are fused over."""
-    if isinstance(over, (list, tuple)) and len(over) > 1:
-        return [parameter.name() for parameter in parameters_of(machine, over)]
-    over = over[0] if isinstance(over, (list, tuple)) and over else over
-    return [_parameter(machine, over).name()]
-
-
-def _families(
-    machines: list[Machine], parameters: list[list[Any]], sets: list[ValidationSet]
-) -> list[MachineFamily] | DeclarationError:
-    """Return what the universal bound needs of the folds, or why it does not apply."""
-    try:
-        return [MachineFamily(*each) for each in zip(machines, parameters, sets, strict=True)]
-    except DeclarationError as refusal:
-        return refusal
-
-
-def _given_ends(names: list[str], box: Any) -> list[tuple[float, float] | None]:
-    """Return the ranges that are given, in the order of names."""
-    check_box(box, names, None, signed=True)
-    ends_by_name = {key.name() if isinstance(key, cp.Parameter) else key: ends for key, ends in (box or {}).items()}
-    ends_found = []
-    for name in names:
-        ends = ends_by_name.get(name)
-        ends_found.append(None if ends is None else (float(ends[0]), float(ends[1])))
-    return ends_found
-
-
-def _range_up_to(top: float, inverse: bool) -> tuple[float, float]:
-    """Return the values of a weight up to the largest that is considered, or of its inverse."""
-    low, high = RANGE
-    return (1.0 / top, max(high, 1e3 / top)) if inverse else (min(low, 1e-3 * top), top)
+        ends, cut_off = complete_box(task, box)
+        least = task.least
+        families = families_of(task, ends, target)
+        bound, family = next(iter(families.items()))
+        if task.problem is not None:
+            least = _NOTHING * abs(family.evaluate(tuple(high for _, high in ends)))
+        # chords that need many solves are loose: the universal bound takes over
+        most = max(budget // 4, min(budget, _FEW)) if bound == "chord" else budget
+        first = replace(limits, budget=most)
+        options: dict[str, Any] = {"gap": target, "progress": shown, "floor": task.floor, "least": least}
+        search = minimise(family, ends, limits=first, **options)
+        if bound == "chord" and (search.stop == NOT_KNOWN or (most < budget and family.solves >= most)):
+            limits.spent += family.solves
+            bound, family = "universal", families["universal"]
+            search = minimise(family, ends, limits=limits, **options)
+        return _fusion(task, ends, cut_off, bound, family, search, target, least)
 
 
 def _choose_progress(progress: Progress | bool) -> Progress:
@@ -276,28 +167,173 @@ def _choose_progress(progress: Progress | bool) -> Progress:
     if not progress or not sys.stderr.isatty():
         return lambda *_: None
     return lambda solves, best, lower: print(
-        f"\rfuse: {solves} solves, squares {best:.6g}, bound {lower:.6g} ", end="", file=sys.stderr, flush=True
+        f"\rfuse: {solves} solves, error {best:.6g}, bound {lower:.6g} ", end="", file=sys.stderr, flush=True
     )
 
 
-def _parameter(machine: Machine, over: Any) -> Any:
-    if isinstance(over, (list, tuple, set, frozenset, dict)):
-        raise DeclarationError(f"give several parameters as a tuple, over=(first, second), received {over!r}")
-    name = over.name() if isinstance(over, cp.Parameter) else over
-    if not isinstance(name, str):
-        raise DeclarationError(f"over is a cvxpy.Parameter or its name, received {over!r}")
-    by_name = {parameter.name(): parameter for parameter in machine.problem.parameters()}
-    if name not in by_name:
-        raise DeclarationError(f"the machine has no parameter {name!r}; it has {sorted(by_name)}")
-    parameter = by_name[name]
-    weighs = any(parameter_of_problem is parameter for parameter_of_problem in machine.problem.objective.parameters())
-    if not parameter.is_scalar() or (weighs and not parameter.is_nonneg()):
-        raise DeclarationError(f"{name!r} must be one non-negative number: cp.Parameter(nonneg=True, name={name!r})")
-    missing = sorted(
-        name_of_other
-        for name_of_other, parameter_of_problem in by_name.items()
-        if name_of_other != name and parameter_of_problem.value is None
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The machine that is returned, those of the folds, the sum of their errors, and whether an interrupt ended it."""
+
+    total: float
+    result: Any = None
+    folds: tuple[Any, ...] = ()
+    interrupted: bool = False
+
+
+def _fusion(
+    task: Task,
+    ends: list[tuple[float, float]],
+    cut_off: list[tuple[str, str]],
+    bound: str,
+    family: Any,
+    search: Selection,
+    gap: float,
+    least: float,
+) -> Fusion:
+    """Return the result of a search: the machine at the best values, and what is proved."""
+    knot, values = family.knots[search.best], dict(zip(task.names, search.best, strict=True))
+    x, z = (knot.point.x, knot.point.z) if isinstance(family, Chord) else (knot.shown, knot.dual.z)
+    chosen = _take_problem(task, search, x) if task.final is None else _solve_machines(task, values, search, x, z)
+    error = chosen.total / task.weight
+    lower = min(search.lower_bound / task.weight, error)
+    gap_row = Row(
+        name="gap of the search",
+        value=error - lower if np.isfinite(lower) else np.inf,
+        scale=max(abs(error), least / task.weight),
+        tolerance=gap,
+        formula="validation error - lower bound over the box",
     )
-    if missing:
-        raise DeclarationError(f"parameters {missing} have no value; give them one before fusing over {name!r}")
-    return parameter
+    stop = search.stop
+    if stop == describe_met(gap) and not gap_row.passes:
+        stop = f"the points of the search meet the gap of {gap:g}, the machine that was solved at the best does not"
+    if chosen.interrupted:
+        stop += "; interrupted while the best machine was solved"
+    optimal = _optimality(task, family, search.best)
+    title = f"Fusion over {' and '.join(task.names)}"
+    if not gap_row.passes:
+        tried = _state_proof(gap_row, len(family.knots), np.isfinite(lower) and gap_row.value < error)
+        title += f" ({', '.join(f'{k} = {v:.4g}' for k, v in values.items())}, validation error {error:.4g}: {tried})"
+    machine = chosen.result.certificate if chosen.result is not None else Certificate(title, ())
+    facts = [("validation", task.words)]
+    facts += [
+        (f"fused over {name}", f"from {low:g} to {high:g}") for name, (low, high) in zip(values, ends, strict=True)
+    ]
+    facts += [
+        ("choice", f"{name} at {values[name]:g}, an end of its range; box= looks further")
+        for name, range_ in zip(values, ends, strict=True)
+        if values[name] in range_
+    ]
+    counts = f"{family.solves} solves, {len(family.knots)} vertices, {len(search.cells)} cells"
+    facts += [*cut_off, ("search", f"{counts}; {stop}")]
+    if np.isfinite(lower):
+        facts += [("bound", bound), ("radius of the bound", _RADIUS)]
+        facts.append(("several optima", "the bound is for the optimum that validates best"))
+        if task.final is None:
+            facts.append((PROVED, f"validation error {error:.6g}, at most {error - lower:.2g} above the least"))
+    return Fusion(
+        values=values,
+        validation_error=error,
+        lower_bound=lower,
+        proved_on=dict(zip(task.names, ends, strict=True)),
+        certificate=Certificate(title, (*machine.rows, optimal, gap_row), (*machine.record, *facts)),
+        result=chosen.result,
+        path=_path(task, family, search, stop),
+        loss=task.words,
+        least=least / task.weight,
+        folds=chosen.folds,
+        _proof=(bound, family, search.roots),
+    )
+
+
+def _take_problem(task: Task, search: Selection, x: Array) -> _Chosen:
+    """Leave a cvxpy problem at the best values."""
+    for parameter, value in zip(task.parameters, search.best, strict=True):
+        parameter.value = value
+    if task.assign is not None:
+        task.assign(x)
+    return _Chosen(task.validate(x))
+
+
+def _solve_machines(task: Task, values: dict[str, Any], search: Selection, x: Array, z: Array) -> _Chosen:
+    """Solve the machines at the best values, and validate what they predict.
+
+    Where a solver's machine validates worse than the best point, of several optima or by its tolerance, the machine of
+    that point is taken, if it is certified as an optimum like a solver's. An interrupt ends with the machine at hand.
+    """
+    interrupted = False
+    try:
+        chosen = _validated(task, values, None)
+    except KeyboardInterrupt:
+        interrupted, chosen = True, _validated(task, values, None)
+    if chosen.total > search.error + _AGREES * max(search.error, task.least):
+        wide, high = np.cumsum([0, *(n for n, _ in task.sizes)]), np.cumsum([0, *(m for _, m in task.sizes)])
+        points = [(x[wide[k] : wide[k + 1]], z[high[k] : high[k + 1]]) for k in range(len(task.sizes))]
+        try:
+            other = _validated(task, values, points)
+            certified = all(result.certificate.holds for result in (other.result, *other.folds))
+        except (SolverError, KeyboardInterrupt) as error:
+            interrupted, certified = interrupted or isinstance(error, KeyboardInterrupt), False
+        chosen = other if certified else _validated(task, values, None)
+    return _Chosen(chosen.total, chosen.result, chosen.folds, interrupted)
+
+
+def _validated(task: Task, values: dict[str, Any], points: list[tuple[Array, Array]] | None) -> _Chosen:
+    """Return the machines at values, by a solver or at given points, and the sum of their validation errors."""
+    results = [
+        machine.solve_program(**values) if points is None else machine.take_optimum(*points[k], **values)
+        for k, machine in enumerate(task.machines)
+    ]
+    total = sum(rows.total(result.decision_function(rows.X)) for rows, result in zip(task.sets, results, strict=True))
+    if task.final is task.machines[0]:
+        return _Chosen(total, results[0])
+    if task.final is None:
+        raise DeclarationError("only machines are solved")
+    return _Chosen(total, task.final.solve_program(**values), tuple(results))
+
+
+def _optimality(task: Task, family: Any, theta: Theta) -> Row:
+    """Compare the objectives of the problems, as they are left, with the dual bound at the chosen values."""
+    weights = np.append(1.0, theta)
+    knot = family.knots[theta]
+    point = knot.point if isinstance(family, Chord) else knot.dual
+    lowest, _ = family.base.lower_value(weights, point)
+    value = 0.0
+    for problem in task.problems:
+        sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
+        value += sign * float(np.asarray(problem.objective.expr.value).item())
+    terms, _ = family.base.terms(point.x, np.zeros_like(point.x))
+    return Row(
+        name="optimality",
+        value=max(value - lowest - float(weights @ family.base.d), 0.0),
+        scale=abs(lowest) + float(np.abs(weights) @ (np.abs(terms) + np.abs(family.base.d))) + _NOTHING * task.least,
+        tolerance=_OPTIMAL,
+        formula="objective - its dual bound, at the values chosen",
+    )
+
+
+def _path(task: Task, family: Any, search: Selection, stop: str) -> FusedPath:
+    """Return the record of a search."""
+    thetas = sorted(family.knots)
+    numbers = {theta: k for k, theta in enumerate(thetas)}
+    simplices = [[numbers[theta] for theta in cell.corners] for cell in search.cells]
+    values = np.array(thetas)
+    return FusedPath(
+        parameters=tuple(task.names),
+        values=values.ravel() if len(task.names) == 1 else values,
+        validation_errors=np.array([family.error(theta) for theta in thetas]) / task.weight,
+        simplices=np.array(simplices, dtype=np.intp).reshape(-1, len(task.names) + 1),
+        bounds=np.array([cell.bound for cell in search.cells]) / task.weight,
+        stop=stop,
+        solves=family.solves,
+    )
+
+
+def _state_proof(row: Row, trials: int, is_proved: bool) -> str:
+    """State how much of a gap that was asked for is proved: nothing where the bound is trivial, zero for a loss."""
+    tried = f"the best of {trials} that were tried"
+    if not is_proved:
+        return f"{tried}, not proved to be the best there is"
+    # as many digits as tell the two apart
+    digits = next((k for k in range(2, 17) if float(f"{row.relative:.{k}g}") > row.tolerance), 17)
+    return f"{tried}, proved to be within {row.relative:.{digits}g} of the best there is, not within {row.tolerance:g}"

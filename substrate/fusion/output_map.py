@@ -10,7 +10,7 @@ from substrate.composition.outputs import columns_of
 from substrate.composition.terms import Term, WeightedTerm, base_of
 from substrate.fusion.validation import ValidationSet
 
-__all__ = ["output_map", "weighed_map"]
+__all__ = ["output_map"]
 
 
 def output_map(machine: Machine, columns: Mapping[int, int], size: int, validation_set: ValidationSet) -> Array:
@@ -41,15 +41,3 @@ def _map(
         if isinstance(base, LinearPart):
             M[:, base.places(columns, column)] += weights * base.matrix(rows, "X_val")
     return M
-
-
-def weighed_map(
-    machine: Machine, columns: Mapping[int, int], size: int, validation_set: ValidationSet
-) -> tuple[Array, Array]:
-    """Return the same times the roots of the rows' weights, and the targets times them: the weighted squares are
-    squares.
-    """
-    M = output_map(machine, columns, size, validation_set)
-    if validation_set.weights is None:
-        return M, validation_set.stacked_targets
-    return validation_set.roots[:, None] * M, validation_set.roots * validation_set.stacked_targets

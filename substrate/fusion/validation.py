@@ -57,23 +57,11 @@ class ValidationSet:
         weights = np.ones(self.rows) if self.weights is None else self.weights
         return np.tile(weights, self.stacked_targets.size // self.rows)
 
-    @property
-    def roots(self) -> Array:
-        """Return the square roots of the weights in the order of ``stacked_targets``.
-
-        Errors times these have the weighted squares.
-        """
-        return np.sqrt(self.every_weight)
-
     def values(self, predicted: Any) -> Array:
         """Return predictions in the order of ``stacked_targets``."""
         values = predicted if isinstance(predicted, Mapping) else {None: predicted}
         every = [np.asarray(values[name]).reshape(target.shape) for name, target in self.targets.items()]
         return np.concatenate([matrix.ravel(order="F") for matrix in every])
-
-    def errors(self, predicted: Any) -> Array:
-        """Return targets minus predictions, times the roots of the weights, in the order of ``stacked_targets``."""
-        return np.asarray(self.roots * (self.stacked_targets - self.values(predicted)))
 
     def total(self, predicted: Any) -> float:
         """Return the weighted sum of the loss of predictions."""

@@ -1,13 +1,9 @@
-"""Machines with two or three parameters, and stores of their knots, for the tests of joint fusion."""
+"""Machines with two or three parameters, and rows to train and validate them."""
 
 import cvxpy as cp
 import numpy as np
 
 from substrate import Machine, Substrate
-from substrate.fusion.affine_terms import AffineTerms
-from substrate.fusion.joint import _fold
-from substrate.fusion.knot_store import KnotStore
-from substrate.fusion.validation import check_validation
 from substrate.kernels import RBF, Componentwise, Linear
 
 
@@ -73,9 +69,3 @@ def ridge_line():
     rho, tau = weights("rho", "tau")
     cost = 0.5 * cp.sum_squares(s.e) + rho * cp.norm_inf(s.f()) + 0.5 * tau * s.squared_norm
     return Machine(s, minimize=cost), [rho, tau]
-
-
-def store_of(machine, parameters, box, validation):
-    """Return an empty store of the knots of one machine and one validation set."""
-    checked = check_validation(machine, *validation)
-    return KnotStore([_fold(machine, AffineTerms.of(machine.problem, parameters), checked, tuple(box))])

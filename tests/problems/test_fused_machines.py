@@ -27,7 +27,6 @@ from problems import (
     MaximalVariationClassifier,
     MaximalVariationRegressor,
 )
-from substrate import fuse
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial
@@ -419,55 +418,6 @@ def test_the_l1_machine_keeps_the_rows_it_needs(kind):
     assert model.n_support_ == model.support_.size == model.support_values_.shape[0]
     assert_array_equal(model.support_, at_best.support_)
     assert_array_equal(model.support_vectors_, X[model.support_])
-
-
-# ---- fuse --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("over", "kind"), ALL)
-@pytest.mark.parametrize("cv", [None, 3])
-@pytest.mark.some_cases(6)
-def test_fuse_gives_the_same_numbers(over, kind, cv):
-    model, plain, (X, y, V, v) = made(over, kind, cv=cv, gap=1e-2)
-    given = {"validation": (V, v)} if cv is None else {"cv": cv}
-    model.fit(X, y, *given.get("validation", ()))
-    fusion = fuse(plain(7.0), over=over, data=(X, y), gap=1e-2, **given)
-    assert fusion.parameter == over
-    assert fusion.value == getattr(fusion, over) == chosen(model)
-    assert fusion.validation_error == model.criterion_
-    assert fusion.lower_bound == model.criterion_lower_bound_
-    assert_array_equal(fusion.path.values, model.path_["values"])
-    assert fusion.path.coverage == tuple(model.path_["coverage"])
-    assert fusion.certificate.holds
-    assert_array_equal(fusion.result.predict(V), model.predict(V))
-
-
-def test_fuse_by_leave_one_out_and_the_choices_of_the_estimator():
-    X, y, V, v = classes()
-    fusion = fuse(LSSVMClassifier(KERNEL, coding="one_vs_one"), over="gamma", data=(X, y), cv="loo")
-    assert fusion.value == LSSVMClassifierCV(KERNEL, coding="one_vs_one", cv="loo", gap=1e-3).fit(X, y).gamma_
-    X, y, V, v = regression()
-    plain = MaximalVariationRegressor(KERNEL, expansion="decoupled", ridge=0.2, cutoff=1e-5, relevance=0.3)
-    fusion = fuse(plain, over="rho", data=(X, y), validation=(V, v))
-    assert fusion.result.get_params()["ridge"] == 0.2
-    assert fusion.result.get_params()["cutoff"] == 1e-5
-    assert fusion.result.expansion == "decoupled"
-
-
-@pytest.mark.parametrize(
-    ("estimator", "over", "given", "message"),
-    [
-        (LSSVMRegressor(), "zeta", {}, "'zeta' of LSSVMRegressor cannot be fused; there is gamma of LSSVMRegressor"),
-        (LSSVMRegressor(), "gamma", {"data": None, "cv": 3}, r"give data=\(X, y\) to fuse an estimator"),
-        (L1SubstrateRegressor(), "zeta", {}, "give either validation=.* or cv"),
-        (L1SubstrateRegressor(), "zeta", {"cv": 2, "validation": regression()[2:]}, "give either validation=.* or cv"),
-        (L1SubstrateRegressor(), "zeta", {"cv": "gcv"}, "cv must be 'loo', a number of folds"),
-        (LSSVMRegressorCV(), "gamma", {"cv": 2}, "'gamma' of LSSVMRegressorCV cannot be fused"),
-    ],
-)
-def test_what_fuse_refuses_of_estimators(estimator, over, given, message):
-    with pytest.raises(DeclarationError, match=message):
-        fuse(estimator, over=over, **{"data": regression()[:2], **given})
 
 
 # ---- refusals ----------------------------------------------------------------------------------------

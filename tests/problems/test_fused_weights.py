@@ -20,7 +20,7 @@ from problems import (
     load,
 )
 from substrate.errors import DeclarationError
-from substrate.fusion.knot_store import KnotStore
+from substrate.fusion.program import Program
 from substrate.kernels import RBF, Linear
 
 GROUPS = {"cheap": ["a", "b"], "dear": ["c", "d"]}
@@ -130,14 +130,14 @@ def test_a_search_that_ends_early_says_so():
 
 def test_an_interrupted_fit_leaves_nothing_behind(monkeypatch):
     (X, y), (V, w) = data(20, 0), data(16, 1)
-    add, count = KnotStore.add, itertools.count()
+    solve, count = Program.solve, itertools.count()
 
-    def interrupted(store, corner):
-        if next(count) == 30:
+    def interrupted(program, weights):
+        if next(count) == 10:
             raise KeyboardInterrupt
-        return add(store, corner)
+        return solve(program, weights)
 
-    monkeypatch.setattr(KnotStore, "add", interrupted)
+    monkeypatch.setattr(Program, "solve", interrupted)
     model = FusedMaximalVariationRegressor(RBF(2.0), groups=[[0, 1], [2, 3]], rho_range=(0.0, 20.0), **SMOOTH)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, V, w)

@@ -20,7 +20,6 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import decoupled_coordinates, shared_coordinates
 from substrate.fits.variation import rho_max, solve_maximal_variation
-from substrate.fusion import fuse
 from substrate.kernels import RBF, Componentwise, Linear
 from substrate.penalties import VariationMachine, into_balls
 
@@ -303,9 +302,3 @@ def test_pages_refuse_another_number_of_weights():
     for function in (maximal_variation.declare, maximal_variation.closed_form):
         with pytest.raises(DeclarationError, match="one for each component: expected 4, received 2"):
             function(components(Linear(), X), y, [1.0, 2.0])
-
-
-def test_a_path_in_one_rho_is_not_taken_for_that_of_groups():
-    X, y = data()
-    with pytest.raises(DeclarationError, match="has groups with a weight each"):
-        fuse(MaximalVariationRegressor(Linear(), RHO, groups=GROUPS), "rho", cv=3, data=(X, y))

@@ -13,7 +13,6 @@ from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DeclarationError, IndefiniteKernelWarning
 from substrate.fits.coordinates import root_of
 from substrate.fits.l1 import l1_rows, solve_l1, zeta_max
-from substrate.fusion import fuse
 from substrate.kernels import RBF, Foreign, Linear
 from substrate.penalties import DoubleColumns, OneNorm, accuracy_of
 
@@ -199,9 +198,3 @@ def test_an_indefinite_matrix_has_no_bound_with_a_ridge():
     assert np.isfinite(model.predict(X)).all()
     with pytest.warns(IndefiniteKernelWarning):
         assert not model.prove(X, y).proved
-
-
-def test_a_path_in_zeta_alone_does_not_drop_the_ridge():
-    X, y = data()
-    with pytest.raises(DeclarationError, match=r"this L1SubstrateRegressor has ridge=0\.5"):
-        fuse(L1SubstrateRegressor(KERNEL, 0.1, ridge=0.5), "zeta", cv=3, data=(X, y))

@@ -224,5 +224,3 @@ def test_fuse_refuses_shapes_and_says_what_to_do():
     machine = Machine(s, minimize=objective, subject_to=[s.gradient(Everywhere(), 0) <= 0.0])
     with pytest.raises(DeclarationError, match=r"choose the weight by folds, as LSSVMRegressorCV\(monotone="):
         fuse(machine, over=C, validation=(X, y))
-    with pytest.raises(DeclarationError, match="choose gamma by folds"):
-        fuse(LSSVMRegressor(monotone={0: -1}), over="gamma", data=(X, y), cv=2)

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import problems
 from problems import LSSVMClassifier, LSSVMRegressor, MaximalVariationRegressor, SparseLSSVMRegressor
-from substrate import fuse
 from substrate.certificates.rows import ACCURATE, UNPOLISHED, accuracy_row, unpolished_tolerance
 from substrate.certificates.tolerance import Tolerance, tolerances_of
 from substrate.errors import DeclarationError
@@ -141,12 +140,6 @@ def test_rows_that_are_read_in_passes_or_lie_on_a_device_are_judged_by_it():
     for estimator in (LSSVMRegressor, SparseLSSVMRegressor):
         X_there, y_there = xp.asarray(X), xp.asarray(y)
         assert tolerances(made(estimator, tol=3e-5).fit(X_there, y_there), X_there, y_there) == {3e-5}
-
-
-def test_a_fused_twin_is_handed_it():
-    X, y = data_of(LSSVMRegressor)
-    fused = fuse(LSSVMRegressor(RBF(1.5), tol=3e-5), "gamma", cv=4, data=(X, y))
-    assert fused.certificate.answer.tolerance == 3e-5
 
 
 def test_a_tolerance_next_to_nothing_leaves_the_rounding_of_y():

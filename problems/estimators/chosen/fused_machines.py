@@ -3,22 +3,16 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from problems.estimators.chosen.fused import FusedCalibration, fit_fused
 from problems.estimators.chosen.fused_ways import SOLVES, FusedVariationModel, OverRho, OverZeta
-from problems.estimators.chosen.selection import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen.support_refit import FusedL1Model
-from problems.estimators.full.ls_svm import LSSVMClassifier, LSSVMRegressor
-from problems.estimators.full.shaped import has_shape
-from problems.estimators.penalised.l1 import L1SubstrateClassifier, L1SubstrateRegressor
-from problems.estimators.penalised.structure import MaximalVariationClassifier, MaximalVariationRegressor
+from problems.estimators.full.ls_svm import LSSVMClassifier
+from problems.estimators.penalised.l1 import L1SubstrateClassifier
+from problems.estimators.penalised.structure import MaximalVariationClassifier
 from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
 from problems.estimators.shared.additive import AdditiveEstimator
-from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
-from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF
 
 __all__ = [
@@ -26,7 +20,6 @@ __all__ = [
     "FusedL1SubstrateRegressor",
     "FusedMaximalVariationClassifier",
     "FusedMaximalVariationRegressor",
-    "fuse_estimator",
 ]
 
 
@@ -315,77 +308,3 @@ class FusedMaximalVariationClassifier(RhoChoice, AdditiveEstimator, Classifier):
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-
-
-#: The class that chooses a parameter of each estimator.
-_TWINS: dict[type, type[KernelEstimator]] = {
-    LSSVMRegressor: LSSVMRegressorCV,
-    LSSVMClassifier: LSSVMClassifierCV,
-    L1SubstrateRegressor: FusedL1SubstrateRegressor,
-    L1SubstrateClassifier: FusedL1SubstrateClassifier,
-    MaximalVariationRegressor: FusedMaximalVariationRegressor,
-    MaximalVariationClassifier: FusedMaximalVariationClassifier,
-}
-
-
-def fuse_estimator(
-    estimator: Any, over: Any, *, validation: Any = None, cv: Any = None, gap: float = 1e-3, data: Any = None
-) -> Any:
-    """Return the Fusion of an estimator over a parameter: the class that chooses it, fitted to ``data`` and
-    validated.
-    """
-    from substrate.fusion import FusedPath, Fusion  # brings cvxpy, which the classes do without
-
-    name = over.name() if hasattr(over, "name") else over
-    twin = _TWINS.get(type(estimator))
-    if twin is None or name != twin._chooses:
-        offered = ", ".join(
-            f"{fused_class._chooses} of {plain_class.__name__}" for plain_class, fused_class in _TWINS.items()
-        )
-        raise DeclarationError(f"{name!r} of {type(estimator).__name__} cannot be fused; there is {offered}")
-    _refuse_more_weights(estimator, name)
-    if has_shape(estimator):
-        raise DeclarationError(
-            "fuse has no bound for machines whose shape holds everywhere: choose gamma by folds, as "
-            "LSSVMRegressorCV(monotone={0: 1}, cv=5) does"
-        )
-    if data is None:
-        raise DeclarationError("give data=(X, y) to fuse an estimator")
-    if (validation is None) == (cv is None):
-        raise DeclarationError("give either validation=(X, y) or cv to fuse an estimator")
-    fused: Any = twin(gap=gap, cv=cv)
-    parameters = fused.get_params(deep=False)
-    parameters_given = estimator.get_params(deep=False)
-    fused.set_params(
-        **{key: value for key, value in parameters_given.items() if key in parameters and key not in ("gap", "cv")}
-    )
-    model = fused.fit(*data, *(validation or ()))
-    path = model.path_
-    stop = str(path.get("stop", "the range of gamma was searched"))
-    path_numbers = ((path,), tuple(path["coverage"]), stop, path.get("maximal_variation"))
-    record = FusedPath(name, np.asarray(path["values"]), np.asarray(path["criterion"]), *path_numbers)
-    values, proved = {name: getattr(model, f"{name}_")}, {name: record.coverage}
-    return Fusion(
-        values=values,
-        validation_error=model.criterion_,
-        lower_bound=model.criterion_lower_bound_,
-        proved_on=proved,
-        result=model,
-        path=record,
-        certificate=model.certificate_,
-    )
-
-
-def _refuse_more_weights(estimator: Any, name: str) -> None:
-    """Raise for weights that a path in one number does not have, rather than drop them."""
-    kind = type(estimator).__name__
-    if getattr(estimator, "groups", None) is not None:
-        raise DeclarationError(
-            f"{name!r} is one number along its path, and this {kind} has groups with a weight each; set groups=None to "
-            "fuse one rho for all inputs"
-        )
-    if name == "zeta" and estimator.ridge != 0.0:
-        raise DeclarationError(
-            f"the path in zeta is that of the problem without a ridge, and this {kind} has ridge={estimator.ridge!r}; "
-            "set ridge=0.0"
-        )

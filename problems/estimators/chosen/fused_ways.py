@@ -181,7 +181,7 @@ class OverZeta(FusedSearch):
             (min(least, 0.5 * largest), largest),
             checked_range(model.ridge_range, "ridge_range", positive=True),
         )
-        folds = [sparse_fold(one.K, one.y, one.rows, one.known, ends) for one in known]
+        folds = [sparse_fold(one.K, one.y, one.rows, one.known) for one in known]
         found = joint_choice(kernel, ("zeta", "ridge"), folds, ends, float(model.gap), model.max_evaluations)
         covered = {"proved_on_": found.kept["proved_on_"] | {"zeta": (ends[0][0], float("inf"))}}
         return replace(found, kept=covered)  # beyond, all machines are their biases
@@ -354,8 +354,8 @@ class OverRho(FusedSearch):
         if model.groups is not None:
             given, ends = GroupWeights.of(1.0, model.groups), self.ranges()
             members, names = given.members(*columns), [name for name, _ in given.groups]
-            folds: list[Any] = [fold_of_groups(*machine, members, ends) for machine in machines]
-            return joint_choice(kernel, names, folds, ends, float(model.gap), model.max_evaluations)
+            weighed = [fold_of_groups(*machine, members) for machine in machines]
+            return joint_choice(kernel, names, weighed, ends, float(model.gap), model.max_evaluations)
         folds = [variation_fold(*machine) for machine in machines]
         choice = _choose(kernel, "rho", read_off(folds), folds)
         if len(folds) == 1:

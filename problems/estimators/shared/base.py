@@ -28,7 +28,7 @@ from problems.estimators.shared.relevance import input_relevance
 from substrate.arrays import Array, is_sparse, positive, real_array, refuse_disguised
 from substrate.certificates import Certificate
 from substrate.certificates.rows import ACCURATE
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.kernels import Kernel, as_kernel
 from substrate.least_squares.kernel_products import expansion_values
 from substrate.namespaces import check_finite, device_numbers, is_device_array, namespace_of, take_rows, to_numpy
@@ -96,8 +96,6 @@ class KernelEstimator(BaseEstimator):
     _location: ClassVar[str | None] = "mean"
     #: Whether a constant added to y is added to the predictions, and nothing else changes.
     _translates_y: ClassVar[bool] = True
-    #: The function that fits the class that chooses a parameter of this one; set by the root package.
-    _fuser: ClassVar[Callable[..., Any] | None] = None
     #: Whether a precomputed kernel matrix can stand for the points.
     _takes_matrix: ClassVar[bool] = True
     #: Whether arrays of torch and CuPy are fitted where they are; the others accept numpy only.
@@ -229,12 +227,6 @@ class KernelEstimator(BaseEstimator):
         one width for all inputs does not tell them apart.
         """
         return input_relevance(self)
-
-    def __fuse__(self, over: Any, **choices: Any) -> Any:
-        """Fit the class that chooses ``over`` for this one; :func:`substrate.fuse` calls it."""
-        if self._fuser is None:
-            raise DeclarationError(f"import {type(self).__name__} from problems, which has the classes that choose")
-        return self._fuser(self, over, **choices)
 
     def _further_attributes(self) -> dict[str, Any]:
         """Return what else a file holds of a fit, found after it."""

@@ -197,15 +197,6 @@ def test_the_error_of_the_columns_is_the_sum_of_their_own(task):
         assert best.lower_bound <= sum(alone) * (1.0 + 1e-6)
 
 
-def test_maximal_variations_are_shown_for_all_columns():
-    X, Y = case()
-    s, rho = Substrate(Componentwise(KERNEL), X[:10], Y[:10, :2]), cp.Parameter(nonneg=True, name="rho")
-    machine = Machine(s, minimize=0.5 * cp.sum_squares(s.e) + rho * cp.sum(s.maximal_variation))
-    best = fuse(machine, rho, validation=(X[10:], Y[10:, :2]), gap=0.1, budget=30)
-    at = int(np.flatnonzero(best.path.values == best.rho)[0])
-    assert_allclose(best.path.maximal_variation[at], best.maximal_variation, rtol=1e-4)
-
-
 def test_folds_keep_the_columns():
     X, Y = case(n=8)
     best = fuse(sparse, "zeta", data=(X, Y[:, :2]), cv=2, gap=0.2, budget=40)

@@ -13,7 +13,6 @@ from substrate.composition.conic import StandardForm
 from substrate.composition.determined import CoordinateBounds, NormTies, by_conditions, by_loss
 from substrate.composition.feasible_point import Feasibility, least_step
 from substrate.composition.nearness import in_dual_cone, nearness
-from substrate.fusion.polish import polish
 from tests.oracles.exact_quadratic_program import exact_optimum, exact_values
 from tests.oracles.small_machines import KINDS, interior_point, small_machine
 
@@ -44,7 +43,7 @@ def test_the_distance_of_any_point_is_not_above_its_bound(kind):
         if optimum is not None:
             break
     best = exact_values(np.eye(program.q.size), optimum)
-    x, z = polish(program, *near)
+    x, z = near
     ties, tight = CoordinateBounds.of(program, 1000), []
     for size in (0.0, 1e-6, 1e-3, 1e-1):
         for rough in (0.0, 1e-3, 1.0):

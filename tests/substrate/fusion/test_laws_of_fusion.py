@@ -1,7 +1,7 @@
 """The law of every fusion: no weight validates better than the bound says, whatever the machine, unit and folds.
 
 The validation error at a weight is found without the code that proves the bound, see ``fused_machines``. The law is
-itself tested: each part of the inequality is left out or exchanged, and some weight is below the broken bound.
+itself tested: a part of the inequality is left out, and some weight is below the broken bound.
 """
 
 import cvxpy as cp
@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from fused_machines import KINDS, fused_machine
 from sampled_cases import first
-from user_problems import USER_PROBLEMS, covariance, elastic_net, low_rank, several_tasks, user_problem
+from user_problems import USER_PROBLEMS, covariance, low_rank, several_tasks, user_problem
 
 from substrate import Machine, fuse
 from substrate.errors import SolverError
-from substrate.fusion.fused_family import FusedFamily, excesses
-from substrate.fusion.universal_bound import bound_interval, bound_one_side
+from substrate.fusion import universal
 
 #: What the tolerance of the solver in the check may change in a validation error, relative.
 ROUNDING = 1e-6
@@ -34,7 +33,7 @@ def fused(machine, gap=0.05, budget=300):
     else:
         ((train, test),) = machine.folds
         best = fuse(machine.build, over="weight", data=(X[train], y[train]), validation=(X[test], y[test]), **limits)
-    assert best.certificate["gap of weight"].passes or "is met" not in best.stop
+    assert best.certificate["gap of the search"].passes or "is met" not in best.stop
     return best
 
 
@@ -174,49 +173,26 @@ def error_at(problem, weight, validation, value):
     return np.inf
 
 
-def cell_of(problem, weight, validation, ends):
-    """What is known at both ends of one interval: pairs (s, h(s)), D, and how exact the ends are."""
-    family = FusedFamily(problem, [weight], validation)
-    knots = [family.solve((end,)) for end in ends]
-    values = [[(s, family.fuse(knot, s)) for s in 4.0 ** np.arange(-3.0, 4.0)] for knot in knots]
-    return values, excesses(knots), [knot.epsilon for knot in knots]
-
-
-#: The inequality, and what is left when a part of it is broken.
-BOUNDS = {
-    "whole": bound_interval,
-    "without the excess": lambda values, D, epsilons: bound_interval(values, 0.0 * D, epsilons),
-    "half of the excess": lambda values, D, epsilons: bound_interval(values, 0.5 * D, epsilons),
-    "ends exchanged": lambda values, D, epsilons: bound_interval(values[::-1], D, epsilons),
-}
-
-
-def broken_by(kind, seed, places):
-    """The names of the bounds that some weight inside an interval is below."""
+def least_of_grid(kind, seed, grid):
     weight, problem, validation = user_problem(kind, seed)
-    grid = np.geomspace(1e-2, 1e2, 41)
-    errors = np.array([error_at(problem, weight, validation, value) for value in grid])
-    broken = []
-    for low, high in places:
-        cell = cell_of(problem, weight, validation, (grid[low], grid[high]))
-        claims = {name: bound(*cell) for name, bound in BOUNDS.items()}
-        least = errors[low : high + 1].min()
-        broken += [name for name, claim in claims.items() if least < claim - ROUNDING * abs(claim)]
-    return broken
+    return min(error_at(problem, weight, validation, value) for value in grid)
 
 
-def test_the_law_notices_a_broken_inequality():
-    broken = broken_by(several_tasks, 0, [(10, 35)]) + broken_by(elastic_net, 0, [(0, 40)])
-    assert set(broken) == set(BOUNDS) - {"whole"}
+def broken(monkeypatch, change):
+    """Change D, by which the objective of a vertex may differ across a simplex."""
+    excesses = universal._excesses
+    monkeypatch.setattr(universal, "_excesses", lambda knots: change(excesses(knots)))
 
 
-@pytest.mark.slow
-def test_the_law_accepts_the_whole_inequality_on_all_problems():
-    """Of 240 intervals none is below its bound; of the broken ones 94, 9 and 34 are."""
-    places = [(0, 40), (5, 20), (15, 30), (20, 25), (10, 35), (12, 18)]
-    broken = [name for kind in USER_PROBLEMS for seed in (0, 1) for name in broken_by(kind, seed, places)]
-    assert "whole" not in broken
-    assert set(broken) == set(BOUNDS) - {"whole"}
+@pytest.mark.parametrize("change", [lambda D: 0.0 * D, lambda D: D.T - 10.0 * abs(D)], ids=["none", "less"])
+def test_the_law_notices_a_broken_inequality(change, monkeypatch):
+    """Without the excess the bound of the first simplices is above the error of some weight between."""
+    weight, problem, validation = user_problem(several_tasks, 0)
+    least = least_of_grid(several_tasks, 0, np.geomspace(1e-2, 1e2, 41))
+    validation = cp.norm1(cp.hstack([validation, 0.0]))  # no squares of ours, so that no chord is drawn
+    broken(monkeypatch, change)
+    best = fuse(problem, weight, box={weight: (1e-2, 1e2)}, validation=validation, gap=1e-4)
+    assert best.lower_bound > least or best.validation_error > 1.001 * least
 
 
 def jump():
@@ -226,17 +202,6 @@ def jump():
     return problem, weight, cp.square(x - 0.5)
 
 
-def test_half_of_the_excess_is_above_the_truth_where_a_machine_jumps():
-    cell = cell_of(*jump(), (0.5, 1.5))
-    assert BOUNDS["whole"](*cell) <= 1e-9
-    at_one = [[pair for pair in pairs if pair[0] == 1.0] for pairs in cell[0]]
-    # by the game of both ends: at s = 1 half of D claims h - D / 4 = 3/16 - 1/8
-    _, D, _ = cell
-    game = min(at_one[0][0][1], at_one[1][0][1]) - 0.5 * 0.5 * float(D[0, 1])
-    np.testing.assert_allclose(game, 0.0625, atol=1e-6)
-    assert BOUNDS["half of the excess"](*cell) >= 0.0625 - 1e-6
-
-
 def test_a_machine_that_jumps_is_not_proved_to_be_bad():
     """The optimum that validates best is returned, or nothing holds; no bound is above its error of zero."""
     problem, weight, validation = jump()
@@ -244,10 +209,3 @@ def test_a_machine_that_jumps_is_not_proved_to_be_bad():
     assert best.lower_bound <= 0.01 + 1e-9
     if best.certificate.holds:
         assert best.validation_error <= 0.01 * 1.01 + 1e-9
-
-
-def test_an_inexact_minimum_costs_what_it_may_change():
-    """Next to a the one-sided bound is h_a - s D_aa: D_aa is more than rounding where x_a is far from feasible."""
-    near, far = [(1.0, 1.0)], [(1.0, 3.0)]
-    assert bound_one_side(near, far, 0.5, 0.2) <= 1.0
-    assert bound_one_side(near, far, 0.5, 0.2, own_bound=0.2) <= 0.8

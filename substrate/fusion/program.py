@@ -1,0 +1,729 @@
+r"""A convex problem as a conic program that is affine in parameters: its optimum at any of their values, and a bound.
+
+.. math::
+
+    \min_x \; \tfrac12 x^T P(\theta) x + q(\theta)^T x \quad \text{s.t.} \quad A x + b(\theta) \in \mathcal{K},
+    \qquad P(\theta) = P_0 + \sum_i \theta_i P_i , \quad q, b \text{ alike.}
+
+The coefficients are columns of cvxpy's own tensors, so that the dependence on the parameters is exact; Clarabel is
+given new numbers for other values and keeps its ordering. Programs are stacked, as those of folds, and others are added
+to them, as a validation error; squared validation errors :math:`\|M x - v\|^2` enter the quadratic term.
+
+A solver's point is not trusted. For every w, every :math:`z \in \mathcal{K}^*` and :math:`r = P w + q - A^T z`, every
+feasible x has, with :math:`\delta = x - w`,
+
+.. math::
+
+    \tfrac12 x^T P x + q^T x \ge \tfrac12 x^T P x + q^T x - z^T (A x + b)
+    = \tfrac12 w^T P w + q^T w - z^T (A w + b) + r^T \delta + \tfrac12 \delta^T P \delta ,
+
+and the last two terms are at least :math:`-r_j^2 / (2 p_j)` in a coordinate whose diagonal entry :math:`p_j` is the
+only one of its row in P, and at least :math:`-|r_j| R_j` elsewhere, where an optimum is taken to be within
+:math:`R_j` of w. w and z are corrected first, so that r is zero to rounding in the coordinates of the second kind.
+Squares are bounded by tangents, :math:`\|M x - v\|^2 \ge 2 u^T (M x - v) - u^T u`, which are exact at u = M w - v.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import splu
+
+from substrate.arrays import Array
+from substrate.certificates.rounding import relative_rounding
+from substrate.certificates.rows import power_of_two
+from substrate.errors import SolverError
+from substrate.fusion.cones import Cone, clarabel_cones, dual_point, inward, is_inside, read_cones
+
+__all__ = ["FeasiblePoint", "Point", "Program", "parameters_at", "read_problem", "squares_of", "stack"]
+
+#: The largest distance of an optimum from a point that is assumed, in multiples of the variable's size.
+FAR = 1000.0
+#: Accuracy requested from the solver, and what it may say of a point that is worth a look.
+_ACCURACY, _ENOUGH = 1e-12, 1e-9
+_USABLE = ("Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations")
+#: Corrections of a dual point, the smallest share of the largest multiplier that one may move, and the share of the
+#: value that a residual may take off before the point is corrected once more.
+_CORRECTIONS, _SMALLEST, _SETTLED = 3, 1e-9, 1e-11
+#: Shares of the way to an interior point by which a point is moved, in turn.
+_SHARES = tuple(1e-15 * 8.0**k for k in range(13))
+#: Rounded operations besides those of a row that are allowed for.
+_OPERATIONS = 16
+#: Diagonal that makes the conditions of optimality regular, and the refinements that remove its effect.
+_REGULAR, _REFINEMENTS = 1e-9, 8
+#: Smallest singular value, as a share of the largest, of equalities that count as independent.
+_INDEPENDENT = 1e-10
+
+
+class Point(NamedTuple):
+    """A point and multipliers."""
+
+    x: Array
+    z: Array
+
+
+class FeasiblePoint(NamedTuple):
+    """x, and the distance in each coordinate to a point that satisfies all constraints exactly."""
+
+    x: Array
+    radius: Array
+
+
+@dataclass(eq=False)
+class Program:
+    """The parts of P, q, b and of the constant d: what does not depend on parameters, and what each multiplies.
+
+    Values are given as coefficients of the parts: 1, the parameters, and a weight of the squares where there are some.
+    ``columns`` are the places of the problem's variables by their identities, ``rounding`` is what each entry of b may
+    be off by, ``unit`` a size of the variables that matters.
+    """
+
+    P: tuple[Any, ...]
+    q: Array
+    b: Array
+    d: Array
+    A: Any
+    cones: tuple[Cone, ...]
+    columns: dict[int, int]
+    rounding: Array
+    unit: float = np.inf
+    #: M and v of the squares, which are the last part.
+    squares: tuple[Any, Array] | None = None
+    #: The largest size of each variable at any point so far.
+    reach: Array = field(init=False)
+    _solver: Any = field(default=None, init=False)
+    _inside: Array | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        edges = [*sorted(set(self.columns.values())), self.q.shape[1]]
+        self._blocks = np.searchsorted(edges, np.arange(self.q.shape[1]), side="right")
+        self.reach = np.zeros(int(self._blocks.max(initial=0)) + 1)
+
+    # --- other programs -----------------------------------------------------------------------------------------------
+
+    def plus_squares(self, M: Any, v: Array) -> "Program":
+        """Return the program with one more part, the squares of M x - v."""
+        M = sp.csr_array(M)
+        return replace(
+            self,
+            P=(*self.P, sp.csr_array(2.0 * (M.T @ M))),
+            q=np.vstack([self.q, -2.0 * (M.T @ v)]),
+            b=np.vstack([self.b, np.zeros(self.b.shape[1])]),
+            d=np.append(self.d, float(v @ v)),
+            squares=(M, v),
+        )
+
+    def plus(self, other: "Program") -> "Program":
+        """Return the program with one more part, the objective of another in the same variables and new ones."""
+        n, more, size = self.q.shape[1], other.q.shape[1], other.A.shape[0]
+        place = np.full(more, -1)
+        for key, start in other.columns.items():
+            if key in self.columns:
+                stop = min([s for s in other.columns.values() if s > start], default=more)
+                place[start:stop] = self.columns[key] + np.arange(stop - start)
+        new = place < 0
+        place[new] = n + np.arange(int(new.sum()))
+        width = n + int(new.sum())
+        exchange = sp.csr_array((np.ones(more), (np.arange(more), place)), shape=(more, width))
+        P = [_widen(P, width) for P in self.P]
+        height = self.A.shape[0]
+        shifted = tuple(Cone(kind, slice(rows.start + height, rows.stop + height)) for kind, rows in other.cones)
+        b = np.zeros((len(self.P) + 1, height + size))
+        b[:-1, :height], b[0, height:] = self.b, other.b[0]
+        return replace(
+            self,
+            P=(*P, sp.csr_array(exchange.T @ other.P[0] @ exchange)),
+            q=np.vstack([np.hstack([self.q, np.zeros((len(P), width - n))]), exchange.T @ other.q[0]]),
+            b=b,
+            d=np.append(self.d, other.d[0]),
+            A=sp.csr_array(sp.vstack([_widen(self.A, width, height), sp.csr_array(other.A @ exchange)])),
+            cones=(*self.cones, *shifted),
+            columns=self.columns | {-1: n},
+            rounding=np.append(self.rounding, np.zeros(size)),
+        )
+
+    def over(self, thetas: Array, weights: Array, levels: Array) -> "Program":
+        r"""Return the program with its constants anywhere between those at some values, less a function of them.
+
+        .. math:: \min_{x, \mu} \; \varphi(x) - \sum_j \mu_j l_j \quad \text{s.t.} \quad
+                  A x + \sum_j \mu_j b(\theta_j) \in \mathcal{K}, \quad \mu \ge 0, \quad 1^T \mu = 1
+
+        ``weights`` are the coefficients of the parts that become one; those after them stay.
+        """
+        count, (m, n) = len(thetas), self.A.shape
+        constants = thetas @ self.b[: thetas.shape[1]]
+        sizes = (np.abs(thetas) @ np.abs(self.b[: thetas.shape[1]])).max(axis=0)
+        mu, zeros = sp.eye_array(count), sp.csr_array((count, n))
+        ones = sp.csr_array(np.ones((1, count)))
+        A = sp.block_array([[self.A, sp.csr_array(constants.T)], [zeros, mu], [zeros[:1], ones]], format="csr")
+        own = zip(weights, self.P, self.q, strict=False)
+        P, q = sp.csr_array((n, n)), np.zeros(n)
+        for weight, part, linear in own:
+            P, q = P + weight * part, q + weight * linear
+        zeros_of_mu = np.zeros((len(self.P) - len(weights), count))
+        linears = np.vstack([np.append(q, -levels), np.hstack([self.q[len(weights) :], zeros_of_mu])])
+        squares = None
+        if self.squares is not None:
+            squares = _widen(self.squares[0], n + count, self.squares[1].size), self.squares[1]
+        b = np.zeros((len(linears), m + count + 1))
+        b[0, -1] = -1.0
+        return replace(
+            self,
+            P=tuple(_widen(part, n + count) for part in (P, *self.P[len(weights) :])),
+            q=linears,
+            b=b,
+            d=np.zeros(len(linears)),
+            A=A,
+            cones=(*self.cones, Cone("NonNeg", slice(m, m + count)), Cone("Zero", slice(m + count, m + count + 1))),
+            columns=self.columns | {-2: n},
+            rounding=np.append(relative_rounding(2.0 * thetas.shape[1]) * sizes, np.zeros(count + 1)),
+            squares=squares,
+        )
+
+    # --- solutions ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _pattern(self) -> tuple[Any, Array, NDArray[np.bool_]]:
+        """Return the pattern of P, the entries of its parts there, and which of these are above the diagonal."""
+        n = self.q.shape[1]
+        pattern = sp.csr_array(sum((abs(P) for P in self.P), sp.csr_array((n, n))) + sp.eye_array(n))
+        pattern.sort_indices()
+        rows = np.repeat(np.arange(n), np.diff(pattern.indptr))
+        entries = np.array([np.asarray(sp.csr_array(P)[rows, pattern.indices]).ravel() for P in self.P])
+        return pattern, entries, pattern.indices >= rows
+
+    def matrix(self, weights: Array) -> Any:
+        """Return P at coefficients of the first parts."""
+        pattern, entries, _ = self._pattern
+        return sp.csr_array((weights @ entries[: len(weights)], pattern.indices, pattern.indptr), pattern.shape)
+
+    def solve(self, weights: Array) -> Point:
+        """Return the solver's point at coefficients of the parts; raise where it finds none."""
+        _, entries, upper = self._pattern
+        unit = self._unit
+        data, q, b = unit**2 * (weights @ entries), unit * (weights @ self.q), weights @ self.b / unit
+        size = max(float(np.abs(q).max(initial=0.0)), float(np.abs(data).max(initial=0.0)))
+        scale = power_of_two(size) if size > 0.0 else 1.0
+        best, status = None, ""
+        for factor in (scale, scale / 64.0, scale * 64.0):  # a solver that stalls at one may not at another
+            solution = self._run(data[upper] / factor, q / factor, b)
+            x, z, status = unit * np.array(solution.x), np.array(solution.z) * (factor / unit), str(solution.status)
+            if status in _USABLE and np.isfinite(x).all() and np.isfinite(z).all():
+                best = Point(x, z)
+            if status in ("Solved", "AlmostSolved"):
+                break
+            self._solver = None
+        if best is None:
+            raise SolverError(f"Clarabel found no optimum at {tuple(map(float, weights[1:]))}: {status}")
+        self.remember(best.x)
+        return best
+
+    @cached_property
+    def _unit(self) -> float:
+        """Return a unit of x in which the constraints are not tiny: the tolerances of solvers are absolute there."""
+        size = min(float(np.abs(self.b).max(initial=0.0)), self.unit)
+        return power_of_two(size) if 0.0 < size < 1.0 else 1.0
+
+    def _run(self, data: Array, q: Array, b: Array) -> Any:
+        import clarabel
+
+        if self._solver is None:
+            pattern, _, upper = self._pattern
+            n = q.size
+            rows = np.repeat(np.arange(n), np.diff(pattern.indptr))[upper]
+            starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+            # the upper triangle by rows is the lower one by columns, and both are the same matrix
+            lower = sp.csc_matrix((np.arange(1.0, data.size + 1.0), pattern.indices[upper], starts), shape=(n, n))
+            triangle = sp.csc_matrix(lower.T)
+            self._order = triangle.data.astype(np.intp) - 1
+            triangle.data = data[self._order]
+            cones, A = clarabel_cones(self.cones), sp.csc_matrix(-self.A)
+            self._solver = clarabel.DefaultSolver(triangle, q, A, b, cones, _settings())
+        else:
+            self._solver.update(P=data[self._order], q=q, b=b)
+        return self._solver.solve()
+
+    def remember(self, x: Array) -> None:
+        """Keep the sizes of the variables of a point: they set the assumed radius."""
+        np.maximum.at(self.reach, self._blocks, np.abs(x))
+
+    def radius(self) -> Array:
+        """Return the largest distance of each coordinate of an optimum from a point that is assumed."""
+        least = 1e-3 * float(self.reach.max(initial=0.0))
+        return FAR * np.maximum(self.reach, least)[self._blocks]
+
+    # --- feasible points ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def equal(self) -> NDArray[np.intp]:
+        """Return the rows of equalities."""
+        rows = [np.arange(rows.start, rows.stop) for kind, rows in self.cones if kind == "Zero"]
+        return np.concatenate([np.zeros(0, dtype=np.intp), *rows]).astype(np.intp)
+
+    @cached_property
+    def _repair(self) -> tuple[Any, float]:
+        """Return the map from what equalities miss to a change of x that mends them, and its size; zero where each has
+        a column that is in no other.
+        """
+        rows = sp.csc_array(self.A[self.equal])
+        n, columns, pivots = rows.shape[1], np.full(rows.shape[0], -1, dtype=np.intp), np.ones(rows.shape[0])
+        for column in np.flatnonzero(np.diff(rows.indptr) == 1):
+            row, value = rows.indices[rows.indptr[column]], rows.data[rows.indptr[column]]
+            if columns[row] < 0 or abs(value) > abs(pivots[row]):
+                columns[row], pivots[row] = column, value
+        if (columns >= 0).all():
+            return sp.csr_array((-1.0 / pivots, (columns, np.arange(columns.size))), shape=(n, columns.size)), 0.0
+        dense = rows.toarray()
+        values = np.linalg.svd(dense, compute_uv=False)
+        if dense.shape[0] > n or values[-1] <= _INDEPENDENT * values[0]:
+            raise SolverError("its equality constraints depend on each other; leave out what follows from the others")
+        return -np.linalg.pinv(dense), 2.0 / float(values[-1])
+
+    def slack(self, x: Array, b: Array) -> tuple[Array, Array]:
+        """Return A x + b, and how far rounding may have moved it."""
+        size = abs(self.A) @ np.abs(x) + np.abs(b)
+        heights = np.diff(self.A.indptr) + _OPERATIONS
+        return self.A @ x + b, relative_rounding(1.0) * heights * size + self.rounding
+
+    def feasible(self, x: Array, weights: Array) -> FeasiblePoint:
+        """Return a point near x, moved as little as is enough towards the interior; raise where none is found."""
+        b = weights @ self.b
+        point = self._confirm(x, b)
+        for renewed in (False, True):
+            if point is None and (renewed or self._inside is None):
+                self._inside = self._interior(x, b)
+            inside = x if self._inside is None else self._inside
+            for share in _SHARES:
+                point = point or self._confirm(x + share * (inside - x), b)
+        if point is not None:
+            return point
+        raise SolverError(
+            f"no feasible point was found next to the solver's at {tuple(map(float, weights[1:]))}; nothing can be "
+            "proved"
+        )
+
+    def _confirm(self, x: Array, b: Array) -> FeasiblePoint | None:
+        """Return x with its equalities mended, and its distance to a feasible point; None where that is not certain."""
+        repair, size = self._repair
+        for _ in range(2 if self.equal.size else 0):
+            x = x + repair @ (self.A[self.equal] @ x + b[self.equal])
+        slack, rounding = self.slack(x, b)
+        missed = (np.abs(slack) + rounding)[self.equal]
+        radius = np.full(x.size, size * float(np.linalg.norm(missed))) if size else 1.01 * (abs(repair) @ missed)
+        inside = is_inside(self.cones, slack, rounding + abs(self.A) @ radius)
+        return FeasiblePoint(x, radius) if inside else None
+
+    def _interior(self, x: Array, b: Array) -> Array | None:
+        """Return a point near x with room in every cone; None where there is none."""
+        import clarabel
+
+        n, room = x.size, inward(self.cones, b.size)
+        size = max(float(np.abs(x).max(initial=0.0)), np.finfo(float).tiny)
+        A = sp.vstack([sp.hstack([-self.A, room[:, None]]), sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1))])
+        P = sp.diags_array(np.append(np.full(n, 1e-3 / size**2), 0.0))
+        q = np.append(-1e-3 * x / size**2, -1.0 / size)
+        cones = [*clarabel_cones(self.cones), clarabel.NonnegativeConeT(1)]
+        solver = clarabel.DefaultSolver(sp.csc_matrix(P), q, sp.csc_matrix(A), np.append(b, size), cones, _settings())
+        point = np.array(solver.solve().x)
+        return point[:n] if np.isfinite(point).all() and point[n] > 1e-9 * size else None
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def terms(self, x: Array, radius: Array) -> tuple[Array, Array]:
+        """Return the parts of the objective at x, and how far they may be from those of a point within a radius."""
+        values, errors = np.zeros(len(self.q)), np.zeros(len(self.q))
+        for i, (P, q) in enumerate(zip(self.P, self.q, strict=True)):
+            Px, sizes = P @ x, abs(P) @ np.abs(x)
+            values[i] = 0.5 * float(x @ Px) + float(q @ x)
+            products = (np.diff(P.indptr) + x.size + _OPERATIONS) @ (np.abs(x) * (0.5 * sizes + np.abs(q)))
+            change = float((np.abs(Px) + np.abs(q) + 0.5 * (abs(P) @ radius)) @ radius)
+            errors[i] = 1.01 * (relative_rounding(1.0) * float(products) + change)
+        return values, errors
+
+    def lower_value(self, weights: Array, point: Point, enough: float = 0.0) -> tuple[float, Point]:
+        """Bound the optimal value at coefficients of the parts from below, with all rounding, without the constant.
+
+        Return the bound and the point behind it: the given one, corrected until its residual takes off no more than
+        ``enough``.
+        """
+        best, before, kept = -np.inf, np.inf, point
+        w, z = point
+        for correction in range(_CORRECTIONS + 1):
+            z = dual_point(self.cones, z)
+            value, loss, r = self._dual_value(weights, w, z)
+            if value > best:
+                best, kept = value, Point(w, z)
+            if correction == _CORRECTIONS or loss <= max(_SETTLED * abs(value), enough) or loss > 0.5 * before:
+                break
+            before, step = loss, self.correction(weights, z, r, move=True)
+            if step is None:
+                break
+            w, z = w + step[0], z + step[1]
+        return best, kept
+
+    def nearest_dual(self, weights: Array, x: Array, z: Array) -> Array:
+        """Return multipliers near z whose residual of stationarity at x is least where no diagonal of P bounds it."""
+        weak = self.alone(self._objective(weights)[0]) == 0.0
+        best, least = z, np.inf
+        for _ in range(_CORRECTIONS + 1):
+            z = dual_point(self.cones, z)
+            r, _ = self.residual(weights, x, z)
+            lost = float(np.abs(r[weak]) @ self.radius()[weak])
+            if lost < least:
+                best = z
+            step = self.correction(weights, z, r, move=False) if lost < 0.5 * least else None
+            least = min(lost, least)
+            if step is None:
+                break
+            z = z + step[1]
+        return best
+
+    def residual(self, weights: Array, w: Array, z: Array) -> tuple[Array, Array]:
+        """Return the residual of stationarity at w and z, squares by their tangent, and what rounding may change."""
+        P, sizes, q, linear = self._objective(weights)
+        if self.squares is not None:
+            M, v = self.squares
+            u = M @ w - v
+            q = q + 2.0 * weights[-1] * (M.T @ u)
+            linear = linear + 2.0 * weights[-1] * (abs(M).T @ np.abs(u)) * (v.size + 1.0)
+        depths = np.diff(P.indptr) + np.bincount(self.A.indices, minlength=w.size) + _OPERATIONS
+        error = relative_rounding(1.0) * depths * (sizes @ np.abs(w) + linear + abs(self.A).T @ np.abs(z))
+        return P @ w + q - self.A.T @ z, error
+
+    def _objective(self, weights: Array) -> tuple[Any, Any, Array, Array]:
+        """Return P and q at coefficients of the parts but the squares, with the sums of sizes."""
+        c = weights if self.squares is None else weights[:-1]
+        P = self.matrix(c)
+        _, entries, _ = self._pattern
+        sizes = sp.csr_array((np.abs(c) @ np.abs(entries[: c.size]), P.indices, P.indptr), P.shape)
+        return P, sizes, c @ self.q[: c.size], np.abs(c) @ np.abs(self.q[: c.size])
+
+    def alone(self, P: Any) -> Array:
+        """Return the diagonal of P where it is the only entry of its row, zero elsewhere."""
+        diagonal = P.diagonal()
+        entries = np.diff(sp.csr_array(P != 0).indptr)
+        return np.where((entries == 1) & (diagonal > 0.0), diagonal, 0.0)
+
+    def _dual_value(self, weights: Array, w: Array, z: Array) -> tuple[float, float, Array]:
+        """Return the lower bound, how much the residual of stationarity takes off, and the residual."""
+        P, sizes, q, linear = self._objective(weights)
+        r, error = self.residual(weights, w, z)
+        alone, steep, b = self.alone(P), np.abs(r) + error, weights @ self.b
+        with np.errstate(over="ignore"):  # infinite where nothing is known
+            lost = np.where(alone > 0.0, steep**2 / (2.0 * np.where(alone > 0.0, alone, 1.0)), steep * self.radius())
+        value = 0.5 * float(w @ (P @ w)) + float(q @ w) - float(z @ (self.A @ w + b))
+        size = float(np.abs(w) @ (0.5 * (sizes @ np.abs(w)) + linear))
+        size += float(np.abs(z) @ (abs(self.A) @ np.abs(w) + np.abs(b)))
+        if self.squares is not None:
+            M, v = self.squares
+            u = M @ w - v
+            value += weights[-1] * float(u @ u)
+            size += 2.0 * weights[-1] * float(np.abs(u) @ (abs(M) @ np.abs(w) + np.abs(v)))
+        operations = 2.0 * (w.size + z.size) + len(weights) + _OPERATIONS
+        lost_by_rounding = 1.01 * (relative_rounding(operations) * size + float(np.abs(z) @ self.rounding))
+        loss = 1.001 * float(lost.sum())
+        return value - loss - lost_by_rounding, loss, r
+
+    def correction(self, weights: Array, z: Array, r: Array, move: bool) -> tuple[Array, Array] | None:
+        """Return a change of w, where that may ``move``, and of z that removes r in the coordinates that no diagonal
+        entry of P bounds.
+
+        Multipliers of inequalities move in proportion to their size, so that they stay positive.
+        """
+        P = self._objective(weights)[0]
+        weak = self.alone(P) == 0.0
+        if not weak.any():
+            return None
+        largest = max(float(np.abs(z).max(initial=0.0)), np.finfo(float).tiny)
+        scale = np.maximum(np.abs(z), _SMALLEST * largest)
+        scale[self.equal] = largest
+        A, squares = sp.csr_array(self.A[:, weak]), scale**2
+        gram = sp.csr_array(A.T.multiply(squares[None, :])) @ A
+        rows = None
+        if move and abs(P[weak]).sum() > 0.0:
+            size = float(self.reach.max(initial=0.0)) or 1.0
+            rows = size * sp.csr_array(P[weak])
+            gram = gram + rows @ rows.T
+        diagonal = gram.diagonal()
+        shift = 1e-10 * np.where(diagonal > 0.0, diagonal, 1.0)
+        try:
+            factor = splu(sp.csc_matrix(gram) + sp.csc_matrix(sp.diags_array(shift)))
+        except RuntimeError:
+            return None
+        dw, dz, target = np.zeros_like(r), np.zeros_like(z), -r[weak]
+        for _ in range(3):
+            y = factor.solve(target)
+            dz -= squares * (A @ y)
+            if rows is not None:
+                dw += size * (rows.T @ y)
+            target = -r[weak] + A.T @ dz - (P @ dw)[weak]
+        return (dw, dz) if np.isfinite(dz).all() and np.isfinite(dw).all() else None
+
+    def polish(self, weights: Array, point: Point) -> Point:
+        """Return the point of the rows that are active at one, of a quadratic program; itself where that is no better.
+
+        An interior point leaves products of multipliers and slacks of the size of its tolerance.
+        """
+        if any(kind not in ("Zero", "NonNeg") for kind, _ in self.cones):
+            return point
+        b, z = weights @ self.b, point.z
+        active = np.union1d(self.equal, np.flatnonzero(z > np.maximum(self.A @ point.x + b, 0.0)))
+        P, _, q, _ = self._objective(weights)
+        try:
+            conditions = Conditions(P, sp.csr_array(self.A[active]))
+        except RuntimeError:  # singular
+            return point
+        start, n = np.concatenate([point.x, -z[active]]), q.size
+        solution = conditions.solve(np.concatenate([-q, -b[active]]), start)
+        polished = np.zeros_like(z)
+        polished[active] = -solution[n:]
+        other = Point(solution[:n], dual_point(self.cones, polished))
+        return min(point, other, key=lambda each: self._merit(weights, each))
+
+    def _merit(self, weights: Array, point: Point) -> float:
+        """Return complementarity, violation and the residual of stationarity, in the units of the objective."""
+        x, z = point
+        slack, r = self.A @ x + weights @ self.b, self.residual(weights, x, z)[0]
+        missed = np.where(slack < 0.0, -slack, 0.0)
+        missed[self.equal] = np.abs(slack[self.equal])
+        merit = float(np.abs(z) @ np.abs(slack)) + float(missed.sum()) * (1.0 + float(np.abs(z).max(initial=0.0)))
+        merit += float(np.abs(r).sum()) * (1.0 + float(np.abs(x).max(initial=0.0)))
+        return merit if np.isfinite(merit) else np.inf
+
+    def conditions(self, weights: Array) -> "Conditions":
+        """Return the norm of the quadratic term on the equalities, at coefficients of the parts."""
+        return Conditions(self._objective(weights)[0], sp.csr_array(self.A[self.equal]))
+
+
+class Conditions:
+    r"""The norm of a quadratic term on the equalities, :math:`\|d\|_P` for A d = 0, and its dual.
+
+    A representation :math:`c = P X + A^T Y + E` gives :math:`c^T d \le \sqrt{X^T P X} \, \|d\|_P + |E|^T |d|`.
+    """
+
+    def __init__(self, P: Any, A: Any) -> None:
+        self._P, self._A = P, A
+        n, m = P.shape[0], A.shape[0]
+        self._full = sp.csc_array(sp.block_array([[P, A.T], [A, sp.csr_array((m, m))]]))
+        size = float(abs(P).max()) if P.nnz else 1.0
+        shift = np.append(np.full(n, _REGULAR * size), np.full(m, -_REGULAR))
+        self._factor = splu(sp.csc_matrix(self._full + sp.diags_array(shift)))
+
+    def solve(self, right: Array, start: Array | None = None) -> Array:
+        """Return a solution of the conditions without the added diagonal, by refinement."""
+        solution = np.zeros_like(right) if start is None else start
+        for _ in range(_REFINEMENTS):
+            solution = solution + self._factor.solve(right - self._full @ solution)
+        return solution
+
+    def represent(self, c: Array) -> tuple[Array, Array]:
+        """Return the norm dual to that of P, rounded up, and the sizes of E, of each column of c."""
+        n = self._P.shape[0]
+        solution = self.solve(np.concatenate([c, np.zeros((self._A.shape[0], *c.shape[1:]))]))
+        X, Y = solution[:n], solution[n:]
+        sizes = abs(self._P) @ np.abs(X)
+        E = np.abs(c - self._P @ X - self._A.T @ Y)
+        E = E + relative_rounding(n + self._A.shape[0] + 4.0) * (np.abs(c) + sizes + abs(self._A).T @ np.abs(Y))
+        squares = np.maximum((X * (self._P @ X)).sum(axis=0), 0.0)
+        squares = squares + relative_rounding(4.0 * n) * (np.abs(X) * sizes).sum(axis=0)
+        return (1.0 + 1e-9) * np.sqrt(squares), E
+
+
+def stack(programs: Sequence[Program]) -> Program:
+    """Return the program of several side by side, which share their parameters."""
+    if len(programs) == 1:
+        return programs[0]
+    cones, columns, high, wide = list[Cone](), dict[int, int](), 0, 0
+    for program in programs:
+        cones += [Cone(kind, slice(rows.start + high, rows.stop + high)) for kind, rows in program.cones]
+        columns |= {key: start + wide for key, start in program.columns.items()}
+        high, wide = high + program.A.shape[0], wide + program.A.shape[1]
+    return Program(
+        P=tuple(sp.csr_array(sp.block_diag(parts)) for parts in zip(*(p.P for p in programs), strict=True)),
+        q=np.hstack([program.q for program in programs]),
+        b=np.hstack([program.b for program in programs]),
+        d=np.sum([program.d for program in programs], axis=0),
+        A=sp.csr_array(sp.block_diag([program.A for program in programs])),
+        cones=tuple(cones),
+        columns=columns,
+        rounding=np.concatenate([program.rounding for program in programs]),
+        unit=min(program.unit for program in programs),
+    )
+
+
+def read_problem(
+    problem: Any, parameters: Sequence[Any], unit: float = np.inf
+) -> tuple[Program, Callable[[Array], None]]:
+    """Read the part of a cvxpy problem without these parameters, and that of each of them, from cvxpy's tensors.
+
+    Return the program, and the function that gives the problem's variables the values of a point.
+    """
+    with parameters_at(parameters, [1.0] * len(parameters)):
+        data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={"use_quad_obj": True})
+        compiled = data["param_prob"]
+        given = {key: np.array(parameter.value) for key, parameter in compiled.id_to_param.items()}
+    zeros = {key: np.zeros(compiled.param_id_to_size[key]) for key in given}
+    ids = [parameter.id for parameter in parameters]
+    fixed = {key: zeros[key] if key in ids else value for key, value in given.items()}
+    cones = read_cones(compiled.constraints)
+    height = cones[-1].rows.stop if cones else 0
+    parts = [_numbers(compiled, fixed, height, False)]
+    for key in ids:
+        parts.append(_numbers(compiled, zeros | {key: np.ones(1)} if key in zeros else zeros, height, True))
+    exchanged = {}
+    for reduction, record in zip(chain.reductions, inverse, strict=True):
+        if type(reduction).__name__ == "CvxAttr2Constr" and record:
+            exchanged = {key: new.id for key, new in record[0].items()}
+    columns = dict(compiled.var_id_to_col)
+    for variable in problem.variables():
+        new = exchanged.get(variable.id, variable.id)
+        if new in columns:
+            columns[variable.id] = columns.pop(new)
+    program = Program(
+        P=tuple(part.P for part in parts),
+        q=np.array([part.q for part in parts]),
+        b=np.array([part.b for part in parts]),
+        d=np.array([part.d for part in parts]),
+        A=_all_rows(parts, parameters),
+        cones=cones,
+        columns=columns,
+        rounding=np.zeros(height),
+        unit=unit,
+    )
+
+    def assign(x: Array) -> None:
+        point = SimpleNamespace(x=x, z=np.zeros(height), s=np.zeros(height), status="Solved")
+        point.obj_val, point.solve_time, point.iterations = 0.0, 0.0, 0
+        problem.unpack_results(point, chain, inverse)
+
+    return program, assign
+
+
+def squares_of(program: Program, into: Program) -> tuple[Any, Array] | None:
+    """Return M and v where the objective of a program is ``||M x - v||^2`` in the variables of another; else None."""
+    P, q = program.P[0], program.q[0]
+    diagonal = P.diagonal()
+    if (
+        q.any()
+        or program.d[0]
+        or abs(P - sp.diags_array(diagonal)).sum() > 0.0
+        or any(kind not in ("Zero", "NonNeg") for kind, _ in program.cones)
+    ):
+        return None
+    rows, constants = sp.csr_array(program.A[program.equal]), program.b[0][program.equal]
+    M, v = list[Any](), list[float]()
+    shared = {key: start for key, start in program.columns.items() if key in into.columns}
+    ends = sorted([*program.columns.values(), q.size])
+    place = np.full(q.size, -1)
+    for key, start in shared.items():
+        size = ends[ends.index(start) + 1] - start
+        place[start : start + size] = into.columns[key] + np.arange(size)
+    by_column = sp.csc_array(rows)
+    for column in np.flatnonzero(diagonal):
+        weight, entries = (
+            float(np.sqrt(0.5 * diagonal[column])),
+            by_column.indices[by_column.indptr[column] : by_column.indptr[column + 1]],
+        )
+        if place[column] >= 0:
+            M.append(([place[column]], [weight]))
+            v.append(0.0)
+            continue
+        if len(entries) != 1:
+            return None
+        at = slice(rows.indptr[entries[0]], rows.indptr[entries[0] + 1])
+        indices, numbers = rows.indices[at], rows.data[at]
+        pivot = -float(numbers[indices == column][0])
+        others = indices != column
+        if (place[indices[others]] < 0).any():
+            return None
+        M.append((place[indices[others]], weight * numbers[others] / pivot))
+        v.append(-weight * float(constants[entries[0]]) / pivot)
+    lengths = [len(indices) for indices, _ in M]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
+    indices, numbers = (np.concatenate([np.zeros(0), *(row[k] for row in M)]) for k in range(2))
+    return sp.csr_array((numbers, indices.astype(np.intp), starts), (len(M), into.q.shape[1])), np.array(v)
+
+
+@contextmanager
+def parameters_at(parameters: Sequence[Any], values: Sequence[float]) -> Any:
+    """Give parameters values inside a block, and their earlier values back after it."""
+    kept = [parameter.value for parameter in parameters]
+    try:
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.value = value
+        yield
+    finally:
+        for parameter, value in zip(parameters, kept, strict=True):
+            parameter.value = value
+
+
+class _Numbers(NamedTuple):
+    """The numbers of one part of a program."""
+
+    P: Any
+    q: Array
+    d: float
+    A: Any
+    b: Array
+
+
+def _numbers(compiled: Any, values: dict[int, Array], height: int, zero_offset: bool) -> _Numbers:
+    n = compiled.x.size
+    if compiled.reduced_P.matrix_data is None:
+        q, d, A, b = compiled.apply_parameters(values, zero_offset)
+        P = sp.csr_array((n, n))
+    else:
+        P, q, d, A, b = compiled.apply_parameters(values, zero_offset, quad_obj=True)
+    A = sp.csr_array(A) if height else sp.csr_array((0, n))
+    A.eliminate_zeros()
+    return _Numbers(sp.csr_array(P), np.array(q), float(d), A, np.array(b) if height else np.zeros(0))
+
+
+def _all_rows(parts: Sequence[_Numbers], parameters: Sequence[Any]) -> Any:
+    """Return A, on which no parameter has an effect; raise where one has, and where one has none at all."""
+    from substrate.errors import DeclarationError
+
+    for parameter, part in zip(parameters, parts[1:], strict=True):
+        name = parameter.name()
+        weighs = abs(part.P).sum() > 0.0 or part.q.any()
+        if abs(part.A).sum() > 0.0:
+            raise DeclarationError(
+                f"the parameter {name!r} multiplies a variable in a constraint, or inside a loss or a norm, and the "
+                "problem is not convex in both together; it must be the weight of a term of the objective, "
+                "c * norm(x) instead of norm(c * x), or a bound or a width, norm(x) <= c"
+            )
+        if weighs and part.b.any():
+            raise DeclarationError(
+                f"the parameter {name!r} weighs a term of the objective and is in a constraint too; give each its own "
+                "parameter"
+            )
+        if not weighs and not part.b.any():
+            raise DeclarationError(
+                f"the problem does not depend on {name!r}, or by a constant only, so that nothing can choose it"
+            )
+    return parts[0].A
+
+
+def _widen(matrix: Any, width: int, height: int | None = None) -> Any:
+    """Return a matrix with empty columns, and rows, up to a size."""
+    made = sp.csr_array(matrix).copy()
+    made.resize((width if height is None else height, width))
+    return made
+
+
+def _settings() -> Any:
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.presolve_enable, settings.max_threads = False, False, 1
+    settings.input_sparse_dropzeros = settings.chordal_decomposition_enable = False  # numbers are changed afterwards
+    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = _ACCURACY
+    settings.reduced_tol_feas = settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = _ENOUGH
+    settings.direct_solve_method = "faer"
+    return settings

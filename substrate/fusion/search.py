@@ -1,0 +1,240 @@
+r"""Best-first search over simplices of parameters: a family of bounds in, the best values and what is proved out.
+
+A box is covered by simplices (intervals for one parameter) whose vertices are shared. A family of programs evaluates
+the validation error at a vertex, and bounds it from below on a simplex; a simplex whose bound is too low is cut in two
+along an edge (:mod:`substrate.search.best_first`). What has been cut is a tree, from which the simplices follow again.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import permutations, product
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from substrate.arrays import Array
+from substrate.search.best_first import BestFirst, Limits, Progress, describe_met
+
+__all__ = ["Cell", "Family", "Selection", "Theta", "along", "cover", "geometric_share", "minimise"]
+
+Theta = tuple[float, ...]
+Box = Sequence[tuple[float, float]]
+
+#: Ratio of neighbouring values at the start, by the number of parameters.
+_RATIOS = {1: 4.0, 2: 10.0, 3: 100.0}
+#: The smallest positive value at the start, as a share of the largest, where the range begins at zero.
+_LOWEST = 1e-4
+#: Ratio of the ends of an edge from which on it is cut at the geometric mean.
+_RATIO = 4.0
+#: An edge shorter than this, relative to its ends, is not cut any more.
+_COLLAPSED = 1e-12
+#: Share of the gap within which the search stays, for what rounding changes afterwards.
+_MARGIN = 1e-2
+
+
+class Cut(NamedTuple):
+    """An edge of a simplex, by the numbers of its ends, and the share of it at which it is cut."""
+
+    first: int
+    second: int
+    share: float
+
+
+class Family(Protocol):
+    """What is searched: the sum of validation errors at values of the parameters, and a lower bound on simplices."""
+
+    @property
+    def solves(self) -> int:
+        """Return how many programs were solved."""
+
+    def evaluate(self, theta: Theta) -> float:
+        """Return the validation error at a vertex, solved if it is new."""
+
+    def error(self, theta: Theta) -> float:
+        """Return the validation error at a vertex that was solved."""
+
+    def bound(self, corners: Sequence[Theta], target: float, patience: int, limits: Limits) -> float:
+        """Return a lower bound on a simplex.
+
+        It may be solved for where it can reach the target: for a target of minus infinity nothing is solved.
+        ``patience`` is how often the simplex was cut without a solve.
+        """
+
+    def cut(self, corners: Sequence[Theta], target: float) -> Cut:
+        """Return where a simplex is cut."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """A simplex, its bound, the error that is expected on it, how often it was cut without a solve, and its parts."""
+
+    corners: tuple[Theta, ...]
+    bound: float
+    expected: float
+    patience: int = 0
+    cut: Cut | None = None
+    parts: tuple["Cell", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The best values, their error, the bound over the box, why the search ended, and the first cells.
+
+    ``cells`` are those that cover the box in the end.
+    """
+
+    best: Theta
+    error: float
+    lower_bound: float
+    stop: str
+    roots: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
+
+
+def levels(low: float, high: float, parameters: int) -> Array:
+    """Return the values at which a search starts: geometric, with zero where the range begins there."""
+    if low < 0.0:
+        return np.linspace(low, high, 5)
+    bottom = low if low > 0.0 else _LOWEST * high
+    steps = max(math.ceil(math.log(high / bottom) / math.log(_RATIOS[parameters]) - 1e-9), 1)
+    values = np.geomspace(bottom, high, steps + 1)
+    values[0], values[-1] = bottom, high
+    return values if low > 0.0 else np.append(0.0, values)
+
+
+def cover(box: Box) -> list[tuple[Theta, ...]]:
+    """Return simplices that cover a box: the cells of a grid along their diagonals, one for each order."""
+    grid = [levels(low, high, len(box)) for low, high in box]
+    simplices = []
+    for cell in product(*(range(len(values) - 1) for values in grid)):
+        for order in permutations(range(len(box))):
+            at = list(cell)
+            corners = [tuple(float(values[i]) for values, i in zip(grid, at, strict=True))]
+            for axis in order:
+                at[axis] += 1
+                corners.append(tuple(float(values[i]) for values, i in zip(grid, at, strict=True)))
+            simplices.append(tuple(corners))
+    return simplices
+
+
+def along(first: Theta, second: Theta, share: float) -> Theta:
+    """Return the point of an edge at a share of it."""
+    a, b = np.array(first), np.array(second)
+    return tuple(float(v) for v in np.clip(a + share * (b - a), np.minimum(a, b), np.maximum(a, b)))
+
+
+def geometric_share(first: Theta, second: Theta) -> float:
+    """Return the share at which an edge is cut: the middle, or the geometric mean where its ends are far apart."""
+    a, b = np.array(first), np.array(second)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where((low >= 0.0) & (high > low), high / np.maximum(low, _LOWEST * high), 1.0)
+    k = int(ratios.argmax())
+    if ratios[k] <= _RATIO:
+        return 0.5
+    mean = math.sqrt(high[k] * max(low[k], high[k] / _RATIO**2))
+    return float((mean - a[k]) / (b[k] - a[k]))
+
+
+def width(first: Theta, second: Theta) -> float:
+    """Return the length of an edge: of logarithms, where its ends are positive."""
+    a, b = np.array(first), np.array(second)
+    size = np.maximum(np.abs(a), np.abs(b))
+    return float((np.abs(a - b) / np.where(size > 0.0, size, 1.0)).max())
+
+
+@dataclass(slots=True)
+class _Simplices:
+    """A box covered by simplices with the bounds of a family (:class:`~substrate.search.best_first.CellSpace`)."""
+
+    family: Family
+    box: Box
+    gap: float
+    least: float
+    floor: float
+    limits: Limits
+    roots: tuple[Cell, ...] = ()
+    errors: dict[Theta, float] = field(default_factory=dict)
+    collapsed: str = "the cells have collapsed: the optimum is not unique there, or not known well enough"
+    usual: float = 15.0
+
+    @property
+    def solves(self) -> int:
+        return self.family.solves
+
+    @property
+    def best(self) -> float:
+        return min((self.family.error(theta) for theta in self.errors), default=np.inf)
+
+    def target(self) -> float:
+        best = self.best
+        return best - (1.0 - _MARGIN) * self.gap * max(abs(best), self.least)
+
+    def cover(self) -> list[Cell]:
+        simplices = cover(self.box)
+        for corners in simplices:
+            for theta in corners:
+                self._evaluate(theta)
+        cells = [self._cell(corners, self.floor, 0) for corners in simplices]
+        self.roots = tuple(cells)
+        return cells
+
+    def priority(self, cell: Cell) -> float:
+        return cell.expected
+
+    def refine(self, cell: Cell, target: float) -> list[Cell]:
+        before = self.solves
+        cell.bound = max(cell.bound, self.family.bound(cell.corners, target, cell.patience, self.limits))
+        target = self.target()
+        if cell.bound >= target:
+            return [cell]
+        cut = self.family.cut(cell.corners, target)
+        ends = cell.corners[cut.first], cell.corners[cut.second]
+        theta = along(*ends, cut.share)
+        if width(*ends) <= _COLLAPSED or theta in ends:
+            return []
+        patience = cell.patience + 1 if self.solves == before else 0
+        self._evaluate(theta)
+        halves = []
+        for out in (cut.first, cut.second):
+            corners = tuple(theta if k == out else corner for k, corner in enumerate(cell.corners))
+            halves.append(self._cell(corners, cell.bound, patience))
+        cell.cut, cell.parts = cut, tuple(halves)
+        return halves
+
+    def _evaluate(self, theta: Theta) -> None:
+        if theta not in self.errors:
+            if self.errors:  # the first one is solved whatever the limits
+                self.limits.check(self.solves)
+            self.errors[theta] = self.family.evaluate(theta)
+
+    def _cell(self, corners: tuple[Theta, ...], bound: float, patience: int) -> Cell:
+        """Return a cell with the bound that follows from what is known; without any, the best vertices are first."""
+        proved = self.family.bound(corners, -np.inf, 0, self.limits)
+        least = min(self.family.error(theta) for theta in corners)
+        return Cell(corners, max(bound, proved), proved if np.isfinite(proved) else least, patience)
+
+
+def minimise(
+    family: Family,
+    box: Box,
+    *,
+    gap: float,
+    limits: Limits,
+    progress: Progress,
+    floor: float = -np.inf,
+    least: float = 0.0,
+) -> Selection:
+    """Minimise the validation error over a box, until no value can be better by more than a gap or the limits are met.
+
+    ``least`` is the error below which one counts as none, ``floor`` what no error is below. An interrupt, a failure of
+    the solver, a spent budget or time ends the search with the best so far; what is proved until then stays proved.
+    """
+    space = _Simplices(family, box, gap, least, floor, limits)
+    search: BestFirst[Any] = BestFirst(
+        space=space, limits=limits, progress=progress, met=describe_met(gap), floor=floor
+    )
+    search.run()
+    error, best = min((family.error(theta), theta) for theta in space.errors)
+    return Selection(best, error, min(search.lower_bound, error), search.stop, space.roots, tuple(search.cells))
