@@ -122,8 +122,7 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
     plain = all(reading.operator is None and reading.part is None for reading in span.readings)
     if plain and not kernel.pairwise and not any(is_sparse(points_of_side) for points_of_side in points):
         every = np.vstack(points)
-        G = np.empty((every.shape[0], every.shape[0]))
-        kernel.fill_carefully(every, every, G)
+        G = kernel.enclose(every, every).midpoint
         return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
     rounding = bound_rounding(kernel, ((r.operator, own) for r, own in zip(span.readings, points, strict=True)))
     return span.matrix(), rounding if plain or any(r.operator for r in span.readings) else _COMPONENTS * rounding

@@ -85,10 +85,6 @@ class Composite(Kernel):
         """Write the combined values into ``out``."""
         out[...] = self._combined(X, Z, lambda part, x, z: part.values(x, z))
 
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill in the combined values of the more accurate formulas."""
-        out[...] = self._combined(X, Z, lambda part, x, z: part.values(x, z, careful=True))
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the combined values of the parts, each with a radius."""
         values: Double = self._combined(X, Z, lambda part, x, z: part.enclose(x, z))
@@ -418,9 +414,9 @@ class Restricted(Nested):
             raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
         return take_columns(X, self.columns)
 
-    def values(self, X: Any, Z: Any, careful: bool = False) -> Array:
+    def values(self, X: Any, Z: Any) -> Array:
         """Return the values of the kernel inside, without a copy of them."""
-        return self.kernel.values(self._points(X), self._points(Z), careful)
+        return self.kernel.values(self._points(X), self._points(Z))
 
     def _orders(self, orders: Orders) -> Orders | None:
         """Return the orders in the columns of the kernel inside; None where one is in another column."""

@@ -119,23 +119,17 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
         """
         return 0.0
 
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill ``out`` as :meth:`fill` does, by a slower formula that loses fewer digits, where there is one; for
-        checks.
-        """
-        self.fill(X, Z, out)
-
     def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`, for the values of the more accurate formula."""
+        """Return the same as :meth:`rounding`, for the midpoints of :meth:`enclose`, which may lose fewer digits."""
         return self.rounding(X)
 
-    def values(self, X: Any, Z: Any, careful: bool = False) -> Array:
-        """Return a new array as :meth:`fill` or :meth:`fill_carefully` fills it, of two checked point sets.
+    def values(self, X: Any, Z: Any) -> Array:
+        """Return a new array as :meth:`fill` fills it, of two checked point sets.
 
         The second may be None where the first has the rows of a precomputed matrix.
         """
         out = np.empty(X.shape if Z is None else (X.shape[0], Z.shape[0]))
-        (self.fill_carefully if careful else self.fill)(X, Z, out)
+        self.fill(X, Z, out)
         return out
 
     def enclose(self, X: Any, Z: Any) -> Double:

@@ -245,14 +245,10 @@ class RBF(KernelOfDistance):
         # 2^(x log2 e) is e^x, and a power of two is a tenth cheaper than the exponential
         squares = negative_squares(X, Z, self._inverse(X.shape[1], _ROOT_LOG2_E), out=out)
         if squares is None:
-            self.fill_carefully(X, Z, out)
+            super().fill(X, Z, out)
             return
         np.minimum(squares, 0.0, out=out)
         np.exp2(out, out=out)
-
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill ``out`` by differences."""
-        super().fill(X, Z, out)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""

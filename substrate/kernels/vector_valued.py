@@ -105,10 +105,6 @@ class OnDirections(Nested):
         """Write u'K(x, z) v into ``out``."""
         out[...] = self.pair(*self._parts(X), *self._parts(Z), {}, {})
 
-    def fill_carefully(self, X: Any, Z: Any, out: Array) -> None:
-        """Fill ``out`` in the same way."""
-        self.fill(X, Z, out)
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all values by their rounding."""
         return BaseKernel.enclose(self, X, Z)

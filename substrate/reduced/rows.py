@@ -133,7 +133,10 @@ class KernelValues(RowValues):
         elif is_device_array(X):
             values = self.kernel.evaluate(X, self.points, xp.float64)
         else:
-            values = self.kernel.values(X, self.points, self.careful and not is_sparse(X))
+            by_differences = self.careful and not is_sparse(X)
+            values = (
+                self.kernel.enclose(X, self.points).midpoint if by_differences else self.kernel.values(X, self.points)
+            )
         return values if self.linear is None else xp.concat([values, self.linear(X)], axis=1)
 
     def diagonal(self, block: Block) -> Array:
