@@ -243,21 +243,15 @@ class OneNorm:
 
 @dataclass(frozen=True, slots=True)
 class MaximalVariation:
-    """The sum of rho_l max|C^l x|, with multipliers (one row per component) that any method found.
-
-    ``components`` are the matrices C^l at the rows that have multipliers. ``largest`` are numbers that no size of C^l x
-    exceeds at whatever row, where there are more rows than these.
-    """
+    """The sum of rho_l max|C^l x|, with multipliers (one row per component) that any method found."""
 
     components: Sequence[Any]
     rho: Weights
     multipliers: Array
-    largest: Array | None = None
 
     def divide(self, unit: float) -> Self:
         """Return the same penalty for targets in another unit."""
-        largest = None if self.largest is None else self.largest / unit
-        return replace(self, rho=self.rho / unit, multipliers=self.multipliers / unit, largest=largest)
+        return replace(self, rho=self.rho / unit, multipliers=self.multipliers / unit)
 
     def feasible(self, x: Array, numbers: type[Any]) -> Any:
         """Return the coefficients."""
@@ -270,8 +264,8 @@ class MaximalVariation:
         c = reduce(add, [component.T @ row for component, row in zip(self.components, xi, strict=True)])
         step = columns.bound_step(g - c, np.arange(x.midpoint.size), False)
         slack = []
-        for number, (f, row, weight) in enumerate(zip(values, xi, each_weight(self.rho, len(xi)), strict=True)):
-            top = numbers.exact(self.largest[number]) if self.largest is not None else abs(f).upper_ends().largest()
+        for f, row, weight in zip(values, xi, each_weight(self.rho, len(xi)), strict=True):
+            top = abs(f).upper_ends().largest()
             spare, (used,) = numbers.exact(np.append(weight, -np.abs(row))).total(), np.nonzero(row)
             slack.append(spare * top)
             if used.size:
@@ -303,12 +297,7 @@ def _from_first(rows: Double) -> Double:
 
 @dataclass(frozen=True, slots=True)
 class DoubleColumns(Columns):
-    """F and E in double precision.
-
-    ``deviation`` is a matrix of sizes that the products of the columns of F may be off by, beside the radius of F.
-    """
-
-    deviation: Array | None = None
+    """F and E in double precision."""
 
     @classmethod
     def of_kernel(
@@ -336,9 +325,6 @@ class DoubleColumns(Columns):
         F = self._centered(slice(None))
         H, sizes = F.middle.T @ F.middle[:, some], np.square(F.middle).sum(axis=0)
         lost = sum_rounding(4 * len(F.middle)) * (sizes[:, None] + sizes[some])
-        if self.deviation is not None:
-            diagonal = np.diagonal(self.deviation)
-            lost = lost + diagonal[:, None] + diagonal[some] + 2.0 * self.deviation[:, some]
         if self.quadratic is not None and self.ridge > 0.0:
             E = self.ridge * self.quadratic.middle
             H, sizes = H + E[:, some], sizes + np.diagonal(E)
@@ -352,14 +338,12 @@ class DoubleColumns(Columns):
 
     def bound_step(self, q: Double, some: Any, differences: bool) -> Double:
         """Bound the step by a factor of a matrix M with M'M = H up to a deviation whose norm is counted."""
-        tall, places = self._centered(some), np.ix_(some, some)
-        deviation = None if self.deviation is None else Double(0.0 * self.deviation[places], self.deviation[places])
+        tall, deviation = self._centered(some), None
         if self.quadratic is not None and self.ridge > 0.0:
-            inner = self.quadratic.take(places) * self.ridge
+            inner = self.quadratic.take(np.ix_(some, some)) * self.ridge
             values, vectors = np.linalg.eigh(inner.middle)
             R = Double(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-            tall, missing = tall.T.beside(R.T).T, inner - R.T @ R
-            deviation = missing if deviation is None else missing + deviation
+            tall, deviation = tall.T.beside(R.T).T, inner - R.T @ R
         if differences:
             tall, q = _from_first(tall.T).T, _from_first(q)
             deviation = None if deviation is None else _from_first(_from_first(deviation).T).T

@@ -1,11 +1,11 @@
 """Cholesky factors of systems that may be singular to rounding, with as little around LAPACK as can be."""
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf
 
 from substrate.arrays import Array
 
-__all__ = ["factor_definite", "solve_factored"]
+__all__ = ["factor_definite"]
 
 #: Ridge of a system that is singular to rounding, relative to its diagonal.
 _SINGULAR = 1e-14
@@ -21,8 +21,3 @@ def factor_definite(system: Array) -> Array:
         if info == 0:
             return np.asarray(factor)
     raise np.linalg.LinAlgError("the matrix of active rows is singular")
-
-
-def solve_factored(factor: Array, right: Array) -> Array:
-    """Return the solution of a factored system."""
-    return np.asarray(dpotrs(factor, right, lower=1)[0])

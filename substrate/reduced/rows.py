@@ -98,13 +98,6 @@ class KernelValues(RowValues):
         return int(self.points.shape[0]) + (0 if self.linear is None else len(self.linear.numbers))
 
     @property
-    def most_directions(self) -> int:
-        """How many directions the vectors can have: their number, or fewer where the kernel has fewer features."""
-        count = int(self.points.shape[0])
-        features = None if self.kernel.pairwise else self.kernel.rank(self.points.shape[1])
-        return count if features is None else min(count, features)
-
-    @property
     def of_kernel(self) -> "KernelValues":
         """The kernel values alone."""
         return self if self.linear is None else replace(self, linear=None)

@@ -221,11 +221,13 @@ def test_what_a_check_needs_is_said(name):
         model.certify(X)
     with pytest.raises((DataError, ValueError), match="features"):
         model.certify(X[:, :2], target)
-    if name != "huber":
+    others = np.linspace(0.2, 3.0, y.size)
+    if "fused" not in name:
+        assert not model.certify(X, target, others).holds, "weights that the fit did not have"
+        return
+    for check in (model.certify, model.prove):
         with pytest.raises(DataError, match="fitted without sample_weight"):
-            model.certify(X, target, np.ones(y.size))
-        with pytest.raises(DataError, match="fitted without sample_weight"):
-            model.prove(X, target, np.ones(y.size))
+            check(X, target, others)
 
 
 def test_an_indefinite_matrix_has_a_bound_for_the_l1_substrate():

@@ -268,13 +268,6 @@ class KernelEstimator(BaseEstimator):
         """Return an estimator without a fit, which checks rows."""
         return type(self)(self.kernel, **parameters)
 
-    def _stated_kernels(self) -> list[Kernel]:
-        """Return the kernel of the machine, or those that a search begins with."""
-        kernels = getattr(self, "kernels", None)
-        if kernels is None or isinstance(kernels, str):
-            return [self._own_kernel()]
-        return [self._model.own_kernel(kernel) for kernel in kernels]
-
     def _check_given(
         self,
         X: Any,

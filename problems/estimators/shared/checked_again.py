@@ -49,7 +49,6 @@ __all__ = [
     "add_target_error",
     "certify_stored",
     "definite_gram",
-    "recall_rows",
     "recall_saddle",
     "refuse_strange_classes",
     "rows_of_fit",
@@ -271,14 +270,6 @@ def _coefficients(model: Any, fit_data: GivenFit) -> Array:
         shape, wanted = tuple(alpha.shape), tuple(fit_data.Y.shape)
         raise DataError(f"the model has support values of shape {shape}, these rows need {wanted}")
     return alpha
-
-
-def recall_rows(model: Any, X: Any, y: Any, *, labels: bool) -> tuple[Any, Array]:
-    """Return rows and targets as the fit checked them, one column per machine; for labels, their codes."""
-    X, y, _ = model._check_again(X, y, None, numeric=not labels)
-    if X.shape[1] != model.n_features_in_:
-        raise DataError(f"X has {X.shape[1]} features, this model was fitted to {model.n_features_in_}")
-    return X, model._codes_again(y) if labels else y[:, None]
 
 
 def refuse_strange_classes(model: Any, labels: Any) -> None:
