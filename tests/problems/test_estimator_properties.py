@@ -32,6 +32,7 @@ ALONE = {
     "componentwise_ls_svm",
     "ls_svm_substrate",
     "reduced_l1_substrate",
+    "reduced_maximal_variation",
     "symmetric_ls_svm",
     "weighted_ls_svm",
 }

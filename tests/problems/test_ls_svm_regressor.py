@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from problems import LSSVMRegressor
-from problems.estimators.shared.checks import over_rows
 from substrate.datasets import boston, motorcycle
 from substrate.errors import IndefiniteKernelWarning, ScaleWarning
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Matern, Polynomial, Precomputed
@@ -114,16 +113,6 @@ def test_unscaled_columns_are_named():
     frame = pandas.DataFrame(X, columns=boston(return_X_y=False).feature_names)
     with pytest.warns(ScaleWarning, match="column TAX .* dominates column NOX"):
         LSSVMRegressor(Laplacian(10.0)).fit(frame, y)
-
-
-@pytest.mark.parametrize(("n", "d"), [(1, 3), (255, 2), (1027, 2), (1029, 3), (40, 600), (4000, 1)])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_ranges_are_over_all_rows(n, d, order):
-    X = np.asarray(np.random.default_rng(0).normal(size=(n, d)), order=order)
-    for row in (0, n // 2, n - 1):
-        X[row] = 9.0 + row
-        assert_array_equal(over_rows(np.max, X), X.max(axis=0))
-        assert_array_equal(over_rows(np.min, -X), -X.max(axis=0))
 
 
 def test_columns_a_kernel_does_not_look_at_are_no_reason_to_warn(data):

@@ -12,9 +12,7 @@ from problems import (
     StackedLSSVMRegressor,
     load,
 )
-from problems.estimators.full.ls_svm import matrix_at_hand
 from substrate.errors import DataError, DeclarationError
-from substrate.gram import Gram
 from substrate.kernels import RBF, Laplacian, Linear, Matern
 from substrate.least_squares.simplex_weights import weigh_machines
 
@@ -219,17 +217,3 @@ def test_classes_have_one_weight_for_all_codes(n_classes, tmp_path):
             model.certify(points, labels, sample_weight=weights)
     with pytest.raises(DeclarationError, match="coding 'one_vs_one' has other rows in every machine"):
         StackedLSSVMClassifier(coding="one_vs_one").fit(points, labels)
-
-
-def test_a_matrix_at_hand_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
-    expected = LSSVMRegressor(RBF(1.5), 3.0).fit(X, y).support_values_
-    gram, made = Gram.of(RBF(1.5), X), []
-    monkeypatch.setattr(Gram, "of", classmethod(lambda cls, *given: made.append(given)))
-    model = LSSVMRegressor(RBF(1.5), 3.0)
-    with matrix_at_hand(model, gram):
-        model.fit(X, y)
-    assert not made
-    assert np.array_equal(model.support_values_, expected)
-    assert "_matrix" not in vars(model)

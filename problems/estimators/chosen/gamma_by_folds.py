@@ -18,9 +18,8 @@ import numpy as np
 from sklearn.base import clone
 
 from problems.estimators.full.ls_svm import LSSVMRegressor
-from problems.estimators.full.saddle_fit import Method
+from problems.estimators.full.saddle_fit import Method, center_and_unit
 from problems.estimators.full.shaped import (
-    center_and_unit,
     fit_with_shape,
     has_shape,
     in_units,

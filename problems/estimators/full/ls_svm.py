@@ -6,8 +6,8 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -72,7 +72,7 @@ from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
 
-__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor", "matrix_at_hand"]
+__all__ = ["LSSVMClassifier", "LSSVMModel", "LSSVMRegressor"]
 
 #: Relative residual at which the equations of a conic solver's point are accepted; its accuracy is a row of its own.
 _ACCEPTED = 1e-5
@@ -243,7 +243,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
             return self.solve_with_constants(kernel, X, Y, gammas, weights, method, constants)
         border = self.border(X, weights)
         if not model._labels or (to_numpy(Y) != 0.0).all():
-            return fit_saddle(kernel, X, Y, gammas, weights, method, gram=model._matrix, border=border)
+            return fit_saddle(kernel, X, Y, gammas, weights, method, border=border)
         gram = None if method.solver == "cg" else Gram.of(kernel, X)
         machines, fits = list(each_machine(Y, True)), []
         for machine_rows, gamma in zip(machines, gammas, strict=True):
@@ -363,16 +363,6 @@ def _subtract(Y: Array, constants: Array) -> tuple[Array, Array]:
     target = Y - c
     back = target - Y
     return target, (Y - (target - back)) - (c + back)
-
-
-@contextmanager
-def matrix_at_hand(model: "LSSVMRegressor", gram: "Gram | None") -> Iterator[None]:
-    """Let a fit inside this block use a kernel matrix of its rows, which is left with its factor."""
-    model.__dict__["_matrix"] = gram
-    try:
-        yield
-    finally:
-        del model.__dict__["_matrix"]
 
 
 @dataclass(eq=False, repr=False)
@@ -499,8 +489,6 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     _page, _title = "ls_svm_regression", "LS-SVM regression"
     _solvers = SOLVERS
     _on_devices = True
-    #: The kernel matrix of the rows of a fit, where it is at hand: :func:`matrix_at_hand`.
-    _matrix: "ClassVar[Gram | None]" = None
     gamma: Any = 1.0
     _: KW_ONLY
     solver: str = "auto"
@@ -605,7 +593,6 @@ class LSSVMClassifier(Classifier):
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
     _solvers = SOLVERS
     _on_devices = True
-    _matrix: "ClassVar[Gram | None]" = None
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from problems.estimators.full.declared_fit import declared_fit
+from problems.estimators.shared.base import import_page
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
-from substrate.certificates.rows import unpolished_tolerance
+from substrate.certificates.rows import Accuracy, spread_of, unpolished_tolerance
 from substrate.certificates.tolerance import tolerances_of
 from substrate.errors import DeclarationError
 from substrate.gram import Gram, has_room_for_matrix
@@ -26,7 +26,7 @@ from substrate.namespaces import is_device_array, on_device_of, to_numpy
 if TYPE_CHECKING:
     from substrate.least_squares.iterated_fit import IteratedFit
 
-__all__ = ["Method", "SaddleFit", "Way", "fit_saddle", "gammas_of"]
+__all__ = ["Method", "SaddleFit", "Way", "center_and_unit", "fit_saddle", "gammas_of"]
 
 Facts = tuple[tuple[str, str], ...]
 Way = Literal["cholesky", "cg", "cvxpy"]
@@ -157,16 +157,7 @@ def fit_saddle(
 
             K = kernel_matrices(kernel, X)
         name = None if method.solver == "cvxpy" else method.solver
-        declared = declared_fit(kernel, X, K, Y, gammas, weights, method.page, name, border)
-        solution = _Solution(
-            support_values=declared.support_values,
-            bias=declared.bias,
-            products=gram.product(declared.support_values),
-            rows=declared.rows,
-            facts=declared.facts,
-            slopes=declared.slopes,
-            deviations=_deviations(gram, gammas, weights, border),
-        )
+        solution = _declared(gram, kernel, X, K, Y, gammas, weights, method.page, name, border)
         if not kernel.trusted:  # a declaration accepts slightly negative eigenvalues
             gram.check_definite()
     record, negative = gram.record(), gram.negative
@@ -290,3 +281,66 @@ def _deviations(gram: Gram, gammas: tuple[float, ...], weights: Array, border: B
         deviations.append(border.deviations(border.eliminate(gram.solve(border.matrix(ridge[:, None]))).schur))
     gram.release()
     return np.stack(deviations, axis=1)
+
+
+def _declared(
+    gram: Gram,
+    kernel: Kernel,
+    X: Any,
+    K: Any,
+    Y: Array,
+    gammas: tuple[float, ...],
+    weights: Array,
+    page_name: str,
+    solver: str | None,
+    border: Border = ONES,
+) -> _Solution:
+    """Solve the page, one output at a time; ``border`` are the columns of its data that are not penalised.
+
+    ``gram`` is the kernel matrix, and ``K`` what the page takes: that matrix, or one for each component.
+    """
+    page = import_page(page_name)
+    build = page.DEMONSTRATION.own_build
+    arguments = {"K": K} if build is None else build(kernel, X, Y[:, 0])
+    labels = page_name == "ls_svm_classification"  # its support values have the sign of the label
+    alpha, bias = np.empty_like(Y), np.empty(Y.shape[1])
+    slopes = np.empty((border.slopes, Y.shape[1])) if border.slopes else None
+    rows: list[tuple[Row, ...]] = []
+    facts: list[tuple[str, str]] = []
+    for column, gamma in enumerate(gammas):
+        y = np.ascontiguousarray(Y[:, column])
+        center, unit = (0.0, 1.0) if labels else center_and_unit(y)
+        declared = page.declare(**{**arguments, "y": (y - center) / unit}, gamma=gamma, weights=weights)
+        declared.solve(solver, warn=False)
+        alpha[:, column] = unit * (y * declared.support_values if labels else declared.support_values)
+        bias[column] = unit * declared.bias + center
+        if slopes is not None:
+            slopes[:, column] = unit * declared.coefficients
+            bias[column] += border.center @ slopes[:, column]
+        if not labels:
+            facts.append(("targets", "given to the solver without their mean and in units of their spread"))
+        # the bound is computed from the numbers that predict uses
+        rows.append(tuple(row for row in declared.certificate().rows if not isinstance(row, Accuracy)))
+        if (record := declared.solver_record) is not None:
+            facts += record.facts()
+    return _Solution(
+        support_values=alpha,
+        bias=bias,
+        products=gram.product(alpha),
+        rows=worst_rows(rows),
+        facts=tuple(dict.fromkeys(facts)),
+        slopes=slopes,
+        deviations=_deviations(gram, gammas, weights, border),
+    )
+
+
+def center_and_unit(y: Array) -> tuple[float, float]:
+    """Return mean and spread of the targets: the free bias absorbs the mean, all other quantities scale with the
+    spread.
+
+    A solver stops at a share of the given numbers, which an offset must not dominate.
+    """
+    largest = target_unit(y)
+    center = largest * float(np.clip(np.mean(y / largest), (y / largest).min(), (y / largest).max()))
+    spread, rounding = spread_of(y - center, np.ones(y.size))
+    return center, spread if spread > rounding else max(largest, 1.0)

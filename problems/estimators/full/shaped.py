@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from problems.estimators.full.saddle_fit import center_and_unit
 from problems.estimators.full.saddle_machine import ridges_of
 from problems.estimators.shared.checked_again import Added, GivenFit, StoredFit
 from substrate.arrays import Array, is_sparse
 from substrate.certificates import Certificate, warn_unless_holds
-from substrate.certificates.rows import spread_of
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import Kernel
 from substrate.kernels.derivatives import checked_column
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from substrate.proof import Proof
 
 __all__ = [
-    "center_and_unit",
     "check_shape",
     "evaluate_further",
     "express_further",
@@ -184,13 +183,6 @@ def refuse_machine(model: Any, X: Any, Y: Array, kernel: Kernel) -> None:
         raise DataError("a machine with a shape works on numpy arrays; take X and y to numpy first")
     if kernel.pairwise:
         raise DeclarationError("a precomputed matrix says nothing between its points; pass X and the kernel itself")
-
-
-def center_and_unit(y: Array) -> tuple[float, float]:
-    """Return the mean and the spread of the targets: an offset costs no digits in these units."""
-    center = float(np.mean(y))
-    spread, rounding = spread_of(y - center, np.ones(y.size))
-    return center, spread if spread > rounding else max(float(np.abs(y).max()), 1.0)
 
 
 def in_units(

@@ -1,7 +1,7 @@
 """Checks beside those of scikit-learn: arrays on a device, scales far apart, and the state of a model from a file."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,6 @@ __all__ = [
     "checked_on_device",
     "explain_missing",
     "labels_on_device",
-    "over_rows",
     "refuse_streams",
     "warn_if_unscaled",
     "warn_of_scales",
@@ -143,61 +142,34 @@ def labels_on_device(y: Any, n: int) -> Any:
 _SCALES_APART = 100.0
 #: Number of cells of a matrix whose spreads are computed at a time.
 _SPREAD_CELLS = 2**18
-#: Entries of a row that numpy handles as a long vector.
-_LONG_ROW = 512
 
 
-def warn_if_unscaled(model: Any, X: Array, columns: tuple[int, ...], kernel: Kernel) -> None:
+def warn_if_unscaled(model: Any, X: Any, columns: tuple[int, ...], kernel: Kernel) -> None:
     """Warn where the given columns of X, whose distances the kernel compares, have scales far apart."""
     # Both spreads must differ: a pixel that is almost always dark has a small deviation but the range of all
     # others, a single outlier a large range but an ordinary deviation. Ranges are the cheaper ones.
     if len(columns) < 2:
         return
-    lowest, highest = _extremes(X, columns)
-    if not _ranges_apart(lowest, highest):
-        return
-    if is_device_array(X) and X.shape[0] * X.shape[1] > _SPREAD_CELLS:
-        low, high, deviations = _spreads_on_device(X, columns)
-    else:
-        low, high, deviations = _spreads(to_numpy(X), columns)
-    with np.errstate(over="ignore"):
+    xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)  # a copy of all rows may not fit
+    parts = [slice(first, first + width) for first in range(0, len(columns), width)]
+    low, high, deviations = (np.empty(len(columns)) for _ in range(3))
+
+    def points(part: slice) -> Any:
+        return xp.take(X, on_device_of(X, np.asarray(columns[part])), axis=1)
+
+    for part in parts:
+        values = points(part)
+        low[part], high[part] = to_numpy(xp.stack([xp.min(values, axis=0), xp.max(values, axis=0)]))
+    with np.errstate(over="ignore", invalid="ignore"):
         ranges = high - low
+        moving = ranges[ranges > 0.0]
+        if moving.size < 2 or moving.max() / moving.min() <= _SCALES_APART:
+            return
+        units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
+        for part in parts:
+            scaled = (points(part) - on_device_of(X, low[part])) / on_device_of(X, units[part])
+            deviations[part] = to_numpy(xp.std(scaled, axis=0)) * units[part]
     warn_of_scales(model, columns, ranges, deviations, kernel)
-
-
-def _extremes(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return the lowest and the highest values of columns, on the host."""
-    xp, width = namespace_of(X), max(_SPREAD_CELLS // X.shape[0], 1)
-    blocks: Iterable[Any] = (X,)
-    if columns != tuple(range(X.shape[1])):  # a few at a time: a copy of all rows may not fit
-        numbers = [on_device_of(X, np.asarray(columns[k : k + width])) for k in range(0, len(columns), width)]
-        blocks = (xp.take(X, numbers_of_block, axis=1) for numbers_of_block in numbers)
-    extremes = [to_numpy(xp.stack([over_rows(xp.min, block), over_rows(xp.max, block)])) for block in blocks]
-    lowest, highest = np.concatenate(extremes, axis=1)
-    return lowest, highest
-
-
-def _ranges_apart(lowest: Array, highest: Array) -> bool:
-    """Return whether the ranges of two columns that are not constant are so far apart that a warning is possible."""
-    with np.errstate(over="ignore"):
-        ranges = highest - lowest
-    moving = ranges[ranges > 0.0]
-    if moving.size < 2:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):  # infinity over infinity is not known to be near one
-        return not moving.max() / moving.min() <= _SCALES_APART
-
-
-def over_rows(extreme: Callable[..., Any], X: Any) -> Any:
-    """Return the extreme of every column; in numpy of many rows side by side first, since a few columns are no long
-    vector.
-    """
-    rows_at_once = _LONG_ROW // max(X.shape[1], 1)
-    if is_device_array(X) or rows_at_once < 2 or not X.flags.c_contiguous or X.shape[0] < 2 * rows_at_once:
-        return extreme(X, axis=0)
-    whole = X.shape[0] // rows_at_once * rows_at_once
-    side_by_side = extreme(X[:whole].reshape(-1, rows_at_once * X.shape[1]), axis=0)
-    return extreme(np.concatenate([side_by_side.reshape(rows_at_once, -1), X[whole:]]), axis=0)
 
 
 def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviations: Array, kernel: Kernel) -> None:
@@ -218,33 +190,6 @@ def warn_of_scales(model: Any, columns: tuple[int, ...], ranges: Array, deviatio
             ScaleWarning,
             stacklevel=user_level(),
         )
-
-
-def _spreads_on_device(X: Any, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Return on the host the lowest and highest value of the columns, and their standard deviations."""
-    xp = namespace_of(X)
-    columns_of_X = xp.take(X, on_device_of(X, np.asarray(columns)), axis=1)
-    low, high = to_numpy(xp.min(columns_of_X, axis=0)), to_numpy(xp.max(columns_of_X, axis=0))
-    with np.errstate(over="ignore"):
-        ranges = np.minimum(high - low, 1e300)
-    units = np.where(ranges > 0.0, ranges, 1.0)
-    scaled = (columns_of_X - on_device_of(X, low)) / on_device_of(X, units)
-    return low, high, to_numpy(xp.std(scaled, axis=0)) * units
-
-
-def _spreads(X: Array, columns: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Return the lowest and highest value of the columns, and their standard deviations."""
-    low, high, deviations = np.empty(len(columns)), np.empty(len(columns)), np.empty(len(columns))
-    width = max(_SPREAD_CELLS // X.shape[0], 1)  # a few at a time: a copy of all rows may not fit
-    for first in range(0, len(columns), width):
-        block = slice(first, first + width)
-        points = np.ascontiguousarray(X[:, columns[block]].T)
-        low[block], high[block] = points.min(axis=1), points.max(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            ranges = high[block] - low[block]
-            units = np.where(ranges > 0.0, np.minimum(ranges, 1e300), 1.0)
-            deviations[block] = ((points - low[block, None]) / units[:, None]).std(axis=1) * units
-    return low, high, deviations
 
 
 def check_state(model: Any) -> None:
