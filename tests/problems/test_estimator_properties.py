@@ -31,6 +31,7 @@ ALONE = {
     # machines that the parameters of the LS-SVM make
     "componentwise_ls_svm",
     "ls_svm_substrate",
+    # machines that a basis makes
     "reduced_l1_substrate",
     "reduced_maximal_variation",
     "symmetric_ls_svm",
