@@ -54,6 +54,7 @@ _SOLVERS: dict[str, _Solver] = {
             "tol_feas": 1e-11,
             "max_iter": 200,
             "direct_solve_method": "faer",
+            "max_threads": 1,
             # shorter steps than its own keep the iterates of second-order cones central
             "max_step_fraction": 0.9,
         },
