@@ -11,7 +11,7 @@ from sklearn.svm import SVR
 
 from benchmarks.data import regression_data
 from benchmarks.measure import Row, certified, compare
-from problems import LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -39,7 +39,7 @@ def rows() -> Iterator[Row]:
         yield compare(f"dense fit, N = {n}", fit, "KernelRidge", partial(ridge().fit, X, y), least=least)
     for n, vectors, least in ON_BASIS:
         X, y = regression_data(n)
-        sparse = SparseLSSVMRegressor(KERNEL, GAMMA, basis=Basis(vectors, rule="random", random_state=0))
+        sparse = LSSVMRegressor(KERNEL, GAMMA, basis=Basis(vectors, rule="random", random_state=0))
         peer = make_pipeline(Nystroem(gamma=0.1, n_components=vectors, random_state=0), Ridge(alpha=1.0 / GAMMA))
         fit = lambda X=X, y=y, sparse=sparse: certified(sparse.fit(X, y))  # noqa: E731
         yield compare(f"basis, {n:,} x {vectors}", fit, "Nystroem + Ridge", partial(peer.fit, X, y), least=least)

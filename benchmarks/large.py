@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data import COLUMNS
 from benchmarks.measure import Row, certified, compare
-from problems import LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -101,7 +101,7 @@ def device_rows(torch: Any) -> Iterator[Row]:
         clock=clock,
     )
     many, targets = device_data(torch, BASIS_ROWS)
-    sparse = SparseLSSVMRegressor(RBF(NARROW), gamma=2.0, basis=Basis(VECTORS, rule="random", random_state=0))
+    sparse = LSSVMRegressor(RBF(NARROW), gamma=2.0, basis=Basis(VECTORS, rule="random", random_state=0))
     yield compare(
         f"GPU: basis, n = {VECTORS}",
         lambda: certified(sparse.fit(many, targets)),

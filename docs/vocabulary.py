@@ -93,22 +93,13 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "leave_one_out",
-        ("RobustSparseLSSVMRegressor",),
-        "With weights held the closed form is that of a weighted reduced basis. The weight of a row follows from its "
-        "error in the fit before, and rows that are read in passes leave no weight behind to hold.",
-    ),
-    (
-        "leave_one_out",
         ("StackedLSSVMClassifier", "StackedLSSVMRegressor"),
         "The weights of its machines follow from all left-out errors, and are others without a row: one small problem "
         "more for every row. `criterion_` is the mean square of the errors without the row, weights included.",
     ),
     (
         "left_out_importance",
-        (
-            *(*_COLUMNS[1:], *_L1, *_VARIATION),
-            "RobustSparseLSSVMRegressor",
-        ),
+        (*_COLUMNS[1:], *_L1, *_VARIATION),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
         "does so with rows that were not fitted.",
     ),

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressorCV, SparseLSSVMRegressor
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.kernels import RBF
 from substrate.namespaces import to_numpy, where_it_lives
 from substrate.reduced import Basis
@@ -42,7 +42,7 @@ outputs = {}
 
 for model in (
     LSSVMRegressorCV(RBF(sigma=1.5)),
-    SparseLSSVMRegressor(RBF(sigma=1.5), gamma=5.0, basis=Basis(60, random_state=0)),
+    LSSVMRegressor(RBF(sigma=1.5), gamma=5.0, basis=Basis(60, random_state=0)),
 ):
     on_host = model.fit(X, y).predict(new)
     on_device = model.fit(sent, targets).predict(send(new))

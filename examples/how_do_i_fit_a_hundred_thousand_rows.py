@@ -11,7 +11,7 @@ import tracemalloc
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -20,7 +20,7 @@ X = rng.uniform(-3.0, 3.0, size=(100_000, 2))
 y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.3 * rng.standard_normal(100_000)
 
 tracemalloc.start()
-model = SparseLSSVMRegressor(RBF(sigma=1.5), gamma=10.0, basis=Basis(60, random_state=0)).fit(X, y)
+model = LSSVMRegressor(RBF(sigma=1.5), gamma=10.0, basis=Basis(60, random_state=0)).fit(X, y)
 peak = tracemalloc.get_traced_memory()[1] / 2**20
 tracemalloc.stop()
 print(f"{model.support_.size} vectors, reconstruction error {model.reconstruction_error_:.1e}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import Basis
 
@@ -28,10 +28,10 @@ with tempfile.TemporaryDirectory() as folder:
     mapped = np.load(rows, mmap_mode="r"), np.load(targets, mmap_mode="r")
 
     settings = {"kernel": RBF(sigma=1.5), "gamma": 10.0, "basis": Basis(40, random_state=0)}
-    model = SparseLSSVMRegressor(**settings).fit(*mapped)
+    model = LSSVMRegressor(**settings).fit(*mapped)
     print(f"{model.n_rows_} rows from a file, {model.support_.size} vectors")
 
-    held = SparseLSSVMRegressor(**settings).fit(X, y)
+    held = LSSVMRegressor(**settings).fit(X, y)
     print("the same bits as from arrays:", np.array_equal(held.support_values_, model.support_values_))
 
     def read_blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
         for start in range(0, n, 7000):
             yield X[start : start + 7000], y[start : start + 7000]
 
-    blocks = SparseLSSVMRegressor(**settings).fit(read_blocks)
+    blocks = LSSVMRegressor(**settings).fit(read_blocks)
     print("and as from blocks:", np.array_equal(blocks.support_values_, model.support_values_))
 
     left_out = model.leave_one_out(*mapped)  # one more pass, no refit

@@ -9,7 +9,7 @@ they are chosen hardly matters, but the errors of the rows that are not kept do.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from problems import LSSVMRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -34,18 +34,18 @@ for n_basis in sizes:
     for rule in rules:
         seeds = range(5 if rule == "random" else 1)
         models = [
-            SparseLSSVMRegressor(kernel, gamma, basis=Basis(n_basis, rule=rule, random_state=seed)).fit(X, y)
+            LSSVMRegressor(kernel, gamma, basis=Basis(n_basis, rule=rule, random_state=seed)).fit(X, y)
             for seed in seeds
         ]
         errors.append(np.mean([root(model.leave_one_out(X, y).residuals) for model in models]))
-    kept = SparseLSSVMRegressor(kernel, gamma, basis=n_basis).fit(X, y).basis_indices_
+    kept = LSSVMRegressor(kernel, gamma, basis=n_basis).fit(X, y).basis_indices_
     conventional = LSSVMRegressor(kernel, gamma).fit(X[kept], y[kept])
     other_rows = np.setdiff1d(np.arange(y.size), kept)  # to this machine they are new
     errors.append(root(y[other_rows] - conventional.predict(X[other_rows])))
     table.append(errors)
     print(f"{n_basis:7d}  " + "".join(f"{error:20.2f}" for error in errors))
 
-chosen = SparseLSSVMRegressorCV(kernel, basis=10).fit(X, y)
+chosen = LSSVMRegressorCV(kernel, basis=10).fit(X, y)
 low, high = np.sqrt([chosen.criterion_lower_bound_, chosen.criterion_])
 print(f"\nten vectors, gamma = {chosen.gamma_:.3g} by leave-one-out: {high:.3f}, and no gamma below {low:.3f}\n")
 print(chosen.certificate_)

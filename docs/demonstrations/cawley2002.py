@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from demonstrations.shown import Shown
-from problems import LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -171,13 +171,13 @@ def where_the_gain_comes_from() -> Shown:
         # some of these bases have vectors that nearly agree: their fits are not certified, nor needed for the median
         warnings.simplefilter("ignore", ConvergenceWarning)
         at_random = [
-            SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="random", random_state=seed))
+            LSSVMRegressor(kernel, gamma, basis=Basis(15, rule="random", random_state=seed))
             .fit(X, y)
             .leave_one_out(X, y)
             .mean_square
             for seed in range(9)
         ]
-    ranked = SparseLSSVMRegressor(kernel, gamma, basis=Basis(15, rule="pruned")).fit(X, y).basis_indices_
+    ranked = LSSVMRegressor(kernel, gamma, basis=Basis(15, rule="pruned")).fit(X, y).basis_indices_
     unranked = np.setdiff1d(np.arange(y.size), ranked)
     alone = LSSVMRegressor(kernel, gamma).fit(X[ranked], y[ranked]).predict(X[unranked])
     kept = float(np.mean((y[unranked] - alone) ** 2))

@@ -4,7 +4,7 @@ import numpy as np
 
 from demonstrations.cawley2002 import solve_bordered
 from demonstrations.shown import Shown
-from problems import LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
 from substrate.gram import Gram
 from substrate.kernels import RBF
@@ -160,7 +160,7 @@ def normal_equations() -> Shown:
     C = Z.T @ Z
     C[:-1, :-1] += K / gamma
     H = Z @ np.linalg.inv(C) @ Z.T
-    model = SparseLSSVMRegressor(kernel, gamma, tol=1e-5, basis=basis).fit(X, y)
+    model = LSSVMRegressor(kernel, gamma, tol=1e-5, basis=basis).fit(X, y)
     used = basis[model.support_values_ != 0.0]  # those that double precision can tell apart
     values, vectors = np.linalg.eigh(kernel(used))
     kept = values > basis.size * np.finfo(float).eps * values[-1]

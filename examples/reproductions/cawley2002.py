@@ -14,7 +14,7 @@ import numpy as np
 from fitting import decades_below, first_certified, folds, standardise, tuned_regressor
 from scipy.linalg.lapack import dpstrf
 
-from problems import PrunedLSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor, PrunedLSSVMRegressor
 from substrate.datasets import boston, motorcycle
 
 
@@ -27,7 +27,7 @@ def fit_to_basis(full, X, y, rows):
         for number in range(6):
             _, pivots, rank, _ = dpstrf(K, tol=10.0**number * cutoff, lower=1)
             independent = rows if rank in (0, rows.size) else rows[np.sort(pivots[:rank] - 1)]
-            yield SparseLSSVMRegressor(full.kernel_, float(full.gamma_), basis=independent).fit(X, y)
+            yield LSSVMRegressor(full.kernel_, float(full.gamma_), basis=independent).fit(X, y)
 
     return first_certified(fits())
 

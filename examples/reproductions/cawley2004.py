@@ -14,7 +14,7 @@ import time
 import numpy as np
 from fitting import certified, standardise
 
-from problems import LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate.datasets import boston, motorcycle
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -27,15 +27,15 @@ def reconstruction(seed):
     numbers = {}
     for name, sigma in {"sigma = 4.36": 4.36, "sigma⁻² = 4.36, as printed": 4.36**-0.5}.items():
         drawn = Basis(n=300, rule="feature_vectors", n_candidates=450, n_scoring=None, random_state=seed)
-        order = SparseLSSVMRegressor(RBF(sigma), 57.8, basis=drawn).fit(X, y).basis_indices_
+        order = LSSVMRegressor(RBF(sigma), 57.8, basis=drawn).fit(X, y).basis_indices_
         for size in (10, 20, 40, 70, 100, 150, 200, 250, 300):
             basis = Basis(rule=order[:size], n_scoring=None)
-            model = certified(SparseLSSVMRegressor(RBF(sigma), 57.8, basis=basis).fit(X, y))
+            model = certified(LSSVMRegressor(RBF(sigma), 57.8, basis=basis).fit(X, y))
             numbers[f"{size} vectors, {name}"] = model.reconstruction_error_
     X, y = motorcycle()
     X, kernel, gamma = (X - X.min()) / np.ptp(X), RBF(13.1**-0.5), 2.0 * 1.2055e3
     basis = Basis(15, rule="feature_vectors", n_candidates=100, random_state=seed)
-    few = certified(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y))
+    few = certified(LSSVMRegressor(kernel, gamma, basis=basis).fit(X, y))
     full = certified(LSSVMRegressor(kernel, gamma).fit(X, y))
     points = np.linspace(0.0, 1.0, 400)[:, None]
     difference = np.abs(few.predict(points) - full.predict(points)).max()
@@ -44,13 +44,13 @@ def reconstruction(seed):
 
 def on_given_basis(X, y, kernel, gamma, count):
     """Return a machine whose basis is given, so that refits have the same one."""
-    basis = SparseLSSVMRegressor(kernel, gamma, basis=count).fit(X, y).basis_
-    return certified(SparseLSSVMRegressor(kernel, gamma, basis=basis).fit(X, y))
+    basis = LSSVMRegressor(kernel, gamma, basis=count).fit(X, y).support_vectors_
+    return certified(LSSVMRegressor(kernel, gamma, basis=basis).fit(X, y))
 
 
 def refit(model, X, y, tested):
     """Predict some rows by machines fitted without them, on the same basis."""
-    again, rows = SparseLSSVMRegressor(model.kernel, model.gamma, basis=model.basis), np.arange(y.size)
+    again, rows = LSSVMRegressor(model.kernel, model.gamma, basis=model.basis), np.arange(y.size)
     return np.array([again.fit(X[rows != i], y[rows != i]).predict(X[i : i + 1])[0] for i in tested])
 
 

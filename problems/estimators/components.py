@@ -203,7 +203,7 @@ class LSSVMKernelPCA(KernelComponents):
         Distance of the eigenvalues from exact ones, as a share of the largest, up to which the certificate holds.
     basis : Basis, int, str, array of int, or array of points, default=None
         None: all rows are in the expansion. Otherwise the few vectors whose span holds the components, as for
-        :class:`~problems.SparseLSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
+        :class:`~problems.LSSVMRegressor`; rows are then read block by block, and may be a Dask collection, or
         an iterable of blocks that can be iterated again.
     fit_inverse_transform : bool, default=False
         Whether :meth:`inverse_transform` and :meth:`denoise` are to be used: training scores are kept, and the function

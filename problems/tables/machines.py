@@ -6,7 +6,7 @@ name      estimator                   what is chosen, and by what
 stack     ``StackedLSSVM...``         machines and their weights, leave-one-out
 lssvm     ``LSSVM...CV``              gamma, kernel, leave-one-out
 robust    ``LSSVMRegressor(robust)``  gamma, kernel, mean absolute leave-one-out
-sparse    ``SparseLSSVM...CV``        gamma, kernel, leave-one-out
+sparse    ``LSSVM...CV(basis=...)``   gamma, kernel, leave-one-out
 ========  ==========================  =======================================
 
 ``auto`` is lssvm, or sparse where a kernel matrix of all rows is too large to decompose often. With a gamma the plain
@@ -179,10 +179,11 @@ class Search:
     def _new(self, searches: str, n_rows: int, **parameters: Any) -> Any:
         """Return the estimator, "CV" or plain, with seed, basis, weights of classes and bars as far as it has them."""
         suffix = "Regressor" if self.task == "regression" else "Classifier"
-        stem = {"stack": "StackedLSSVM", "sparse": "SparseLSSVM"}.get(self.model, "LSSVM")
+        stem = "StackedLSSVM" if self.model == "stack" else "LSSVM"
         estimator = getattr(problems, f"{stem}{suffix}{'' if self.model == 'stack' else searches}")
-        basis = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
-        further = {"random_state": self.random_state, "basis": basis, "verbose": self.verbose}
+        further: dict[str, Any] = {"random_state": self.random_state, "verbose": self.verbose}
+        if self.model == "sparse":
+            further["basis"] = Basis(min(self.n_basis, n_rows), random_state=self.random_state)
         if self.class_weight is not None:
             further["class_weight"] = self.class_weight
         if self.model == "robust":

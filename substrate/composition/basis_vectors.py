@@ -24,7 +24,7 @@ def basis_vectors(basis: Any, kernel: Kernel, X: Any, y: Array) -> tuple[Any, st
     if isinstance(choice.rule, str) and choice.rule == "pruned":
         raise DeclarationError(
             "basis.rule='pruned' ranks rows by a least-squares fit at one gamma, which a machine need not have; take "
-            "another rule, or pass the basis of a fitted SparseLSSVMRegressor"
+            "another rule, or pass the points of a fitted LSSVMRegressor(basis=...)"
         )
     # the ridge is that of the rule above alone
     chosen = chosen_basis(choice, kernel, ArraySource(X, y.reshape(y.shape[0], -1)), 1.0)

@@ -134,7 +134,7 @@ class KernelSample:
     def inverse(self, ridge: Array, progress: LateProgress | None = None) -> LowRankInverse:
         """Return the preconditioner of a diagonal D; the progress is told of every strip of rows."""
         what = f"the preconditioner of {self.rows.size} sampled rows"
-        advice = "Take a reduced set of rows, or fit SparseLSSVMRegressor or SparseLSSVMClassifier, which keep a few."
+        advice = "Take a reduced set of rows, or give LSSVMRegressor or LSSVMClassifier a basis of few."
         room_on_device(self.points, self.bytes, what, advice)
         n, sample, columns = ridge.size, take_rows(self.points, self.rows), None
         with blas_threads(n):

@@ -102,7 +102,7 @@ def warn_of_long_fit(n: int, seconds: float, n_bytes: float, how: str) -> None:
         return
     warnings.warn(
         f"a fit to all {n} rows by {how} takes about {_in_words(seconds)} and {n_bytes / 2**30:.1f} GiB of memory, by "
-        "its estimate. A reduced basis takes a fraction of both: SparseLSSVMRegressor or SparseLSSVMClassifier with "
+        "its estimate. A reduced basis takes a fraction of both: LSSVMRegressor or LSSVMClassifier with basis= and "
         "basis=1000 fits the same rows in minutes, and reads them from files too",
         LongFitWarning,
         stacklevel=6,

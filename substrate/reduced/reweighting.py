@@ -10,21 +10,17 @@ r"""Robust reweighting on a reduced basis, in passes over the rows.
 of the previous fit are one number per row, as weights are, and in memory; the rows need not be.
 """
 
-import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.least_squares.robust_weights import robust_scale, robust_weights
 from substrate.namespaces import to_numpy
 from substrate.reduced.left_out import OutputsOfBlock
 from substrate.reduced.rows import KernelRows
-from substrate.reduced.solution import ReducedSolution
 from substrate.streaming.rows import ArraySource, Block, ReadSource
 
-__all__ = ["Reweighted", "errors_of_rows", "iterate_weights", "reweigh"]
+__all__ = ["errors_of_rows", "reweigh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,50 +44,3 @@ def reweigh(rows: KernelRows, weights: Array) -> KernelRows:
     if not isinstance(source, (ArraySource, ReadSource)):
         raise TypeError(f"rows of a {type(source).__name__} have no weights of their own")
     return replace(rows, source=replace(source, weights=source.beside(given * weights)))
-
-
-@dataclass(frozen=True, slots=True)
-class Reweighted:
-    """One fit of the sequence in the units of y: its solution, the change of w, and the sum of its weights.
-
-    ``weights`` are the robust ones alone, all ones in the first fit, and ``scale`` is the robust scale that they were
-    computed from (0 for the first fit).
-    """
-
-    solution: ReducedSolution
-    weights: Array
-    scale: float
-    mass: float
-    change: float
-
-
-#: Solves on rows with some weights.
-Solve = Callable[[KernelRows], ReducedSolution]
-
-
-def iterate_weights(
-    rows: KernelRows, K_basis: Array, solve: Solve, weighting: str, scale: str, most: int, tolerance: float
-) -> Iterator[Reweighted]:
-    """Yield the plain fit and up to ``most`` weighted ones, until w changes by at most ``tolerance`` of its norm."""
-    given = np.ones(rows.n_rows) if rows.weights is None else to_numpy(rows.weights)
-    ones = np.ones(rows.n_rows)
-    last = Reweighted(solve(rows), ones, 0.0, float(given.sum()), math.inf)
-    yield last
-    for _ in range(most):
-        before = last.solution.coefficients[:, 0]
-        errors = errors_of_rows(rows, before, float(last.solution.bias[0]))
-        spread = robust_scale(errors, scale, None if rows.weights is None else given)
-        weights = robust_weights(errors, spread, weighting)
-        solution = solve(reweigh(rows, weights))
-        after = solution.coefficients[:, 0]
-        size = _norm(K_basis, after)
-        change = _norm(K_basis, after - before) / size if size > 0.0 else 0.0
-        last = Reweighted(solution, weights, spread, float(given @ weights), change)
-        yield last
-        if last.change <= tolerance:
-            return
-
-
-def _norm(K_basis: Array, beta: Array) -> float:
-    """Return the norm of w."""
-    return math.sqrt(max(float(beta @ K_basis @ beta), 0.0))

@@ -94,7 +94,7 @@ if __name__ == "__main__":
     "names",
     [
         # all rows at once by factor, spectrum and path; rows in passes
-        pytest.param(["LSSVMRegressor", "LSSVMClassifierCV", "L1SubstrateRegressor", "SparseLSSVMRegressor"], id="few"),
+        pytest.param(["LSSVMRegressor", "LSSVMClassifierCV", "L1SubstrateRegressor"], id="few"),
         pytest.param([estimator.__name__ for estimator in ESTIMATORS], id="all", marks=pytest.mark.slow),
     ],
 )

@@ -31,12 +31,8 @@ def test_methods_have_one_signature(name):
     assert certify[:4] == ["self", "X", "y", "sample_weight"]
     if hasattr(kind, "leave_one_out"):
         found = inspect.signature(kind.leave_one_out).parameters
-        # machines on a reduced basis, or on their support, keep neither their rows nor the weights of these
-        weights = (
-            ["sample_weight"] if hasattr(kind, "basis_") or name in ("KernelClassifier", "KernelRegressor") else []
-        )
-        assert list(found) == ["self", "X", "y", *weights]
-        assert all(found[name].default is None for name in ("X", "y", *weights))
+        assert list(found) == ["self", "X", "y", "sample_weight"]
+        assert all(found[name].default is None for name in ("X", "y", "sample_weight"))
 
 
 class Bare:

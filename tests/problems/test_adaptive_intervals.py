@@ -5,14 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import (
-    KernelRegressor,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    SparseLSSVMRegressor,
-    StackedLSSVMRegressor,
-    load,
-)
+from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty import Spread
@@ -163,7 +156,7 @@ def test_outputs_are_scaled_on_their_own():
     assert_allclose(ends[:, 0], alone, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", [SparseLSSVMRegressor, KernelRegressor])
+@pytest.mark.parametrize("kind", [LSSVMRegressor, KernelRegressor])
 def test_machines_without_left_out_errors_are_refused(kind):
     with pytest.raises(DeclarationError, match=r"method must be one of auto.*received 'adaptive'"):
         kind(RBF(1.0)).fit(X, Y).predict_interval(NEW, 0.8, "adaptive")

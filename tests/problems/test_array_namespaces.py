@@ -9,19 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import problems
-from problems import (
-    LSSVMClassifier,
-    LSSVMClassifierCV,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    SparseLSSVMClassifier,
-    SparseLSSVMClassifierCV,
-    SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
-    SparsePartiallyLinearLSSVMClassifier,
-    SparsePartiallyLinearLSSVMRegressor,
-    load,
-)
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
 from substrate.errors import (
     DataError,
     DeclarationError,
@@ -63,23 +51,23 @@ FITS = {
     "absolute": (LSSVMRegressorCV(RBF(1.5), loss="mean_absolute"), y),
     "classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5)), LABELS),
     "pairs, leave-one-out": (LSSVMClassifierCV(RBF(1.5), coding="one_vs_one"), LABELS),
-    "reduced": (SparseLSSVMRegressor(RBF(1.5), 2.0, **SPARSE), y),
-    "reduced, feature vectors": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, random_state=0)), y),
-    "reduced, rows": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=np.arange(9)), y),
-    "reduced, points": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=NEW), y),
-    "reduced, pruned": (SparseLSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, rule="pruned", random_state=0)), y),
-    "reduced, partially linear": (SparsePartiallyLinearLSSVMRegressor(RBF(1.5), linear_columns=[1], **SPARSE), y),
+    "reduced": (LSSVMRegressor(RBF(1.5), 2.0, **SPARSE), y),
+    "reduced, feature vectors": (LSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, random_state=0)), y),
+    "reduced, rows": (LSSVMRegressor(RBF(1.5), 2.0, basis=np.arange(9)), y),
+    "reduced, points": (LSSVMRegressor(RBF(1.5), 2.0, basis=NEW), y),
+    "reduced, pruned": (LSSVMRegressor(RBF(1.5), 2.0, basis=Basis(12, rule="pruned", random_state=0)), y),
+    "reduced, partially linear": (LSSVMRegressor(RBF(1.5), linear_columns=[1], **SPARSE), y),
     "reduced, partially linear classes": (
-        SparsePartiallyLinearLSSVMClassifier(RBF(1.5), linear_columns=[2], **SPARSE),
+        LSSVMClassifier(RBF(1.5), linear_columns=[2], **SPARSE),
         LABELS,
     ),
-    "reduced, classes": (SparseLSSVMClassifier(RBF(1.5), **SPARSE), LABELS),
-    "reduced, leave-one-out": (SparseLSSVMRegressorCV(RBF(1.5), **SPARSE), y),
-    "reduced, gcv": (SparseLSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv", **SPARSE), y),
-    "reduced, folds": (SparseLSSVMRegressorCV(RBF(1.5), cv=3, **SPARSE), y),
-    "reduced, all rows": (SparseLSSVMRegressorCV(RBF(1.5), gamma_range=(0.01, 100.0), basis=np.arange(90)), y),
-    "reduced, classes, folds": (SparseLSSVMClassifierCV(RBF(1.5), cv=3, **SPARSE), LABELS),
-    "reduced, classes, leave-one-out": (SparseLSSVMClassifierCV(RBF(1.5), **SPARSE), LABELS),
+    "reduced, classes": (LSSVMClassifier(RBF(1.5), **SPARSE), LABELS),
+    "reduced, leave-one-out": (LSSVMRegressorCV(RBF(1.5), **SPARSE), y),
+    "reduced, gcv": (LSSVMRegressorCV(kernels=[RBF(1.5), RBF(3.0)], cv="gcv", **SPARSE), y),
+    "reduced, folds": (LSSVMRegressorCV(RBF(1.5), cv=3, **SPARSE), y),
+    "reduced, all rows": (LSSVMRegressorCV(RBF(1.5), gamma_range=(0.01, 100.0), basis=np.arange(90)), y),
+    "reduced, classes, folds": (LSSVMClassifierCV(RBF(1.5), cv=3, **SPARSE), LABELS),
+    "reduced, classes, leave-one-out": (LSSVMClassifierCV(RBF(1.5), **SPARSE), LABELS),
 }
 #: Machines whose rows can be left out, with their targets and weights.
 LEFT_OUT = ("dense", "weighted", "median width, two outputs", "classes", "two classes", "pairs")
@@ -122,7 +110,7 @@ def test_a_reduced_fit_takes_no_matrix_of_its_rows_to_the_host(monkeypatch):
         return ordinary(self)
 
     monkeypatch.setattr(torch.Tensor, "cpu", counted)
-    model = SparseLSSVMRegressor(RBF(0.7), 2.0, basis=Basis(30, "random", random_state=0))
+    model = LSSVMRegressor(RBF(0.7), 2.0, basis=Basis(30, "random", random_state=0))
     model.fit(torch.from_numpy(X), torch.from_numpy(y))
     assert model.certificate_.holds
     assert 30 <= max(sizes) <= 30 * 30 < 30 * X.shape[0]
@@ -267,7 +255,7 @@ def test_what_a_device_does_not_do_is_named():
         with pytest.raises(DeclarationError, match="cv='loo' or cv='gcv'"):
             LSSVMRegressorCV(**choice).fit(send(X), send(y))
     with pytest.raises(DataError, match="precomputed"):
-        SparseLSSVMRegressor("precomputed").fit(send(X @ X.T), send(y))
+        LSSVMRegressor("precomputed", basis="feature_vectors").fit(send(X @ X.T), send(y))
     with pytest.raises(DataError, match="must not be negative"):
         LSSVMRegressor().fit(send(X), send(y), send(-WEIGHTS))
     with pytest.raises(DataError, match="at least two rows"):
@@ -277,16 +265,16 @@ def test_what_a_device_does_not_do_is_named():
 def test_passes_and_devices_do_not_mix(tmp_path):
     send = sender("array_api_strict")
     with pytest.raises(DataError, match=r"the row blocks, rows from 0: the rows are array_api_strict.*each block"):
-        SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit([(send(X), send(y))])
+        LSSVMRegressor(RBF(1.5), **SPARSE).fit([(send(X), send(y))])
     with pytest.raises(DataError, match="the targets are array_api_strict"):
-        SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit([(X, send(y))])
+        LSSVMRegressor(RBF(1.5), **SPARSE).fit([(X, send(y))])
     with pytest.raises(DataError, match=r"basis is array_api_strict on .*, the rows are numpy; move one of them"):
-        SparseLSSVMRegressor(RBF(1.5), basis=send(NEW)).fit(X, y)
-    numbered = SparseLSSVMRegressor(RBF(1.5), basis=send(np.arange(9))).fit(X, y)
+        LSSVMRegressor(RBF(1.5), basis=send(NEW)).fit(X, y)
+    numbered = LSSVMRegressor(RBF(1.5), basis=send(np.arange(9))).fit(X, y)
     assert_array_equal(numbered.basis_indices_, np.arange(9))
     with pytest.raises(DataError, match="y is missing"):
-        SparseLSSVMRegressor(RBF(1.5)).fit(send(X))
-    model = SparseLSSVMRegressor(RBF(1.5), **SPARSE).fit(send(X), send(y))
+        LSSVMRegressor(RBF(1.5), basis="feature_vectors").fit(send(X))
+    model = LSSVMRegressor(RBF(1.5), **SPARSE).fit(send(X), send(y))
     for refused in (
         lambda: model.predict([NEW]),
         lambda: model.certify([(X, y)]),
@@ -302,7 +290,7 @@ def test_passes_and_devices_do_not_mix(tmp_path):
 @pytest.mark.parametrize(("sigma", "word"), [(1e-4, "the identity"), (1e7, "constant")])
 def test_a_width_that_tells_no_rows_apart_is_warned_of(home, sigma, word):
     send = sender(home)
-    for model in (LSSVMRegressor(RBF(sigma)), SparseLSSVMRegressor(RBF(sigma), basis=Basis(5, random_state=0))):
+    for model in (LSSVMRegressor(RBF(sigma)), LSSVMRegressor(RBF(sigma), basis=Basis(5, random_state=0))):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(send(X), send(y))

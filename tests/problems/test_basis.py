@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from problems import L1SubstrateRegressor, SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems import L1SubstrateRegressor, LSSVMRegressor, LSSVMRegressorCV
 from problems.estimators.reduced.machine import ReducedModel
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF
@@ -54,10 +54,9 @@ def test_bad_values_are_refused_by_name(estimator):
 
 
 def test_the_rule_that_is_not_named_is_that_of_the_estimator():
-    for basis in (None, 12, Basis(12), Basis(12, random_state=0)):
+    for basis in (12, Basis(12), Basis(12, random_state=0)):
         assert (
-            "by feature_vectors"
-            in dict(SparseLSSVMRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
+            "by feature_vectors" in dict(LSSVMRegressor(RBF(1.0), basis=basis).fit(X, Y).certificate_.record)["basis"]
         )
         if basis is not None:
             sparse = L1SubstrateRegressor(RBF(1.0), basis=basis).fit(X, Y)
@@ -67,17 +66,19 @@ def test_the_rule_that_is_not_named_is_that_of_the_estimator():
 
 
 def test_a_search_over_the_size_of_a_basis():
-    model = make_pipeline(StandardScaler(), SparseLSSVMRegressor(RBF(1.0), basis=Basis(random_state=0)))
-    search = GridSearchCV(model, {"sparselssvmregressor__basis__n": [1, 20]}, cv=3).fit(X, Y)
-    assert search.best_params_ == {"sparselssvmregressor__basis__n": 20}
+    model = make_pipeline(StandardScaler(), LSSVMRegressor(RBF(1.0), basis=Basis(random_state=0)))
+    search = GridSearchCV(model, {"lssvmregressor__basis__n": [1, 20]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"lssvmregressor__basis__n": 20}
     assert search.best_estimator_[-1].basis == Basis(20, random_state=0)
-    whole = GridSearchCV(SparseLSSVMRegressor(RBF(1.0)), {"basis": [Basis(1), Basis(20), 5, "random"]}, cv=3).fit(X, Y)
+    whole = GridSearchCV(
+        LSSVMRegressor(RBF(1.0), basis="feature_vectors"), {"basis": [Basis(1), Basis(20), 5, "random"]}, cv=3
+    ).fit(X, Y)
     assert whole.best_params_["basis"] in (Basis(20), "random")
 
 
 @pytest.mark.parametrize("given", [None, 12, "kmeans++", Basis(12, "renyi", random_state=2)], ids=repr)
 def test_what_was_given_is_saved_and_loaded(given, tmp_path):
-    model = SparseLSSVMRegressor(RBF(1.0), basis=given).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), basis=given).fit(X, Y)
     model.save(tmp_path / "m.npz")
     loaded = problems.load(tmp_path / "m.npz")
     assert loaded.basis == given
@@ -86,13 +87,13 @@ def test_what_was_given_is_saved_and_loaded(given, tmp_path):
 
 @pytest.mark.parametrize("rule", [[3, 1, 50], np.array([3, 1, 50]), X[:4] + 0.5], ids=["list", "rows", "points"])
 def test_rows_and_points_are_saved_inside_a_basis(rule, tmp_path):
-    model = SparseLSSVMRegressor(RBF(1.0), basis=Basis(rule=rule, n_scoring=20, random_state=0)).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), basis=Basis(rule=rule, n_scoring=20, random_state=0)).fit(X, Y)
     model.save(tmp_path / "m.npz")
     assert problems.load(tmp_path / "m.npz").basis == model.basis
 
 
 def test_a_generator_is_somebody_elses_object_and_is_not_saved(tmp_path):
-    model = SparseLSSVMRegressor(RBF(1.0), basis=Basis(random_state=np.random.default_rng(0))).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), basis=Basis(random_state=np.random.default_rng(0))).fit(X, Y)
     with pytest.raises(DataError, match=r"basis\.random_state is a Generator .* cannot be saved"):
         model.save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
@@ -101,4 +102,4 @@ def test_a_generator_is_somebody_elses_object_and_is_not_saved(tmp_path):
 def test_the_rule_pruned_needs_a_gamma_however_it_is_named():
     for basis in ("pruned", Basis(5, "pruned")):
         with pytest.raises(DeclarationError, match=r"basis\.rule='pruned' needs gamma before one is chosen"):
-            SparseLSSVMRegressorCV(basis=basis).fit(X, Y)
+            LSSVMRegressorCV(basis=basis).fit(X, Y)

@@ -1,21 +1,14 @@
 """Families of kernels, and the rule between a shared width and one per input: never worse, whatever the units."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import (
-    LSSVMClassifier,
-    LSSVMClassifierCV,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    SparseLSSVMClassifierCV,
-    SparseLSSVMRegressorCV,
-    load,
-)
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV, load
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.families import FAMILIES, MULTIPLES, RECOMMENDED, family_name
 from problems.estimators.chosen.row_halves import halves, on_rows, sample_of
@@ -45,8 +38,8 @@ def columns_that_differ(n=60, noise=0.05):
     [
         (LSSVMRegressorCV(), Y),
         (LSSVMClassifierCV(), LABELS),
-        (SparseLSSVMRegressorCV(basis=12), Y),
-        pytest.param(SparseLSSVMClassifierCV(basis=12), LABELS, marks=SLOW),
+        (LSSVMRegressorCV(basis=12), Y),
+        pytest.param(LSSVMClassifierCV(basis=12), LABELS, marks=SLOW),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -106,11 +99,11 @@ def test_the_rule_takes_one_width_per_input_where_inputs_differ():
 
 def test_the_rule_decides_for_a_machine_on_a_reduced_basis_too():
     points, y = columns_that_differ(80)
-    machine = SparseLSSVMRegressorCV(Laplacian(), search="gradient", widths="auto", max_evaluations=16, basis=30)
+    machine = LSSVMRegressorCV(Laplacian(), search="gradient", widths="auto", max_evaluations=16, basis=30)
     model = machine.fit(points, y)
     assert len(model.kernel_.sigma) == 6
     assert dict(model.certificate_.record)["widths"].startswith("one per input; halves of the rows")
-    shared = SparseLSSVMRegressorCV(Laplacian(), basis=30).fit(points, y)
+    shared = LSSVMRegressorCV(Laplacian(), basis=30).fit(points, y)
     assert model.criterion_ < shared.criterion_
 
 
@@ -237,7 +230,7 @@ def test_recommended_is_what_is_stated_and_may_be_changed():
     assert LSSVMRegressorCV.recommended().get_params().items() >= RECOMMENDED.items()
     changed = LSSVMClassifierCV.recommended(cv="gcv", search=None)
     assert (changed.kernels, changed.search, changed.cv) == ("families", None, "gcv")
-    assert SparseLSSVMRegressorCV.recommended(basis=10).kernels == "families"
+    assert LSSVMRegressorCV.recommended(basis=10).kernels == "families"
 
 
 def test_a_model_file_keeps_families_and_widths(tmp_path):
@@ -250,7 +243,7 @@ def test_a_model_file_keeps_families_and_widths(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # eight rows, of a plane
-@pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV, partial(LSSVMRegressorCV, basis="feature_vectors")])
 def test_columns_of_different_scales_are_warned_about(machine):
     with pytest.warns(ScaleWarning, match="dominates column 1"):
         machine(kernels="families").fit(X[:8] * [1e5, 1.0], Y[:8])

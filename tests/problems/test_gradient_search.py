@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from problems import LSSVMClassifierCV, LSSVMRegressorCV, SparseLSSVMClassifierCV, SparseLSSVMRegressorCV
+from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from problems.estimators.chosen import kernel_search
 from problems.estimators.chosen.candidates import evaluate
 from problems.estimators.chosen.tasks import Task
@@ -276,7 +276,7 @@ MASSES = MANY.uniform(0.2, 4.0, size=60)
 
 def assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, gammas=None, vectors=12):
     """Slopes are differences of the criterion on the same basis."""
-    maker = SparseLSSVMClassifierCV if classes else SparseLSSVMRegressorCV
+    maker = LSSVMClassifierCV if classes else LSSVMRegressorCV
     size = min(vectors, n)
     model = maker(kernel, basis=Basis(size, random_state=0), cv=cv, gamma_range=gammas, search="gradient")
     targets, weights = (CLASSES if classes else VALUES)[:n], MASSES[:n] if weighted else None
@@ -312,24 +312,24 @@ def test_slopes_of_everything_on_a_basis(cv, classes, weighted, n):
 
 def test_machines_on_a_basis_keep_the_basis_of_the_start():
     rules = {"basis": Basis(20, random_state=0), "cv": "evidence"}
-    start = SparseLSSVMRegressorCV(RBF("each"), **rules).fit(WIDE, TARGET)
-    model = SparseLSSVMRegressorCV(RBF("each"), **rules, search="gradient").fit(WIDE, TARGET)
+    start = LSSVMRegressorCV(RBF("each"), **rules).fit(WIDE, TARGET)
+    model = LSSVMRegressorCV(RBF("each"), **rules, search="gradient", basis="feature_vectors").fit(WIDE, TARGET)
     assert_array_equal(model.basis_indices_, start.basis_indices_)
     assert model.criterion_ < 0.5 * start.criterion_
     assert min(model.kernel_.sigma[2:]) > 3.0 * max(model.kernel_.sigma[:2])
     assert model.certificate_.holds
     assert "on the basis of its start" in dict(model.certificate_.record)["kernels"]
     given = Basis(rule=model.basis_indices_)
-    again = SparseLSSVMRegressorCV(model.kernel_, basis=given, cv="evidence").fit(WIDE, TARGET)
+    again = LSSVMRegressorCV(model.kernel_, basis=given, cv="evidence").fit(WIDE, TARGET)
     assert_allclose(again.predict(WIDE), model.predict(WIDE), rtol=1e-6, atol=1e-6)
     with pytest.raises(DeclarationError, match=r"dense \(X.toarray\(\)\)"):
-        SparseLSSVMRegressorCV(search="gradient").fit(csr_array(WIDE), TARGET)
+        LSSVMRegressorCV(search="gradient", basis="feature_vectors").fit(csr_array(WIDE), TARGET)
 
 
 def test_the_end_of_the_default_range_moves_with_the_kernel_on_a_basis_too():
     """Where the best machine is the mean, a factor of the kernel changes nothing: the range follows it."""
     kernel = 2.0 * RBF(0.5)
-    model = SparseLSSVMRegressorCV(kernel, basis=Basis(12, random_state=0), cv="evidence")
+    model = LSSVMRegressorCV(kernel, basis=Basis(12, random_state=0), cv="evidence")
     for seed in range(20):
         noise = np.random.default_rng(seed).normal(size=60)
         data = model._model.read(ROWS, noise)

@@ -8,13 +8,7 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 import problems
-from problems import (
-    LSSVMClassifier,
-    LSSVMRegressor,
-    SparseLSSVMClassifier,
-    SparseLSSVMRegressor,
-    StackedLSSVMRegressor,
-)
+from problems import LSSVMClassifier, LSSVMRegressor, StackedLSSVMRegressor
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Linear, Polynomial, Precomputed
 from tests.oracles.variants import componentwise_machine
@@ -93,7 +87,7 @@ def test_machines_on_a_basis_without_a_row_are_those_of_a_refit(data):
     X, y, _ = data
 
     def make():
-        return SparseLSSVMRegressor(RBF(1.5), 5.0, basis=X[:7])
+        return LSSVMRegressor(RBF(1.5), 5.0, basis=X[:7])
 
     plain = make().fit(X, y).left_out_importance(X, y, _REPEATS)
     assert_allclose(plain.importances, refitted(make, X, y), atol=1e-10)
@@ -105,13 +99,13 @@ def test_weighted_rows_and_classes_on_a_basis(data):
     basis, weights = X[:7], np.linspace(0.5, 2.0, _N)
 
     def make():
-        return SparseLSSVMRegressor(RBF(1.5), 5.0, basis=basis)
+        return LSSVMRegressor(RBF(1.5), 5.0, basis=basis)
 
     weighed = make().fit(X, y, weights).left_out_importance(X, y, _REPEATS, sample_weight=weights)
     assert_allclose(weighed.importances, refitted(make, X, y, weights, weights), atol=1e-10)
 
     def classify():
-        return SparseLSSVMClassifier(RBF(1.5), 5.0, basis=basis)
+        return LSSVMClassifier(RBF(1.5), 5.0, basis=basis)
 
     found = classify().fit(X, labels).left_out_importance(X, labels, _REPEATS)
     assert_allclose(found.importances, refitted(classify, X, labels), atol=1e-12)
@@ -231,7 +225,7 @@ def test_refusals(data):
         model.left_out_importance(sample_weight=-np.ones(_N))
     with pytest.raises(DeclarationError, match="matrix has no inputs"):
         LSSVMRegressor(Precomputed(), 5.0).fit(RBF(1.5)(X), y).left_out_importance(RBF(1.5)(X))
-    reduced = SparseLSSVMRegressor(RBF(1.5), 5.0, basis=5).fit(X, y)
+    reduced = LSSVMRegressor(RBF(1.5), 5.0, basis=5).fit(X, y)
     with pytest.raises(DataError, match="give the training rows again"):
         reduced.left_out_importance()
     with pytest.raises(DataError, match="not the rows of the fit"):
@@ -260,8 +254,8 @@ def test_arrays_of_another_library_are_permuted_where_they_are(data, home):
         here = make().fit(X, target).left_out_importance(n_repeats=1)
         assert_allclose(there.importances, here.importances, atol=1e-10)
     widths = tuple(1.0 + np.arange(X.shape[1]))
-    there = SparseLSSVMRegressor(RBF(widths), 5.0, basis=send(X[:6])).fit(send(X), send(y))
-    here = SparseLSSVMRegressor(RBF(widths), 5.0, basis=X[:6]).fit(X, y)
+    there = LSSVMRegressor(RBF(widths), 5.0, basis=send(X[:6])).fit(send(X), send(y))
+    here = LSSVMRegressor(RBF(widths), 5.0, basis=X[:6]).fit(X, y)
     found = there.left_out_importance(send(X), send(y), 1).importances
     assert_allclose(found, here.left_out_importance(X, y, 1).importances, atol=1e-10)
     assert_allclose(there.relevance_, here.relevance_)

@@ -10,20 +10,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as process_kernels
 
 import problems
-from problems import (
-    KernelRegressor,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    PrunedLSSVMRegressor,
-    SparseComponentwiseLSSVMRegressor,
-    SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
-    SparsePartiallyLinearLSSVMRegressor,
-    load,
-)
+from problems import KernelRegressor, LSSVMRegressor, LSSVMRegressorCV, PrunedLSSVMRegressor, load
 from problems.estimators.shared.regressor import Regressor
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels import RBF, Linear, Precomputed
+from substrate.kernels import RBF, Componentwise, Linear, Precomputed
 from substrate.least_squares.evidence import log_evidence
 from substrate.uncertainty.levels import rank
 from tests.oracles.variants import componentwise_machine, robust_machine, symmetric_machine
@@ -47,13 +37,13 @@ MACHINES = {
     "even": (symmetric_machine(RBF(1.0), gamma=4.0), None),
     "partially linear": (LSSVMRegressor(RBF(1.0), gamma=4.0, linear_columns=[1]), V),
     "gradients": (LSSVMRegressor(RBF(1.0), gamma=4.0, solver="cg", tol=1e-12), None),
-    "reduced": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
-    "reduced, weighted": (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), V),
+    "reduced": (LSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
+    "reduced, weighted": (LSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), V),
     "reduced, partially linear": (
-        SparsePartiallyLinearLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, linear_columns=[1]),
+        LSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS, linear_columns=[1]),
         V,
     ),
-    "reduced components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS), None),
+    "reduced components": (LSSVMRegressor(Componentwise(RBF(1.0)), gamma=4.0, basis=POINTS), None),
 }
 
 
@@ -66,7 +56,7 @@ def fitted(machine, points, targets, weights=None):
 
 
 def rows_of(model, weights=None):
-    if not isinstance(model, SparseLSSVMRegressor):
+    if getattr(model, "basis", None) is None:
         return {}
     return {"rows": (X, Y) if weights is None else (X, Y, weights)}
 
@@ -124,10 +114,10 @@ def test_error_bars_are_those_of_scikit_learns_process():
 
 def test_error_bars_on_all_rows_as_a_basis_are_those_of_the_dense_machine():
     dense = LSSVMRegressor(RBF(1.0), gamma=4.0).fit(X, Y)
-    reduced = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=X).fit(X, Y)
+    reduced = LSSVMRegressor(RBF(1.0), gamma=4.0, basis=X).fit(X, Y)
     assert_allclose(reduced.noise_variance_, dense.noise_variance_, rtol=1e-9)
     assert_allclose(reduced.predict(NEW, return_std=True)[1], dense.predict(NEW, return_std=True)[1], atol=1e-9)
-    for machine in (SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=X), SparseLSSVMRegressorCV(RBF(1.0), basis=X)):
+    for machine in (LSSVMRegressor(RBF(1.0), gamma=4.0, basis=X), LSSVMRegressorCV(RBF(1.0), basis=X)):
         weighted = machine.fit(X, Y, sample_weight=V)
         gamma = getattr(weighted, "gamma_", 4.0)
         dense = LSSVMRegressor(RBF(1.0), gamma=gamma).fit(X, Y, sample_weight=V)
@@ -168,11 +158,11 @@ def test_the_evidence_of_weights_of_classes_and_of_a_reduced_basis():
     whole = LSSVMRegressorCV(RBF(1.0), cv="evidence", gamma_range=(1e-2, 1e3)).fit(X, Y)
     twice = LSSVMRegressorCV(RBF(1.0), cv="evidence", gamma_range=(1e-2, 1e3)).fit(X, Y, sample_weight=np.full(N, 2.0))
     assert_allclose(2.0 * twice.gamma_, whole.gamma_, rtol=1e-4)
-    reduced = SparseLSSVMRegressorCV(RBF(1.0), cv="evidence", basis=X, gamma_range=(1e-2, 1e3)).fit(X, Y)
+    reduced = LSSVMRegressorCV(RBF(1.0), cv="evidence", basis=X, gamma_range=(1e-2, 1e3)).fit(X, Y)
     assert_allclose(reduced.criterion_, whole.criterion_, rtol=1e-8)
     labels = np.where(Y > 0.0, "a", "b")
-    for name in ("LSSVMClassifierCV", "SparseLSSVMClassifierCV"):
-        model = getattr(problems, name)(RBF(1.0), cv="evidence").fit(X, labels)
+    for basis in (None, 12):
+        model = problems.LSSVMClassifierCV(RBF(1.0), cv="evidence", basis=basis).fit(X, labels)
         assert model.criterion_lower_bound_ <= model.criterion_
     three = np.arange(N) % 3
     with pytest.raises(DeclarationError, match="coding='one_vs_one' has no evidence"):
@@ -197,7 +187,7 @@ def test_a_loaded_model_gives_the_same_intervals(tmp_path, name):
 
 
 def test_later_parameters_do_not_change_the_intervals():
-    for machine in (LSSVMRegressor(RBF(1.0), gamma=4.0), SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS)):
+    for machine in (LSSVMRegressor(RBF(1.0), gamma=4.0), LSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS)):
         model = machine.fit(X, Y)
         before = model.predict_interval(NEW, **rows_of(model)), model.predict(NEW, return_std=True)[1]
         model.set_params(gamma=77.0)
@@ -210,7 +200,7 @@ def test_arrays_of_other_libraries_give_the_same_intervals(home):
     send = sender(home)
     for machine in (
         LSSVMRegressor(RBF(1.0), gamma=50.0),
-        SparseLSSVMRegressor(RBF(1.0), gamma=50.0, basis=np.arange(9)),
+        LSSVMRegressor(RBF(1.0), gamma=50.0, basis=np.arange(9)),
     ):
         here, there = machine.fit(X, Y), None
         expected = {m: here.predict_interval(NEW, 0.6, m, **rows_of(here)) for m in EVERY}
@@ -247,7 +237,7 @@ def test_a_precomputed_kernel_needs_its_matrix_and_the_diagonal():
 
 
 def test_rows_in_blocks_serve_a_reduced_machine():
-    model = SparseLSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS).fit(X, Y)
+    model = LSSVMRegressor(RBF(1.0), gamma=4.0, basis=POINTS).fit(X, Y)
     blocks = [(X[:10], Y[:10]), (X[10:], Y[10:])]
     assert_allclose(model.predict_interval(NEW, rows=blocks), model.predict_interval(NEW, rows=(X, Y)), atol=1e-12)
     with pytest.raises(DataError, match="the model was fitted to 14 rows, these are 9"):
@@ -287,7 +277,7 @@ def test_as_many_rows_as_guaranteed_are_covered_exactly(name, weight):
         rest = np.arange(N) != j
         model = fitted(machine, X[rest], Y[rest], weights)
         given = (X[rest], Y[rest]) if weights is None else (X[rest], Y[rest], weights)
-        rows = {"rows": given} if isinstance(machine, SparseLSSVMRegressor) else {}
+        rows = {"rows": given} if isinstance(machine, LSSVMRegressor) else {}
         low, high = model.predict_interval(X[[j]], 0.7, "conformal", **rows)[0]
         covered += int(low <= Y[j] <= high)
     assert covered == rank(0.7, N - 1)
@@ -306,7 +296,7 @@ def test_a_model_says_what_breaks_its_guarantee():
         "gamma was chosen on these rows": LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, groups=np.arange(N)),
         "the kernel was chosen on these rows": LSSVMRegressorCV(kernels=[RBF(1.0), RBF(2.0)]).fit(X[:9], Y[:9]),
         "rows of unequal weight are not exchangeable": LSSVMRegressor(RBF(1.0)).fit(X, Y, sample_weight=V),
-        "the basis was chosen among these rows": SparseLSSVMRegressor(RBF(1.0), basis=5).fit(X, Y),
+        "the basis was chosen among these rows": LSSVMRegressor(RBF(1.0), basis=5).fit(X, Y),
     }
     for words, model in broken.items():
         guarantee = model.interval_guarantee()
@@ -315,7 +305,7 @@ def test_a_model_says_what_breaks_its_guarantee():
         assert str(guarantee).startswith("approximate: ")
         assert "calibrate(X, y)" in str(guarantee)
         assert model.interval_guarantee(0.9, "split").holds, "rows kept apart are not affected"
-    assert SparseLSSVMRegressor(RBF(1.0), basis=POINTS).fit(X, Y).interval_guarantee().holds
+    assert LSSVMRegressor(RBF(1.0), basis=POINTS).fit(X, Y).interval_guarantee().holds
 
 
 @pytest.mark.parametrize("machine", [LSSVMRegressor(RBF(1.0)), robust_machine(RBF(1.0))], ids=["full", "split"])

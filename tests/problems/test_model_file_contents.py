@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold
 
 import problems
-from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressor, load
+from problems import LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, load
 from problems.estimators.shared import files
 from problems.estimators.shared.files import save
 from problems.estimators.shared.saved import FITTED, OUTSIDE, PARAMETERS, attributes_of, kinds_of, parameters_of
@@ -101,7 +101,7 @@ def test_annotations_state_the_kinds_of_a_derived_estimator():
 
 def test_a_class_without_an_attribute_of_its_bases_may_not_hold_it():
     assert "support_codes_" in attributes_of(LSSVMClassifier)
-    assert "support_codes_" not in attributes_of(problems.SparseLSSVMClassifier)
+    assert "support_codes_" not in attributes_of(problems.LSSVMClassifier)
 
 
 def test_a_parameter_without_a_kind_cannot_be_saved(tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def no_network(monkeypatch):
 def test_what_acts_outside_is_not_read(tmp_path, no_network, name, value):
     """Not even as null: a file of this version has no such key."""
     path = tmp_path / "m.npz"
-    made(LSSVMRegressorCV if name == "n_jobs" else SparseLSSVMRegressor).save(path)
+    made(LSSVMRegressorCV if name == "n_jobs" else LSSVMRegressor).save(path)
     rewrite(path, lambda header, arrays: header["content"]["parameters"].update({name: value}))
     with pytest.raises(DataError, match=rf"has parameters .*'{name}'"):
         load(path)
@@ -224,7 +224,7 @@ def edit(header, arrays):
     arrays["support_values_"][0] += 1e-3
 
 
-@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier, SparseLSSVMRegressor])
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier])
 def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
     path = tmp_path / "m.npz"
     model = made(estimator)
@@ -399,7 +399,7 @@ def test_an_integer_beyond_64_bits_is_not_saved(tmp_path):
 SLOW = [pytest.param(estimator, marks=pytest.mark.slow) for estimator in ESTIMATORS]
 
 
-@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier, LSSVMRegressorCV, SparseLSSVMRegressor, *SLOW])
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, LSSVMClassifier, LSSVMRegressorCV, *SLOW])
 def test_a_cell_of_1e200_is_refused_or_gives_a_model_that_loads_and_predicts(tmp_path, estimator):
     rows = X.copy()
     rows[3, 1] = 1e200

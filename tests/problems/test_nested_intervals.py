@@ -7,13 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from problems import (
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    SparseLSSVMRegressor,
-    StackedLSSVMRegressor,
-    load,
-)
+from problems import LSSVMRegressor, LSSVMRegressorCV, StackedLSSVMRegressor, load
 from substrate.errors import DataError, DeclarationError, LongFitWarning
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.uncertainty.levels import rank
@@ -165,7 +159,7 @@ def test_folds_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(DeclarationError, match="which a precomputed kernel does not allow"):
         LSSVMRegressor("precomputed").fit(X @ X.T, Y).predict_interval(X[:2] @ X.T, method="adaptive")
     with pytest.raises(DeclarationError, match="method must be one of"):
-        SparseLSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method="nested")
+        LSSVMRegressor(RBF(1.0), basis=5).fit(X, Y).predict_interval(NEW, method="nested")
     model = LSSVMRegressorCV(RBF(1.0)).fit(X, Y)
     model.predict_interval(NEW)
     for change, message in (

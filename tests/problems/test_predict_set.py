@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-from problems import LSSVMClassifier, LSSVMClassifierCV, SparseLSSVMClassifier
+from problems import LSSVMClassifier, LSSVMClassifierCV
 from substrate.errors import DataError, DeclarationError
 from substrate.gram import Gram
 from substrate.kernels import RBF, Precomputed
@@ -136,7 +136,7 @@ def test_the_guarantee_follows_from_how_the_machine_was_made():
     pairs = LSSVMClassifier(RBF(1.0), coding="one_vs_one").fit(X, y)
     assert pairs.set_guarantee().level is None
     assert pairs.predict_set(X).shape == (40, 3)
-    sparse = SparseLSSVMClassifier(RBF(1.0), basis=8).fit(X[:20], y[:20])
+    sparse = LSSVMClassifier(RBF(1.0), basis=8).fit(X[:20], y[:20])
     assert "approximate: the strangeness of left-out rows" in str(sparse.set_guarantee())
     assert sparse.calibrate(X[20:], y[20:]).set_guarantee(0.8).holds
 

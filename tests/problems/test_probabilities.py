@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_predict
 
 import problems
-from problems import LSSVMClassifier, LSSVMClassifierCV, PrunedLSSVMClassifier, SparseLSSVMClassifier, load
+from problems import LSSVMClassifier, LSSVMClassifierCV, PrunedLSSVMClassifier, load
 from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, equal_rows, fold_numbers
 from substrate.codings import CODINGS
 from substrate.datasets import ripley
@@ -22,11 +22,7 @@ from substrate.kernels import RBF, Foreign, Linear, Precomputed
 
 CLASSIFIERS = [getattr(problems, name) for name in sorted(problems.ESTIMATORS) if "Classifier" in name]
 SLOW = pytest.mark.slow
-CLOSED = (
-    "LSSVMClassifier",
-    "SparseLSSVMClassifier",
-    "SparsePartiallyLinearLSSVMClassifier",
-)
+CLOSED = ("LSSVMClassifier",)
 
 
 def blobs(n_classes=2, n=30, seed=0):
@@ -85,8 +81,8 @@ def test_a_row_of_weight_two_is_two_rows(calibration):
 def test_scores_of_a_reduced_machine_are_those_of_refits_on_its_basis():
     X, y = blobs(3, 30)
     X, y = np.concatenate([X, X[:3]]), np.concatenate([y, y[:3]])
-    model = SparseLSSVMClassifier(RBF(1.0), 3.0, basis=8).fit(X, y)
-    again = SparseLSSVMClassifier(RBF(1.0), 3.0, basis=model.basis_)
+    model = LSSVMClassifier(RBF(1.0), 3.0, basis=8).fit(X, y)
+    again = LSSVMClassifier(RBF(1.0), 3.0, basis=model.support_vectors_)
     expected = [outputs_without(again, X, y, i) for i in range(0, 33, 8)]
     assert_allclose(model.calibration_scores_.scores[::8], expected, atol=1e-8)
 
@@ -117,8 +113,8 @@ def test_equal_rows_are_left_out_together_and_rows_of_weight_zero_are_absent():
     times = np.arange(20) % 3
     rows = np.random.default_rng(0).permutation(20)
     given = {"basis": X[:6]}
-    weighed = SparseLSSVMClassifier(RBF(1.0), **given).fit(X[rows], y[rows], times[rows])
-    repeated = SparseLSSVMClassifier(RBF(1.0), **given).fit(X.repeat(times, axis=0), y.repeat(times))
+    weighed = LSSVMClassifier(RBF(1.0), **given).fit(X[rows], y[rows], times[rows])
+    repeated = LSSVMClassifier(RBF(1.0), **given).fit(X.repeat(times, axis=0), y.repeat(times))
     assert weighed.calibration_scores_.n_rows == np.count_nonzero(times)
     assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), rtol=1e-5)
 
@@ -201,7 +197,7 @@ def test_the_brier_score_is_that_of_refitted_calibration_or_better():
 
 def test_a_loaded_model_says_which_rows_it_needs_and_takes_them(tmp_path):
     X, y = blobs(3)
-    model = SparseLSSVMClassifier(RBF(1.0), basis=6).fit(X, y)
+    model = LSSVMClassifier(RBF(1.0), basis=6).fit(X, y)
     model.save(tmp_path / "m.npz")
     loaded = load(tmp_path / "m.npz")
     with pytest.raises(DataError, match=r"does not hold its training rows.*rows=\(X, y\)"):
@@ -239,8 +235,8 @@ def test_a_file_with_another_calibration_is_refused(tmp_path, name, value, messa
 
 def test_a_model_in_passes_is_calibrated_in_a_pass():
     X, y = blobs(2, 60)
-    streamed = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit([(X[:25], y[:25]), (X[25:], y[25:])])
-    held = SparseLSSVMClassifier(RBF(1.0), basis=X[:8]).fit(X, y)
+    streamed = LSSVMClassifier(RBF(1.0), basis=X[:8]).fit([(X[:25], y[:25]), (X[25:], y[25:])])
+    held = LSSVMClassifier(RBF(1.0), basis=X[:8]).fit(X, y)
     assert_allclose(streamed.predict_proba(X), held.predict_proba(X), atol=1e-9)
 
 

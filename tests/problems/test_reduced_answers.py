@@ -7,15 +7,13 @@ from sklearn.exceptions import ConvergenceWarning
 from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
+    LSSVMClassifier,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
     MaximalVariationRegressor,
-    RobustSparseLSSVMRegressor,
-    SparseComponentwiseLSSVMRegressor,
-    SparseLSSVMClassifier,
-    SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
 )
 from substrate.errors import DataError
-from substrate.kernels import RBF, Laplacian, Linear, Polynomial
+from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Polynomial
 
 pytest.importorskip("flint")
 
@@ -26,11 +24,11 @@ LABELS = np.where(Y > 0.3, "high", np.where(Y > -0.3, "middle", "low"))
 BASIS = np.arange(12)
 
 MODELS = {
-    "direct": (SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
-    "gamma chosen": (SparseLSSVMRegressorCV(RBF(1.0), basis=BASIS), Y),
-    "classes": (SparseLSSVMClassifier(RBF(1.0), 10.0, basis=BASIS), LABELS),
-    "components": (SparseComponentwiseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
-    "robust": (RobustSparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
+    "direct": (LSSVMRegressor(RBF(1.0), 10.0, basis=BASIS), Y),
+    "gamma chosen": (LSSVMRegressorCV(RBF(1.0), basis=BASIS), Y),
+    "classes": (LSSVMClassifier(RBF(1.0), 10.0, basis=BASIS), LABELS),
+    "components": (LSSVMRegressor(Componentwise(RBF(1.0)), 10.0, basis=BASIS), Y),
+    "robust": (LSSVMRegressor(RBF(1.0), 10.0, basis=BASIS, robust="hampel"), Y),
     "L1": (L1SubstrateRegressor(RBF(1.0), 0.5, basis=BASIS), Y),
     "L1 of classes": (L1SubstrateClassifier(RBF(1.0), 0.5, basis=BASIS), LABELS),
     "maximal variation": (
@@ -86,13 +84,13 @@ def test_a_change_of_what_predict_uses_is_noticed(fitted, name):
 @pytest.mark.some_cases(10)
 def test_no_bound_is_below_the_true_distance(kernel, gamma, offset):
     """The proof of a least-squares machine encloses the distance itself, so it may not exceed the certificate."""
-    model = SparseLSSVMRegressor(kernel, gamma, basis=BASIS).fit(X, Y + offset)
+    model = LSSVMRegressor(kernel, gamma, basis=BASIS).fit(X, Y + offset)
     assert model.prove(X, Y + offset).accuracy <= model.certificate_.accuracy
 
 
 def test_an_offset_of_y_makes_nothing_easier():
-    plain = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y)
-    shifted = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y + 1e5)
+    plain = LSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y)
+    shifted = LSSVMRegressor(RBF(1.0), 10.0, basis=BASIS).fit(X, Y + 1e5)
     assert shifted.certificate_.spread == pytest.approx(plain.certificate_.spread, rel=1e-9)
     shifted.support_values_ = shifted.support_values_ * (1.0 + 1e-4)
     assert not shifted.certify(X, Y + 1e5).holds
@@ -101,13 +99,13 @@ def test_an_offset_of_y_makes_nothing_easier():
 def test_what_double_precision_cannot_know_is_said_with_the_cure():
     wide = RBF(3.0)
     with pytest.warns(ConvergenceWarning, match="narrower kernel"):
-        model = SparseLSSVMRegressor(wide, 1e12, basis=np.arange(40)).fit(X, Y)
+        model = LSSVMRegressor(wide, 1e12, basis=np.arange(40)).fit(X, Y)
     assert not model.certificate_.holds
     assert "double precision cannot give" in str(model.certificate_)
 
 
 def test_the_record_and_the_proof_speak_of_all_directions():
-    cut = SparseLSSVMRegressor(RBF(5.0), 1.0, basis=np.arange(90)).fit(X, Y)
+    cut = LSSVMRegressor(RBF(5.0), 1.0, basis=np.arange(90)).fit(X, Y)
     assert cut.certificate_.holds
     assert cut.rank_ < 90
     text = str(cut.certificate_)
@@ -116,14 +114,14 @@ def test_the_record_and_the_proof_speak_of_all_directions():
     proof = cut.prove(X, Y)
     assert proof.proved
     assert "on all directions of the basis" in str(proof)
-    whole = SparseLSSVMRegressor(RBF(0.5), 1.0, basis=BASIS).fit(X, Y)
+    whole = LSSVMRegressor(RBF(0.5), 1.0, basis=BASIS).fit(X, Y)
     assert "on all directions of the basis" in str(whole.certificate_)
     assert "cut" not in dict(whole.certificate_.record)["accuracy"]
 
 
 def test_tied_basis_vectors_are_one_vector_to_the_proof():
     points = np.concatenate([X[:8], X[:4]])
-    tied = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=points).fit(X, Y)
+    tied = LSSVMRegressor(RBF(1.0), 10.0, basis=points).fit(X, Y)
     proof = tied.prove(X, Y)
     assert proof.proved
     assert proof.accuracy < 1e-9

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from exact_reduced_criteria import exact_reduced_criterion, features_of
 
-from problems import SparseLSSVMRegressorCV
+from problems import LSSVMRegressorCV
 from substrate.kernels import RBF
 from substrate.proof import precision
 from substrate.reduced import Basis
@@ -23,7 +23,7 @@ def problem(seed):
 
 def check(seed, criterion, points, gamma_range=None):
     X, y, kernel = problem(seed)
-    model = SparseLSSVMRegressorCV(
+    model = LSSVMRegressorCV(
         kernel, cv=5 if criterion == "folds" else criterion, basis=Basis(12, random_state=0), gamma_range=gamma_range
     ).fit(X, y)
     found = dict(model.certificate_.record)["gamma searched"].split(";")[0].split(" to ")
@@ -63,6 +63,6 @@ def test_a_range_beyond_what_double_precision_knows_is_searched_and_does_not_hol
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 1))
     y = np.sin(X[:, 0])
-    wide = SparseLSSVMRegressorCV(RBF(3.0), gamma_range=(1e-2, 1e14), basis=Basis(15, random_state=0)).fit(X, y)
+    wide = LSSVMRegressorCV(RBF(3.0), gamma_range=(1e-2, 1e14), basis=Basis(15, random_state=0)).fit(X, y)
     assert not wide.certificate_["gap of gamma"].passes
     assert wide.criterion_lower_bound_ < wide.criterion_

@@ -15,8 +15,7 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 import problems
-from problems.estimators.reduced.machine import ReducedModel
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Componentwise
 from substrate.reduced import RULES, Basis
 from substrate.streaming import rows as row_numbers
 
@@ -40,22 +39,27 @@ THRESHOLDS = [
     ("_MOST_ROWS", "substrate.kernels.widths", 150),
 ]
 
-READERS = [
-    name
-    for name, module in problems.ESTIMATORS.items()
-    if issubclass(getattr(import_module(module), name)._model_type, ReducedModel)
-]
+READERS = {
+    "regression": ("LSSVMRegressor", {}),
+    "classes": ("LSSVMClassifier", {}),
+    "gamma chosen": ("LSSVMRegressorCV", {}),
+    "gamma of classes chosen": ("LSSVMClassifierCV", {}),
+    "linear columns": ("LSSVMRegressor", {"linear_columns": [1]}),
+    "classes, linear columns": ("LSSVMClassifier", {"linear_columns": [1]}),
+    "robust": ("LSSVMRegressor", {"robust": "hampel"}),
+    "components": ("LSSVMRegressor", {"kernel": Componentwise(RBF())}),
+}
 CASES = {
-    **{name: (name, {}) for name in READERS},
-    **{f"basis {rule}": ("SparseLSSVMRegressor", {"basis__rule": rule}) for rule in RULES},
-    "basis of given rows": ("SparseLSSVMRegressor", {"basis__rule": np.arange(700, 0, -60), "basis__n": None}),
-    "basis of given points": ("SparseLSSVMRegressor", {"basis__rule": X[:9] + 0.5, "basis__n": None}),
-    "pruned classes": ("SparseLSSVMClassifier", {"basis__rule": "pruned"}),
-    "sum of kernels": ("SparseLSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
-    "several kernels": ("SparseLSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "cv": "gcv"}),
-    "folds": ("SparseLSSVMRegressorCV", {"cv": 5}),
-    "folds by lot": ("SparseLSSVMRegressorCV", {"cv": KFold(4, shuffle=True, random_state=0)}),
-    "folds of classes": ("SparseLSSVMClassifierCV", {"cv": 4}),
+    **READERS,
+    **{f"basis {rule}": ("LSSVMRegressor", {"basis__rule": rule}) for rule in RULES},
+    "basis of given rows": ("LSSVMRegressor", {"basis__rule": np.arange(700, 0, -60), "basis__n": None}),
+    "basis of given points": ("LSSVMRegressor", {"basis__rule": X[:9] + 0.5, "basis__n": None}),
+    "pruned classes": ("LSSVMClassifier", {"basis__rule": "pruned"}),
+    "sum of kernels": ("LSSVMRegressor", {"kernel": 0.5 * RBF() + RBF().on(0)}),
+    "several kernels": ("LSSVMRegressorCV", {"kernels": [RBF(0.7), RBF()], "cv": "gcv"}),
+    "folds": ("LSSVMRegressorCV", {"cv": 5}),
+    "folds by lot": ("LSSVMRegressorCV", {"cv": KFold(4, shuffle=True, random_state=0)}),
+    "folds of classes": ("LSSVMClassifierCV", {"cv": 4}),
 }
 
 
@@ -176,16 +180,10 @@ def assert_same(found, expected):
             assert found[name] == value, name
 
 
-def test_all_estimators_that_read_rows_are_here():
-    assert READERS
-    told = {name for name in problems.ESTIMATORS if issubclass(getattr(problems, name)._model_type, ReducedModel)}
-    assert told == set(READERS)
-
-
 #: Regression and classification are read in all ways, the other estimators in the main ones, options in a few.
 FEW = ("map", "blocks")
 MAIN = (*FEW, "Fortran order", "Dask array")
-KINDS = dict.fromkeys(READERS, MAIN) | dict.fromkeys(["SparseLSSVMRegressor", "SparseLSSVMClassifier"], tuple(SOURCES))
+KINDS = dict.fromkeys(READERS, MAIN) | dict.fromkeys(["regression", "classes"], tuple(SOURCES))
 PAIRS = [(case, kind) for case in CASES for kind in KINDS.get(case, FEW)]
 
 
@@ -228,12 +226,12 @@ def test_a_cluster_changes_no_bit(case, client, of_arrays):
 def test_a_device_is_given_the_same_rows(rule):
     """Its sums are rounded in another order; what is drawn and chosen is not."""
     torch = pytest.importorskip("torch")
-    model = problems.SparseLSSVMRegressor(basis=SMALL.with_params(rule=rule), gamma=3.0)
+    model = problems.LSSVMRegressor(basis=SMALL.with_params(rule=rule), gamma=3.0)
     expected = clone(model).fit(X, Y)
     found = clone(model).fit(torch.from_numpy(X), torch.from_numpy(Y))
     assert found.kernel_ == expected.kernel_
     assert_array_equal(found.basis_indices_, expected.basis_indices_)
-    assert_array_equal(found.basis_.numpy(), expected.basis_)
+    assert_array_equal(found.support_vectors_.numpy(), expected.support_vectors_)
     assert_allclose(found.predict(torch.from_numpy(X)).numpy(), expected.predict(X), atol=1e-7)
 
 

@@ -8,7 +8,7 @@ from every_model import ESTIMATORS, make_data, make_estimator, output, parameter
 from sampled_cases import first
 from sklearn.base import clone
 
-from problems import L1SubstrateRegressor, SparseLSSVMRegressor
+from problems import L1SubstrateRegressor, LSSVMRegressor
 from substrate.kernels import RBF
 from substrate.reduced import RULES, Basis
 
@@ -33,7 +33,7 @@ def test_defaults_draw_the_same_rows(estimator):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("estimator", [SparseLSSVMRegressor, L1SubstrateRegressor])
+@pytest.mark.parametrize("estimator", [LSSVMRegressor, L1SubstrateRegressor])
 def test_every_rule_has_a_seed(estimator, rule):
     """Fewer candidates and scoring rows than rows, so that these are drawn too."""
     X, y = make_data(estimator, n=60)

@@ -6,6 +6,7 @@ widen.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sampled_cases import first
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from problems import LSSVMRegressor, LSSVMRegressorCV, SparseLSSVMRegressorCV
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.datasets import motorcycle
 from substrate.kernels import RBF, Laplacian, Linear
 from substrate.proof import precision
@@ -45,7 +46,7 @@ def data(kind, seed):
 def scanned(model, X, y, criterion):
     """The exact criterion at the choice, and the least one of a scan of the range."""
     gammas = [float(model.gamma_), *np.geomspace(*model.gamma_range_, 16)]
-    if isinstance(model, SparseLSSVMRegressorCV):
+    if isinstance(model, LSSVMRegressorCV):
         with precision(500):
             Z = features_of(model, X)
             values = [exact_reduced_criterion(Z, y, criterion, float(gamma)) for gamma in gammas]
@@ -60,7 +61,7 @@ def check_end(machine, criterion, kind, kernel, seed, **parameters):
     X, y, unit = data(kind, seed)
     if isinstance(kernel, RBF) and not isinstance(kernel.sigma, str):
         kernel = RBF(unit * kernel.sigma)
-    if machine is SparseLSSVMRegressorCV:
+    if machine is LSSVMRegressorCV:
         parameters |= {"basis": Basis(9, random_state=0)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -73,7 +74,7 @@ def check_end(machine, criterion, kind, kernel, seed, **parameters):
     return model.certificate_.holds
 
 
-@pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV, partial(LSSVMRegressorCV, basis="feature_vectors")])
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kind", first(4, KINDS))
 @pytest.mark.parametrize("seed", first(1, range(3)))
@@ -83,7 +84,7 @@ def test_a_search_that_holds_is_the_best_of_its_range(machine, criterion, kind, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [LSSVMRegressorCV, SparseLSSVMRegressorCV])
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV, partial(LSSVMRegressorCV, basis="feature_vectors")])
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,7 @@
 """Machines that choose: their criterion is what refits give, their gamma the best of the range, their kernel of all."""
 
+from functools import partial
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -8,14 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut, PredefinedSplit, cross_val_predict
 
-from problems import (
-    LSSVMClassifier,
-    LSSVMClassifierCV,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    SparseLSSVMClassifier,
-    SparseLSSVMClassifierCV,
-)
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
 from substrate.datasets import motorcycle
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Linear, Matern, Polynomial, Precomputed
@@ -395,7 +390,9 @@ def test_clones_are_whole():
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("machine", [LSSVMClassifierCV, SparseLSSVMClassifierCV, SparseLSSVMClassifier])
+@pytest.mark.parametrize(
+    "machine", [LSSVMClassifierCV, partial(LSSVMClassifierCV, basis="feature_vectors"), LSSVMClassifier]
+)
 @pytest.mark.parametrize("class_weight", ["balanced", {"a": 3.0, "b": 1.0, "c": 0.5}], ids=str)
 @pytest.mark.some_cases(3)
 def test_weights_of_classes_are_weights_of_their_rows(machine, class_weight):
@@ -409,7 +406,7 @@ def test_weights_of_classes_are_weights_of_their_rows(machine, class_weight):
     assert np.array_equal(by_class.support_values_, by_row.support_values_)
     assert by_class.certificate_ == by_row.certificate_
     assert by_class.certify(X, LABELS).rows == by_row.certify(X, LABELS, sample_weight=weights).rows
-    if machine is not SparseLSSVMClassifier:
+    if machine is not LSSVMClassifier:
         assert (by_class.gamma_, by_class.criterion_) == (by_row.gamma_, by_row.criterion_)
         assert by_class.gamma_ != machine(RBF(1.0), **basis).fit(X, LABELS).gamma_
     rows = (X, LABELS) if basis else ()
@@ -439,9 +436,9 @@ def test_weights_of_classes_that_cannot_be_used_are_refused():
         DeclarationError, match="class_weight needs loss='squared': loss='misclassification' counts rows"
     ):
         LSSVMClassifierCV(RBF(1.0), loss="misclassification", class_weight="balanced").fit(X, LABELS)
-    for machine in (LSSVMClassifierCV, SparseLSSVMClassifierCV):
+    for machine in (LSSVMClassifierCV, LSSVMClassifierCV):
         with pytest.raises(ValueError, match="class_weight"):
             machine(RBF(1.0), class_weight="heavy").fit(X, LABELS)
     blocks = [(X, np.searchsorted(["a", "b", "c"], LABELS))]
     with pytest.raises(DeclarationError, match=r"needs labels in memory, and .* is read in passes; give sample_weight"):
-        SparseLSSVMClassifierCV(RBF(1.0), class_weight="balanced").fit(blocks)
+        LSSVMClassifierCV(RBF(1.0), class_weight="balanced", basis="feature_vectors").fit(blocks)

@@ -10,16 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from problems import (
-    KernelRegressor,
-    LSSVMClassifier,
-    LSSVMRegressor,
-    LSSVMRegressorCV,
-    NARXRegressor,
-    SparseLSSVMRegressor,
-    load,
-    windowize,
-)
+from problems import KernelRegressor, LSSVMClassifier, LSSVMRegressor, LSSVMRegressorCV, NARXRegressor, load, windowize
 from substrate.errors import DataError, SubstrateError
 from substrate.kernels import RBF
 
@@ -114,7 +105,7 @@ def test_the_default_leaves_out_as_many_rows_as_forecasts_overlap():
     "regressor",
     [
         KernelRegressor(RBF(3.0), 10.0),
-        SparseLSSVMRegressor(RBF(3.0), 10.0),
+        LSSVMRegressor(RBF(3.0), 10.0, basis="feature_vectors"),
         LSSVMRegressor(RBF(3.0), 10.0, linear_columns=[0]),
     ],
     ids=lambda regressor: type(regressor).__name__,

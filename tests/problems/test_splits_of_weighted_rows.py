@@ -6,14 +6,7 @@ from numpy.testing import assert_allclose
 from sampled_cases import first
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit, ShuffleSplit
 
-from problems import (
-    LSSVMClassifierCV,
-    LSSVMRegressorCV,
-    PrunedLSSVMClassifier,
-    PrunedLSSVMRegressor,
-    SparseLSSVMClassifierCV,
-    SparseLSSVMRegressorCV,
-)
+from problems import LSSVMClassifierCV, LSSVMRegressorCV, PrunedLSSVMClassifier, PrunedLSSVMRegressor
 from substrate.errors import DataError
 from substrate.kernels import RBF, Precomputed
 from substrate.reduced import Basis
@@ -22,8 +15,8 @@ N = 40
 EVERY = (
     LSSVMRegressorCV,
     LSSVMClassifierCV,
-    SparseLSSVMRegressorCV,
-    SparseLSSVMClassifierCV,
+    LSSVMRegressorCV,
+    LSSVMClassifierCV,
     PrunedLSSVMRegressor,
     PrunedLSSVMClassifier,
 )
@@ -43,8 +36,6 @@ def data(machine, seed):
 
 
 def made(machine, cv, **parameters):
-    if machine.__name__.startswith("Sparse"):
-        parameters |= {"basis": Basis(8, random_state=0)}
     if machine.__name__.startswith("Pruned"):
         parameters |= {"gamma": 3.0}
     return machine(RBF(1.0) if "kernel" not in parameters else parameters.pop("kernel"), cv=cv, **parameters)
@@ -101,15 +92,16 @@ def test_a_precomputed_matrix():
     assert_allclose(model.gamma_, alone.gamma_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("machine", [SparseLSSVMRegressorCV, SparseLSSVMClassifierCV])
+@pytest.mark.parametrize("machine", [LSSVMRegressorCV, LSSVMClassifierCV])
 def test_rows_that_are_read_in_passes(machine):
     X, y, weights, groups = data(machine, 0)
-    y = y if machine is SparseLSSVMRegressorCV else (y == "yes").astype(float)
+    y = y if machine is LSSVMRegressorCV else (y == "yes").astype(float)
     blocks = [(X[:20], y[:20]), (X[20:], y[20:])]
     splits = list(LeaveOneGroupOut().split(X, y, groups))
     for cv in (splits, PredefinedSplit(groups)):
-        model = made(machine, cv).fit(blocks, sample_weight=weights)
-        held = made(machine, splits).fit(X, y, sample_weight=weights)
+        basis = Basis(8, random_state=0)
+        model = made(machine, cv, basis=basis).fit(blocks, sample_weight=weights)
+        held = made(machine, splits, basis=basis).fit(X, y, sample_weight=weights)
         assert_allclose(model.gamma_, held.gamma_, rtol=1e-9)
 
 

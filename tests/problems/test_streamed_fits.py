@@ -11,14 +11,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from problems import (
-    LSSVMRegressor,
-    SparseLSSVMClassifier,
-    SparseLSSVMClassifierCV,
-    SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
-)
-from problems.estimators.reduced.ls_svm_machine import LeftOutSums
+from problems import LSSVMClassifier, LSSVMClassifierCV, LSSVMRegressor, LSSVMRegressorCV
+from problems.estimators.shared.left_out import LeftOutSums
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF
 from substrate.reduced import Basis
@@ -58,14 +52,14 @@ def folder(tmp_path):
 
 
 def same(one, other):
-    names = ("support_values_", "bias_", "support_", "basis_", "leverage_factor_", "degrees_of_freedom_")
+    names = ("support_values_", "bias_", "support_", "support_vectors_", "leverage_factor_", "degrees_of_freedom_")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 @pytest.mark.parametrize("basis", ["feature_vectors", "pivoted_cholesky", "random", np.arange(0, 900, 30)])
 def test_a_frame_is_fitted_like_an_array(numbers, basis):
     n = None if isinstance(basis, np.ndarray) else 30
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(n, basis, n_candidates=400, n_scoring=200, random_state=0))
+    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(n, basis, n_candidates=400, n_scoring=200, random_state=0))
     arrays = clone(model).fit(X, Y)
     streamed = clone(model).fit(*numbers)
     assert same(arrays, streamed)
@@ -76,7 +70,7 @@ def test_a_frame_is_fitted_like_an_array(numbers, basis):
 
 @pytest.mark.parametrize("basis", ["renyi", "kmeans++"])
 def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(20, rule=basis, n_candidates=30, random_state=0))
+    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(20, rule=basis, n_candidates=30, random_state=0))
     assert "300 candidates" in dict(clone(model).fit(X, Y).certificate_.record)["basis"]
     assert "candidates" not in dict(clone(model).fit(X[:300], Y[:300]).certificate_.record)["basis"], "all of them"
     with pytest.raises(DeclarationError, match=r"basis\.n=301 exceeds the 300 candidates of basis\.n_candidates=30"):
@@ -84,7 +78,7 @@ def test_rules_that_need_no_matrix_choose_from_ten_times_the_candidates(basis):
 
 
 def test_classes_are_learnt_from_the_rows(classes):
-    model = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0))
+    model = LSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0))
     arrays, streamed = clone(model).fit(X, LABELS), clone(model).fit(*classes)
     assert same(arrays, streamed)
     assert list(streamed.classes_) == ["high", "low", "middle"]
@@ -97,7 +91,7 @@ def test_classes_are_learnt_from_the_rows(classes):
 def test_gamma_is_chosen_alike(numbers, criterion):
     from sklearn.model_selection import KFold
 
-    model = SparseLSSVMRegressorCV(
+    model = LSSVMRegressorCV(
         KERNEL, cv=5 if criterion == "folds" else criterion, basis=Basis(15, random_state=0), gamma_range=(0.01, 10.0)
     )
     arrays = clone(model).set_params(cv=KFold(5) if criterion == "folds" else criterion).fit(X, Y)
@@ -107,12 +101,12 @@ def test_gamma_is_chosen_alike(numbers, criterion):
 
 
 def test_classes_and_gamma_together(classes):
-    model = SparseLSSVMClassifierCV(KERNEL, cv="gcv", basis=Basis(15, random_state=0))
+    model = LSSVMClassifierCV(KERNEL, cv="gcv", basis=Basis(15, random_state=0))
     assert same(clone(model).fit(X, LABELS), clone(model).fit(*classes))
 
 
 def test_leave_one_out_and_certificate_of_a_stream(numbers):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
+    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, Y)
     for rows in [numbers, (lambda: [(X, Y)],)]:
         left, known = model.leave_one_out(*rows), model.leave_one_out(X, Y)
         assert left.certificate.holds
@@ -126,7 +120,7 @@ def test_leave_one_out_and_certificate_of_a_stream(numbers):
 
 
 def test_mapped_files_are_read_slice_by_slice(folder):
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
+    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0))
     expected = clone(model).fit(X, Y)
     rows, targets = (np.load(folder / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
     assert same(clone(model).fit(rows, targets), expected)
@@ -143,17 +137,17 @@ def test_a_mapped_kernel_matrix_is_a_matrix_in_memory(tmp_path):
     np.save(tmp_path / "K.npy", KERNEL(X[:300]))
     np.save(tmp_path / "y.npy", Y[:300])
     K, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("K.npy", "y.npy"))
-    model = SparseLSSVMRegressor("precomputed", 5.0, basis=Basis(10, random_state=0))
+    model = LSSVMRegressor("precomputed", 5.0, basis=Basis(10, random_state=0))
     assert np.array_equal(clone(model).fit(K, y).support_values_, clone(model).fit(np.array(K), y).support_values_)
 
 
 def test_rows_read_in_passes_are_predicted(numbers, classes):
     blocks = [X[:7000], X[7000:]]
-    model = SparseLSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(*numbers)
+    model = LSSVMRegressor(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(*numbers)
     expected = model.predict(pd.DataFrame(X, columns=["u", "v"]))
     for rows in (blocks, da.from_array(X, chunks=(3000, 2)), frame_of()):
         assert_allclose(model.predict(rows), expected, atol=1e-9)
-    labels = SparseLSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
+    labels = LSSVMClassifier(KERNEL, 5.0, basis=Basis(25, random_state=0)).fit(X, LABELS)
     assert np.array_equal(labels.predict(blocks), labels.predict(X))
     assert_allclose(labels.decision_function(blocks), labels.decision_function(X), atol=1e-9)
     with pytest.raises(DataError, match="has 1 columns, the model has 2"):
@@ -174,21 +168,21 @@ def test_a_machine_of_all_rows_takes_arrays(numbers):
 
 def test_what_cannot_be_streamed_is_refused(numbers, classes):
     with pytest.raises(DataError, match="regression needs numbers"):
-        SparseLSSVMRegressor(KERNEL).fit(*classes)
+        LSSVMRegressor(KERNEL, basis="feature_vectors").fit(*classes)
     with pytest.raises(DataError, match="has no targets"):
-        SparseLSSVMRegressor(KERNEL).fit(frame_of())
+        LSSVMRegressor(KERNEL, basis="feature_vectors").fit(frame_of())
     with pytest.raises(DataError, match="must be in memory"):
-        SparseLSSVMRegressor("precomputed").fit(*numbers)
+        LSSVMRegressor("precomputed", basis="feature_vectors").fit(*numbers)
     with pytest.raises(ValueError, match="at least one train/test split"):
-        SparseLSSVMRegressorCV(KERNEL, cv=1).fit(*numbers)
+        LSSVMRegressorCV(KERNEL, cv=1, basis="feature_vectors").fit(*numbers)
     with pytest.raises(DataError, match="one class"):
-        SparseLSSVMClassifier(KERNEL).fit([(X[:50], np.zeros(50))])
+        LSSVMClassifier(KERNEL, basis="feature_vectors").fit([(X[:50], np.zeros(50))])
     with pytest.raises(DataError, match="at least two"):
-        SparseLSSVMRegressor(KERNEL).fit([(X[:1], Y[:1])])
+        LSSVMRegressor(KERNEL, basis="feature_vectors").fit([(X[:1], Y[:1])])
 
 
 def test_a_fault_leaves_no_fit_behind():
-    model = SparseLSSVMRegressor(KERNEL, basis=Basis(10, random_state=0)).fit(X, Y)
+    model = LSSVMRegressor(KERNEL, basis=Basis(10, random_state=0)).fit(X, Y)
     spoilt = X.copy()
     spoilt[-1] = np.inf
     with pytest.raises(DataError, match=rf"row {N - 1}"):
@@ -199,7 +193,7 @@ def test_a_fault_leaves_no_fit_behind():
 INTERRUPTED = """
 import time
 import dask.array as da
-from problems import SparseLSSVMRegressor
+from problems import LSSVMRegressor
 
 def slowly(block):
     print("begun", flush=True)
@@ -207,7 +201,7 @@ def slowly(block):
     return block
 
 X = da.random.default_rng(0).normal(size=(200 * 16384, 2), chunks=(16384, 2)).map_blocks(slowly, meta=da.zeros(1)._meta)
-SparseLSSVMRegressor(basis=5).fit(X, X[:, 0])
+LSSVMRegressor(basis=5).fit(X, X[:, 0])
 """
 
 
@@ -225,11 +219,11 @@ def test_an_interrupt_ends_a_fit_of_dask_with_one_traceback():
 def test_columns_on_different_scales_are_told_of_a_stream():
     wide = X * [1.0, 1e4]
     with pytest.warns(ScaleWarning, match="dominates column 0"):
-        SparseLSSVMRegressor(KERNEL, basis=Basis(5, random_state=0)).fit([(wide[:500], Y[:500])])
+        LSSVMRegressor(KERNEL, basis=Basis(5, random_state=0)).fit([(wide[:500], Y[:500])])
 
 
 def test_a_width_is_found_from_some_rows():
-    model = SparseLSSVMRegressor("rbf", basis=Basis(10, random_state=0))
+    model = LSSVMRegressor("rbf", basis=Basis(10, random_state=0))
     found = clone(model).fit(X, Y).kernel_
     assert found == RBF().resolved(X[width_rows(N)]) != RBF().resolved(X)
     assert found.sigma == pytest.approx(RBF().resolved(X).sigma, rel=0.05)
@@ -251,7 +245,7 @@ class Unsettled(RBF):
 
 
 def test_a_kernel_is_asked_whether_it_depends_on_data():
-    model = SparseLSSVMRegressor(Unsettled(), basis=Basis(10, random_state=0))
+    model = LSSVMRegressor(Unsettled(), basis=Basis(10, random_state=0))
     streamed = clone(model).fit([(X, Y)])
     assert streamed.kernel_.settled
     assert same(streamed, clone(model).fit(X, Y))

@@ -9,8 +9,9 @@ from sklearn.base import clone
 from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
+    LSSVMRegressor,
     MaximalVariationRegressor,
-    RobustSparseLSSVMRegressor,
+    Robust,
 )
 from substrate.errors import DataError
 from substrate.kernels import RBF
@@ -26,7 +27,7 @@ Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_t(1.5, size=N)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
 COMMON = {"kernel": RBF(1.0), "basis": Basis(15, "random", random_state=0)}
 MACHINES = {
-    "robust": RobustSparseLSSVMRegressor(gamma=10.0, scale="mad", **COMMON),
+    "robust": LSSVMRegressor(gamma=10.0, robust=Robust(scale="mad"), **COMMON),
     "l1": L1SubstrateRegressor(zeta=300.0, **COMMON),
     "l1 classes": L1SubstrateClassifier(zeta=300.0, **COMMON),
     "maximal variation": MaximalVariationRegressor(rho=1000.0, expansion="decoupled", ridge=1.0, **COMMON),

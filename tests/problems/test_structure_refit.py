@@ -12,7 +12,6 @@ from problems import (
     LSSVMRegressor,
     LSSVMRegressorCV,
     MaximalVariationRegressor,
-    SparseLSSVMRegressor,
     load,
 )
 from substrate.errors import DataError, DeclarationError
@@ -238,11 +237,11 @@ def test_no_zeta_has_a_better_refit(pairwise):
     for zeta in np.geomspace(2.0 * path.values[0], 0.9 * path.values[-1], 6):
         support = np.flatnonzero(path.at(float(zeta)).primal)
         for gamma in (0.1, 10.0, 1e3):
-            machine = SparseLSSVMRegressor(kernel, gamma, basis=support.tolist()).fit(X[train], y[train])
+            machine = LSSVMRegressor(kernel, gamma, basis=support.tolist()).fit(X[train], y[train])
             error = np.mean((y[check] - machine.predict(X[check])) ** 2)
             assert error >= model.criterion_lower_bound_ * (1.0 - 1e-9)
     basis = train[model.support_].tolist()
-    refitted = SparseLSSVMRegressor(kernel, model.gamma_, basis=basis).fit(X[train], y[train])
+    refitted = LSSVMRegressor(kernel, model.gamma_, basis=basis).fit(X[train], y[train])
     assert_allclose(model.predict(rows[1]), refitted.predict(X[check]), rtol=1e-6, atol=1e-8)
     assert model.n_support_ == model.support_.size < 20
 
@@ -252,7 +251,7 @@ def test_supports_left_out_and_of_folds():
     left_out = FusedL1SubstrateRegressor(RBF(0.5), refit="loo").fit(X, y)
     assert left_out.certificate_.holds
     assert "conditional on" in dict(left_out.certificate_.record)
-    machine = SparseLSSVMRegressor(RBF(0.5), left_out.gamma_, basis=left_out.support_.tolist()).fit(X, y)
+    machine = LSSVMRegressor(RBF(0.5), left_out.gamma_, basis=left_out.support_.tolist()).fit(X, y)
     assert_allclose(np.mean(machine.leave_one_out(X, y).residuals ** 2), left_out.criterion_, rtol=1e-5)
     folds = FusedL1SubstrateRegressor(RBF(0.5), refit=True, cv=3).fit(X, y)
     assert folds.certificate_.holds

@@ -13,16 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from problems import (
     L1SubstrateClassifier,
     L1SubstrateRegressor,
+    LSSVMClassifier,
+    LSSVMClassifierCV,
+    LSSVMRegressor,
+    LSSVMRegressorCV,
     MaximalVariationRegressor,
-    RobustSparseLSSVMRegressor,
-    SparseComponentwiseLSSVMRegressor,
-    SparseLSSVMClassifier,
-    SparseLSSVMClassifierCV,
-    SparseLSSVMRegressor,
-    SparseLSSVMRegressorCV,
+    Robust,
 )
 from substrate.errors import DataError
-from substrate.kernels import RBF
+from substrate.kernels import RBF, Componentwise
 from substrate.least_squares.kernel_tiles import KernelTiles
 from substrate.reduced import Basis
 from substrate.reduced.rows import KernelRows, KernelValues
@@ -40,18 +39,18 @@ POINTS = X[:9] + 0.05
 KERNEL = RBF(1.0)
 
 MODELS = {
-    "direct": SparseLSSVMRegressor(KERNEL, 10.0),
-    "classes": SparseLSSVMClassifier(KERNEL, 10.0),
-    "components": SparseComponentwiseLSSVMRegressor(KERNEL, 10.0),
-    "robust": RobustSparseLSSVMRegressor(KERNEL, 10.0),
-    "robust, iterated": RobustSparseLSSVMRegressor(KERNEL, 10.0, scale="mad", max_reweightings=30),
+    "direct": LSSVMRegressor(KERNEL, 10.0, basis="feature_vectors"),
+    "classes": LSSVMClassifier(KERNEL, 10.0, basis="feature_vectors"),
+    "components": LSSVMRegressor(Componentwise(KERNEL), 10.0, basis="feature_vectors"),
+    "robust": LSSVMRegressor(KERNEL, 10.0, basis="feature_vectors", robust="hampel"),
+    "robust, iterated": LSSVMRegressor(KERNEL, 10.0, basis=10, robust=Robust("hampel", "mad", 30)),
     "L1": L1SubstrateRegressor(KERNEL, 0.5),
     "L1 of classes": L1SubstrateClassifier(KERNEL, 0.5),
     "maximal variation": MaximalVariationRegressor(KERNEL, rho=2.0, expansion="decoupled", ridge=1.0),
 }
 SEARCHES = {
-    "gamma chosen": SparseLSSVMRegressorCV(KERNEL),
-    "gamma of classes chosen": SparseLSSVMClassifierCV(KERNEL, cv=3),
+    "gamma chosen": LSSVMRegressorCV(KERNEL, basis="feature_vectors"),
+    "gamma of classes chosen": LSSVMClassifierCV(KERNEL, cv=3, basis="feature_vectors"),
 }
 
 
@@ -76,7 +75,7 @@ def targets(name):
 def test_on_given_points_a_weight_counts_rows(name):
     y = targets(name)
     rows = np.repeat(np.arange(N), TIMES)
-    weighted, repeated = made(name).fit(X, y, TIMES), made(name).fit(X[rows], y[rows])
+    weighted, repeated = made(name).fit(X, y, sample_weight=TIMES), made(name).fit(X[rows], y[rows])
     assert weighted.certificate_.holds
     assert weighted.n_rows_ == KEPT.size
     found, expected = output(weighted, X), output(repeated, X)
@@ -86,10 +85,10 @@ def test_on_given_points_a_weight_counts_rows(name):
 @over_all
 def test_a_common_weight_that_is_not_one_is_one_of_gamma_and_ones_are_none(name):
     y = targets(name)
-    model, ones = made(name).fit(X, y), made(name).fit(X, y, np.ones(N))
+    model, ones = made(name).fit(X, y), made(name).fit(X, y, sample_weight=np.ones(N))
     assert_array_equal(output(model, X), output(ones, X))
     assert model.certificate_ == ones.certificate_
-    heavy = made(name).fit(X, y, np.full(N, 4.0))
+    heavy = made(name).fit(X, y, sample_weight=np.full(N, 4.0))
     if name in SEARCHES:
         assert_allclose(heavy.gamma_ * 4.0, model.gamma_, rtol=1e-12)
         assert_allclose(heavy.criterion_, model.criterion_, rtol=1e-12)
@@ -101,8 +100,8 @@ def test_rows_of_weight_zero_are_absent_also_for_the_choice_of_the_basis(name):
     weights = TIMES * np.linspace(0.5, 1.0, N)
     basis = Basis(7, "kmeans++", random_state=0)
     spoilt = np.where(TIMES[:, None] > 0, X, 1e6)
-    model = made(name, basis).fit(spoilt, targets(name), weights)
-    alone = made(name, basis).fit(X[KEPT], targets(name)[KEPT], weights[KEPT])
+    model = made(name, basis).fit(spoilt, targets(name), sample_weight=weights)
+    alone = made(name, basis).fit(X[KEPT], targets(name)[KEPT], sample_weight=weights[KEPT])
     assert_array_equal(output(model, X), output(alone, X))
     assert_array_equal(model.basis_indices_, KEPT[alone.basis_indices_])
     assert_array_equal(model.support_, KEPT[alone.support_])
@@ -112,7 +111,7 @@ def test_rows_of_weight_zero_are_absent_also_for_the_choice_of_the_basis(name):
 @over_all
 def test_a_changed_weight_is_noticed_and_that_of_the_fit_is_not(name):
     y, other = targets(name), TIMES * np.where(np.arange(N) == 5, 1.5, 1.0)
-    model = made(name).fit(X, y, TIMES)
+    model = made(name).fit(X, y, sample_weight=TIMES)
     assert model.certify(X, y, TIMES).holds
     assert not model.certify(X, y, other).holds
     with pytest.raises(DataError, match=f"fitted to {KEPT.size} rows, these are {N}"):
@@ -124,7 +123,7 @@ def test_a_changed_weight_is_noticed_and_that_of_the_fit_is_not(name):
 def test_the_weighted_problem_is_proved(name):
     pytest.importorskip("flint", reason="a proof needs python-flint")
     y = targets(name)
-    model = made(name, POINTS[:4]).fit(X[:24], y[:24], TIMES[:24])
+    model = made(name, POINTS[:4]).fit(X[:24], y[:24], sample_weight=TIMES[:24])
     assert model.prove(X[:24], y[:24], TIMES[:24]).proved
     assert not model.prove(X[:24], y[:24], TIMES[:24] + (TIMES[:24] > 1)).proved
 
@@ -132,7 +131,7 @@ def test_the_weighted_problem_is_proved(name):
 @over([name for name in (*MODELS, *SEARCHES) if name not in ("components", "maximal variation")], "direct", "L1")
 def test_a_matrix_of_kernel_values_is_cut_where_rows_are_absent(name):
     K, y, basis = KERNEL(X), targets(name), np.array([7, 1, 2, 42, 5])
-    model = made(name, basis, kernel="precomputed").fit(K, y, TIMES)
+    model = made(name, basis, kernel="precomputed").fit(K, y, sample_weight=TIMES)
     alone = made(name, np.searchsorted(KEPT, basis), kernel="precomputed").fit(
         K[np.ix_(KEPT, KEPT)], y[KEPT], TIMES[KEPT]
     )
@@ -140,9 +139,9 @@ def test_a_matrix_of_kernel_values_is_cut_where_rows_are_absent(name):
     assert model.certify(K, y, TIMES).holds
     assert set(model.support_) <= set(basis)
     with pytest.raises(DataError, match="basis names row 4, whose sample_weight is zero; name rows of positive weight"):
-        made(name, np.array([1, 4])).fit(X, y, TIMES)
+        made(name, np.array([1, 4])).fit(X, y, sample_weight=TIMES)
     with pytest.raises(DataError, match=f"basis names row {N}"):
-        made(name, np.array([1, N])).fit(X, y, TIMES)
+        made(name, np.array([1, N])).fit(X, y, sample_weight=TIMES)
 
 
 @over([*MODELS, *SEARCHES], "classes", "robust")
@@ -156,7 +155,10 @@ def test_weights_go_along_with_rows_that_are_read_in_passes(name, where):
         given = (da.from_array(X, chunks=(9, -1)), da.from_array(y, chunks=9), weights)
     else:
         given = ([(X[k : k + 10], y[k : k + 10]) for k in range(0, N, 10)], None, weights)
-    model, here = made(name, basis).fit(*given), made(name, basis).fit(X, y, weights)
+    model, here = (
+        made(name, basis).fit(*given[:2], sample_weight=given[2]),
+        made(name, basis).fit(X, y, sample_weight=weights),
+    )
     for attribute in ("support_values_", "bias_", "support_", "basis_indices_"):
         assert_array_equal(getattr(model, attribute), getattr(here, attribute), err_msg=attribute)
     assert model.certificate_ == here.certificate_
@@ -166,7 +168,7 @@ def test_weights_go_along_with_rows_that_are_read_in_passes(name, where):
 @over(["direct", "classes", "components", *SEARCHES], "classes", "gamma chosen")
 def test_leave_one_out_is_that_of_refits_without_the_row_and_its_weight(name):
     y, weights = targets(name), TIMES * np.linspace(0.5, 1.0, N)
-    model = made(name).fit(X, y, weights)
+    model = made(name).fit(X, y, sample_weight=weights)
     left = model.leave_one_out(X, y, weights)
     assert left.certificate.holds
     assert left.outputs.shape[0] == KEPT.size
@@ -175,7 +177,7 @@ def test_leave_one_out_is_that_of_refits_without_the_row_and_its_weight(name):
     for place in (0, 11, 30):
         light = weights.copy()
         light[KEPT[place]] = 0.0
-        refit = made(plain, gamma=gamma).fit(X, y, light)
+        refit = made(plain, gamma=gamma).fit(X, y, sample_weight=light)
         raw = refit._expansion(X[[KEPT[place]]])[0]  # before classes are decoded
         assert_allclose(left.outputs[place], raw, rtol=1e-9, atol=1e-10)
     assert not model.leave_one_out(X, y, np.where(np.arange(N) == 5, 0.5, 1.0) * weights).certificate.holds
@@ -183,7 +185,7 @@ def test_leave_one_out_is_that_of_refits_without_the_row_and_its_weight(name):
 
 def test_leave_one_out_of_blocks_has_the_sums_of_that_of_arrays():
     weights = TIMES * np.linspace(0.5, 1.0, N)
-    model = made("direct").fit(X, Y, weights)
+    model = made("direct").fit(X, Y, sample_weight=weights)
     sums = model.leave_one_out([(X, Y)], None, weights)
     left = model.leave_one_out(X, Y, weights)
     for name in ("press", "mean_square", "mean_absolute", "gcv", "degrees_of_freedom"):
@@ -208,14 +210,14 @@ def test_the_rule_that_goes_by_fits_weighs_their_errors():
 @pytest.mark.parametrize("spoilt", [5e-324, 1.7e308])
 def test_weights_beyond_floating_point_are_refused(spoilt):
     with pytest.raises(DataError, match="sample_weight leaves the range of floating point"):
-        made("direct").fit(X, Y, np.where(np.arange(N) < 2, spoilt, 1.0))
+        made("direct").fit(X, Y, sample_weight=np.where(np.arange(N) < 2, spoilt, 1.0))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_weights_in_any_unit_are_certified(scale):
     weights = scale * (1.0 + TIMES)
-    model = made("direct", gamma=10.0 / scale).fit(X, Y, weights)
-    assert_allclose(output(model, X), output(made("direct").fit(X, Y, 1.0 + TIMES), X), rtol=1e-9)
+    model = made("direct", gamma=10.0 / scale).fit(X, Y, sample_weight=weights)
+    assert_allclose(output(model, X), output(made("direct").fit(X, Y, sample_weight=1.0 + TIMES), X), rtol=1e-9)
     assert model.certificate_.holds
     assert model.certify(X, Y, weights).holds
 
@@ -226,7 +228,10 @@ def test_rows_and_weights_on_a_device_are_fitted_there(name, home):
     send, y = sender(home), Y if name != "classes" else np.digitize(Y, [-0.4, 0.4])
     weights = TIMES * np.linspace(0.5, 1.0, N)
     there = [send(values) for values in (X, y, weights)]
-    model, here = made(name, send(POINTS)).fit(*there), made(name).fit(X, y, weights)
+    model, here = (
+        made(name, send(POINTS)).fit(*there[:2], sample_weight=there[2]),
+        made(name).fit(X, y, sample_weight=weights),
+    )
     assert_close(model._expansion(there[0]), here._expansion(X), 1e-9)
     assert model.certificate_.holds
     assert model.certify(*there).holds
@@ -241,4 +246,4 @@ def test_one_row_that_outweighs_all_others_is_no_overflow():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a certificate that may fail here
         for name, model in models.items():
-            assert np.isfinite(model.fit(X, Y, weights).predict(X)).all(), name
+            assert np.isfinite(model.fit(X, Y, sample_weight=weights).predict(X)).all(), name

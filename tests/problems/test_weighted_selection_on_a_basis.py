@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
-from problems import SparseLSSVMRegressor, SparseLSSVMRegressorCV
+from problems import LSSVMRegressor, LSSVMRegressorCV
 from substrate.kernels import RBF
 
 RNG = np.random.default_rng(8)
@@ -21,19 +21,21 @@ FEW, MANY = X[:8] + 0.05, X[KEPT]
 def refitted(gamma, cv, points):
     """The criterion by fits without the rows that are left out, weighted means of squares."""
     rows, targets, v = X[KEPT], Y[KEPT], V[KEPT]
-    model = SparseLSSVMRegressor(RBF(1.0), gamma, basis=points)
+    model = LSSVMRegressor(RBF(1.0), gamma, basis=points)
     if cv == "gcv":
-        model.fit(rows, targets, v)
+        model.fit(rows, targets, sample_weight=v)
         # leverages are averaged by weight: those of a row are what it predicts of its own unit
         unit = np.eye(KEPT.size)
-        own = [model.fit(rows, one, v).predict(rows)[i] for i, one in enumerate(unit)]
-        model.fit(rows, targets, v)
+        own = [model.fit(rows, one, sample_weight=v).predict(rows)[i] for i, one in enumerate(unit)]
+        model.fit(rows, targets, sample_weight=v)
         spare = 1.0 - np.average(own, weights=v)
         return np.average((targets - model.predict(rows)) ** 2, weights=v) / spare**2
     splits = list(KFold(KEPT.size if cv == "loo" else cv).split(rows))
     errors = np.empty(KEPT.size)
     for train, test in splits:
-        errors[test] = targets[test] - model.fit(rows[train], targets[train], v[train]).predict(rows[test])
+        errors[test] = targets[test] - model.fit(rows[train], targets[train], sample_weight=v[train]).predict(
+            rows[test]
+        )
     if cv == "loo":
         return np.average(errors**2, weights=v)
     return np.mean([np.average(errors[test] ** 2, weights=v[test]) for _, test in splits])
@@ -45,7 +47,7 @@ def refitted(gamma, cv, points):
 @pytest.mark.parametrize("cv", ["loo", "gcv", 3])
 @pytest.mark.some_cases(1)
 def test_the_criterion_is_that_of_weighted_refits_and_its_bound_is_below_a_grid(cv, points):
-    model = SparseLSSVMRegressorCV(RBF(1.0), basis=points, cv=cv, gamma_range=(1e-3, 10.0)).fit(X, Y, V)
+    model = LSSVMRegressorCV(RBF(1.0), basis=points, cv=cv, gamma_range=(1e-3, 10.0)).fit(X, Y, sample_weight=V)
     assert model.certificate_.holds
     assert_allclose(model.criterion_, refitted(model.gamma_, cv, points), rtol=1e-8)
     low, high = model.gamma_range_
@@ -55,15 +57,15 @@ def test_the_criterion_is_that_of_weighted_refits_and_its_bound_is_below_a_grid(
         value = refitted(gamma, cv, points)
         assert value >= model.criterion_lower_bound_
         assert value >= (1.0 - 2.0 * model.gap) * model.criterion_
-    plain = SparseLSSVMRegressor(RBF(1.0), model.gamma_, basis=points).fit(X, Y, V)
+    plain = LSSVMRegressor(RBF(1.0), model.gamma_, basis=points).fit(X, Y, sample_weight=V)
     assert_allclose(model.predict(X), plain.predict(X), atol=1e-9)
     assert_allclose(model.degrees_of_freedom_, plain.degrees_of_freedom_, rtol=1e-10)
 
 
 @pytest.mark.parametrize("cv", ["loo", 3])
 def test_a_factor_of_all_weights_is_one_of_gamma_and_the_default_range_follows(cv):
-    model = SparseLSSVMRegressorCV(RBF(1.0), basis=FEW, cv=cv).fit(X, Y, V)
-    heavy = SparseLSSVMRegressorCV(RBF(1.0), basis=FEW, cv=cv).fit(X, Y, 1e6 * V)
+    model = LSSVMRegressorCV(RBF(1.0), basis=FEW, cv=cv).fit(X, Y, sample_weight=V)
+    heavy = LSSVMRegressorCV(RBF(1.0), basis=FEW, cv=cv).fit(X, Y, sample_weight=1e6 * V)
     assert_allclose(heavy.gamma_, 1e-6 * model.gamma_, rtol=1e-6)
     assert_allclose(heavy.criterion_, model.criterion_, rtol=1e-9)
     assert_allclose(heavy.gamma_range_, 1e-6 * model.gamma_range_, rtol=1e-9)
@@ -83,8 +85,8 @@ def test_rows_of_vanishing_weight_count_as_absent_ones(cv, points):
     heavy = np.arange(0, N, 3)
     weights = np.where(np.isin(np.arange(N), heavy), 2.0, 2e-30)
     kernels = [RBF(0.03), RBF(1.0)]
-    model = SparseLSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X, Y, weights)
-    absent = SparseLSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X[heavy], Y[heavy])
+    model = LSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X, Y, sample_weight=weights)
+    absent = LSSVMRegressorCV(kernels=kernels, basis=points, cv=cv).fit(X[heavy], Y[heavy])
     assert model.certificate_.holds
     assert model.kernel_ == absent.kernel_
     assert_allclose(model.criterion_, absent.criterion_, rtol=1e-8)

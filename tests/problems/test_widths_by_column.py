@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from problems import LSSVMRegressor, PrunedLSSVMRegressor, SparseLSSVMRegressor, load
+from problems import LSSVMRegressor, PrunedLSSVMRegressor, load
 from substrate.composition import Substrate
 from substrate.errors import DataError, DeclarationError, ScaleWarning
 from substrate.kernels import RBF, Laplacian, Matern
@@ -46,7 +46,7 @@ def test_widths_are_a_parameter_like_any_other():
     assert GridSearchCV(LSSVMRegressor(RBF()), grid, cv=3).fit(X, y).best_params_["kernel__sigma"] == (1.0, 1.0, 50.0)
 
 
-@pytest.mark.parametrize("make", [LSSVMRegressor, SparseLSSVMRegressor])
+@pytest.mark.parametrize("make", [LSSVMRegressor])
 def test_the_wrong_number_of_widths_is_refused_when_fitting(make):
     with pytest.raises(DataError, match=r"the number of widths of RBF\(sigma=\(1.0, 2.0\)\) is 2, .* have 3 columns"):
         make(RBF((1.0, 2.0))).fit(X, y)
@@ -66,7 +66,7 @@ def test_rows_of_a_map_and_a_stream_have_the_widths_of_an_array(kernel, tmp_path
     wide = X * UNITS
     np.save(tmp_path / "X.npy", wide)
     np.save(tmp_path / "y.npy", y)
-    model = SparseLSSVMRegressor(kernel, 10.0, basis=Basis(12, random_state=0))
+    model = LSSVMRegressor(kernel, 10.0, basis=Basis(12, random_state=0))
     known = clone(model).fit(wide, y)
     assert known.kernel_ == kernel.resolved(wide)
     mapped = (np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
@@ -79,7 +79,7 @@ def test_rows_of_a_map_and_a_stream_have_the_widths_of_an_array(kernel, tmp_path
 
 def test_a_stream_of_another_number_of_columns_is_refused():
     with pytest.raises(DataError, match=r"is 2, the points have 3 columns"):
-        SparseLSSVMRegressor(RBF((1.0, 2.0))).fit([(X, y)])
+        LSSVMRegressor(RBF((1.0, 2.0)), basis="feature_vectors").fit([(X, y)])
 
 
 @by_kernel

@@ -1,4 +1,4 @@
-r"""Sparse LS-SVMs that choose their gamma, with a proof.
+r"""The choice of gamma on a reduced basis, with a proof.
 
 .. math:: \min_k \; \min_{\gamma_0 \le \gamma \le \gamma_1} F(k, \gamma)
 
@@ -14,9 +14,10 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 
 import time
 import warnings
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,9 @@ from problems.estimators.chosen.basis_criterion import criterion_on, refitted_ro
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
 from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations
-from problems.estimators.chosen.over_gamma import RECOMMENDED, OverGamma
-from problems.estimators.chosen.width_rule import Widths, WidthSetting, best_to_search, refine_widths
+from problems.estimators.chosen.over_gamma import OverGamma
+from problems.estimators.chosen.width_rule import WidthSetting, best_to_search, refine_widths
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
-from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier, SparseLSSVMRegressor
-from problems.estimators.shared.base import Uses
 from problems.estimators.shared.coded import numbers_of_codes
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.kernels import RBF, Kernel
@@ -39,11 +38,11 @@ from substrate.reduced.choice import ChosenBasis
 from substrate.reduced.folds import GivenFolds, folds_of
 from substrate.reduced.moments import accumulate
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.search.gamma_search import GAP, gamma_ends, lambda_range, search_gamma, search_widest
+from substrate.search.gamma_search import gamma_ends, lambda_range, search_gamma, search_widest
 from substrate.streaming.passes import each_block
 from substrate.streaming.rows import Block
 
-__all__ = ["BasisGammaChoice", "BasisSearch", "SparseLSSVMClassifierCV", "SparseLSSVMRegressorCV"]
+__all__ = ["BasisSearch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,33 @@ class _BestKernel:
 class BasisSearch(OverGamma):
     """A search on a reduced basis: one statistic of all rows for every kernel, and the machine of the best one."""
 
+    def fit(self, X: Any, y: Any, sample_weight: Any, further: Mapping[str, Any]) -> None:
+        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
+
+        ``further`` are what else a fit on all rows takes, by name, and has to be None.
+        """
+        model = self.estimator
+        for name, value in further.items():
+            if value is not None:
+                raise DeclarationError(f"{name} is of a search on all rows; leave basis=None, or leave {name} out")
+        self.check_rules()
+        data = model._model.read(X, y, sample_weight)
+        folds = self.folds(data, X, y)
+        judged, best = self.search(data, folds, model._labels)
+        fit = self.fit_final(judged, best)
+        self.keep_search(judged, best.judged, True)
+        model._model.keep(fit, data)
+
     def check_rules(self) -> None:
         """Refuse parameters before any work, and what rows that are read in passes do not have."""
         model = self.estimator
+        if model.loss != "squared":
+            raise DeclarationError(f"on a basis the criterion is of squared errors, received loss={model.loss!r}")
+        if np.size(model.linear_columns) or getattr(model, "robust", None) is not None:
+            raise DeclarationError(
+                "on a basis gamma is chosen without linear_columns and robust; give gamma to the machine without CV, "
+                "or leave basis=None"
+            )
         if model.cv is None:
             raise DeclarationError(
                 "cv must be 'loo', 'gcv', 'evidence', a number of folds, a splitter or a list of splits, received "
@@ -214,127 +237,3 @@ class BasisSearch(OverGamma):
 def _targets(block: Block) -> Any:
     """Return the targets of a block."""
     return np.asarray(block.Y)
-
-
-@dataclass(eq=False, repr=False)
-class BasisGammaChoice:
-    """The choice of gamma on a reduced basis, of numbers or of classes: its parameters, and the fit.
-
-    It comes before the estimator whose gamma is chosen; :class:`SparseLSSVMRegressorCV` documents the parameters.
-    """
-
-    _selector_type: ClassVar[Any] = BasisSearch
-    _chooses: ClassVar[str | None] = "gamma"
-    # what a search chooses or does not use is no parameter of its machine
-    gamma: Any = field(default=None, init=False)
-    _: KW_ONLY
-    kernels: Any = None
-    cv: Any = "loo"
-    loss: str = field(default="squared", init=False)
-    validation_fraction: float = field(default=0.25, init=False)
-    random_state: None = field(default=None, init=False)
-    gamma_range: Any = None
-    gap: float = GAP
-    search: str | None = None
-    max_evaluations: int | None = None
-    widths: Widths | None = None
-    n_jobs: None = field(default=None, init=False)
-    verbose: int = 0
-    sigma_range: None = field(default=None, init=False)
-    width_gap: float = field(default=0.01, init=False)
-
-    recommended = RECOMMENDED
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose basis and gamma, then fit to all rows, wherever they are, and to numbers or labels of any kind.
-
-        ``sample_weight`` weighs the errors, in every fit and in the criterion, as in
-        :class:`~problems.LSSVMRegressorCV`; otherwise it is that of :class:`~problems.SparseLSSVMRegressor`.
-        """
-        estimator: Any = self
-        estimator._begin_fit()
-        model, search = estimator._model, estimator._selector
-        search.check_rules()
-        data = model.read(X, y, sample_weight)
-        folds = search.folds(data, X, y)
-        judged, best = search.search(data, folds, estimator._labels)
-        fit = search.fit_final(judged, best)
-        search.keep_search(judged, best.judged, True)
-        estimator._keep_classes(data.classes)
-        model.keep(fit, data.outputs == 1)
-        return self
-
-
-@dataclass(eq=False, repr=False)
-class SparseLSSVMRegressorCV(BasisGammaChoice, SparseLSSVMRegressor):
-    """A sparse LS-SVM for regression that chooses gamma, provably the best of a range for its basis.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel; where ``kernels`` are given, those are used.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis
-        As for :class:`SparseLSSVMRegressor`; the rule ``"pruned"`` needs a gamma and is refused.
-    kernels : list of kernels or "families", default=None
-        Candidates, each with a basis of its own, judged at its best gamma; ``"families"`` as for ``LSSVMRegressorCV``.
-    cv : {"loo", "gcv", "evidence"}, int, splitter or iterable, default="loo"
-        How a machine is judged: the mean square leave-one-out residual, generalised cross-validation, the evidence of y
-        (:mod:`substrate.least_squares.evidence`), or the mean square error over folds. Every row validates once at most
-        and trains otherwise. A number makes consecutive folds in regression and stratified ones in classification, the
-        same ones wherever the rows are. A splitter is given the targets of rows that are read in passes, not their
-        inputs. A single validation set is a ``PredefinedSplit``.
-    gamma_range : pair of float, default=None
-        As for :class:`~problems.LSSVMRegressorCV`: unless given, up to where rounding reaches the gap, but never so
-        short that the criterion is worse for it by more than a hundredth.
-    gap : float, default=1e-4
-        Relative distance between criterion and lower bound at which the search ends.
-    search, max_evaluations, widths
-        As for :class:`~problems.LSSVMRegressorCV`. The basis is chosen once, for the kernel from which the search
-        starts, and kept while its scales change; derivatives cost one more pass over the rows (two for leave-one-out).
-    verbose : int, default=0
-        Whether a bar on the terminal shows the progress.
-
-    Attributes
-    ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, cv_results_
-        As for :class:`~problems.LSSVMRegressorCV`; the bound is for the machine that is fitted, on the basis and the
-        directions of it that were kept, minus the effects of rounding and decomposition.
-    support_values_, bias_, basis_, basis_indices_, reconstruction_error_, rank_, degrees_of_freedom_, certificate_
-        As for :class:`SparseLSSVMRegressor`; the certificate also has the gap, and for ``cv="loo"`` its recomputation.
-
-    Notes
-    -----
-    A row of weight v is left out whole, as in :class:`~problems.LSSVMRegressorCV`; that is not v equal rows.
-    """
-
-    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "evidence"})
-    _title = "Sparse LS-SVM regression, gamma selected"
-
-
-@dataclass(eq=False, repr=False)
-class SparseLSSVMClassifierCV(BasisGammaChoice, SparseLSSVMClassifier):
-    """A sparse LS-SVM classifier that chooses gamma, provably the best of a range for its basis.
-
-    Parameters
-    ----------
-    kernel, tol, basis, kernels, cv, gamma_range, gap, search, max_evaluations, widths
-        As for :class:`SparseLSSVMRegressorCV`; errors are those of the labels -1 and +1, averaged over the machines.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        As for :class:`SparseLSSVMClassifier`.
-    calibration, class_weight
-        As for :class:`~problems.SparseLSSVMClassifier`; the criterion is weighted too.
-    verbose : int, default=0
-        As for :class:`SparseLSSVMRegressorCV`.
-
-    Attributes
-    ----------
-    gamma_, criterion_, criterion_lower_bound_, path_, cv_results_
-        As for :class:`SparseLSSVMRegressorCV`, one gamma for all machines.
-    classes_, code_book_, support_values_, bias_, basis_, basis_indices_, reconstruction_error_, certificate_
-        As for :class:`SparseLSSVMClassifier`.
-    """
-
-    _typical: ClassVar[Uses] = ({"cv": 3}, {"cv": "gcv"})
-    _title = "Sparse LS-SVM classification, gamma selected"

@@ -237,11 +237,12 @@ class FusedCalibration(Calibration):
         That is where nothing was selected, where X is a matrix, and where machines on a basis have rows of their own.
         """
         model = self.estimator
-        apart = model._refitted_type._regressed and model.coding == "one_vs_one"
+        basis = model._selector.basis_of_refit() if model.support_.size else {}
+        apart = basis and model.coding == "one_vs_one"
         if not model.support_.size or model.kernel_.pairwise or apart:
             return super().fold_machine(X).set_params(cv=None)
         made: Any = model._refitted_type()
         own = model.get_params(deep=False)
         shared = {name: own[name] for name in made.get_params(deep=False) if name in own}
         chosen = {"gamma": model.gamma_, "kernel": model.kernel_, "calibration": None}
-        return made.set_params(**shared | chosen | model._selector.basis_of_refit())
+        return made.set_params(**shared | chosen | basis)

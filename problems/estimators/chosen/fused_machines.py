@@ -9,7 +9,6 @@ from problems.estimators.chosen.support_refit import FusedL1Model
 from problems.estimators.full.ls_svm import LSSVMClassifier
 from problems.estimators.penalised.l1 import L1SubstrateClassifier
 from problems.estimators.penalised.structure import MaximalVariationClassifier
-from problems.estimators.reduced.ls_svm import SparseLSSVMClassifier
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.regressor import Regressor
@@ -267,7 +266,7 @@ class FusedL1SubstrateClassifier(ZetaChoice, Classifier):
 
     _calibration_type = FusedCalibration
     _title = "Fusion over zeta, classification"
-    _plain_type, _refitted_type = L1SubstrateClassifier, SparseLSSVMClassifier
+    _plain_type, _refitted_type = L1SubstrateClassifier, LSSVMClassifier
     _: KW_ONLY
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"

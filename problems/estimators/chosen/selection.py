@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from problems.estimators.chosen.basis_selection import BasisSearch
 from problems.estimators.chosen.block_rule import BLOCKS, blocks_of, check_groups
 from problems.estimators.chosen.dense_search import DenseSearch
 from problems.estimators.chosen.gamma_by_folds import choose_by_folds
@@ -64,12 +65,18 @@ class GammaChoice:
     verbose: int = 0
     reach: int | None = None
 
+    @property
+    def _selector(self) -> Any:
+        """The selector of this estimator: on all rows, or on a basis."""
+        model: Any = self
+        return (DenseSearch if model.basis is None else BasisSearch)(self)
+
     recommended = RECOMMENDED
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         sample_weight: Any = None,
@@ -89,6 +96,9 @@ class GammaChoice:
         search, pooled = model._selector, bool(model._labels)
         model._begin_fit()
         model._model.refuse_combinations()
+        if model.basis is not None:
+            search.fit(X, y, sample_weight, {"X_val": X_val, "y_val": y_val, "groups": groups})
+            return self
         if not has_closed_forms(model):
             if groups is not None or (isinstance(self.cv, str) and self.cv in BLOCKS):
                 raise DeclarationError(

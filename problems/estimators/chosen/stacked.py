@@ -140,7 +140,7 @@ class StackedModel(Model):
         return np.asarray(self.targets() - errors)
 
     def left_out_importance(
-        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
     ) -> "LeftOutImportance":
         """Permute every input of rows that are left out of machines and weights."""
         from problems.estimators.shared.importance import Losses, importance_of, weights_of  # for few

@@ -24,9 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems.estimators.chosen.structure_refit import FOLLOWED, Members, RefittedRows, SetJudge
 from problems.estimators.chosen.tasks import CriterionShare, criterion_of
+from problems.estimators.full.ls_svm import LSSVMRegressor
 from problems.estimators.penalised.l1 import L1Model
 from problems.estimators.penalised.refit_answer import mean_accuracy, mean_proof
-from problems.estimators.reduced.ls_svm import SparseLSSVMRegressor
 from problems.estimators.shared.base import WeightedRows
 from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
@@ -118,7 +118,7 @@ def fit_on_support(model: Any, kernel: Kernel, points: Any, y: Array, support: A
         fitted = np.full(y.size, mean)
         return SupportFit(support, np.zeros(0), mean, fitted, (mean_accuracy(y, fitted, model._tolerance()),), ())
     parameter = "precomputed" if kernel.pairwise else kernel
-    machine = SparseLSSVMRegressor(parameter, gamma, basis=[int(row) for row in support], tol=model.tol)
+    machine = LSSVMRegressor(parameter, gamma, basis=[int(row) for row in support], tol=model.tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its rows are on the certificate
         machine.fit(points, y)

@@ -6,7 +6,7 @@ subject to :math:`y_i = f(x_i) + e_i` or :math:`y_i f(x_i) = 1 - e_i`; see :mod:
 :mod:`problems.ls_svm_classification`, and :mod:`substrate.least_squares.saddle_system` for the fast path.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from problems.estimators.full.intervals import DenseIntervals
 from problems.estimators.full.left_out_classes import LeftOutClasses
 from problems.estimators.full.required_gamma import gamma_for
-from problems.estimators.full.robust import fit_reweighted
+from problems.estimators.full.robust import check_history, fit_reweighted
 from problems.estimators.full.saddle_fit import Method, SaddleFit, Way, fit_saddle, gammas_of
 from problems.estimators.full.saddle_machine import (
     EFFECTIVE_PARAMETERS,
@@ -39,7 +39,7 @@ from problems.estimators.full.shaped import (
     recall_shaped,
     refuse_closed_form,
 )
-from problems.estimators.shared.base import Uses
+from problems.estimators.shared.base import KernelEstimator, Uses
 from problems.estimators.shared.checked_again import GivenFit, StoredFit, add_target_error
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.components import (
@@ -49,7 +49,7 @@ from problems.estimators.shared.components import (
     get_support,
     has_components,
 )
-from problems.estimators.shared.encoding import Reweighting, read_robust
+from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.intervals import (
     confidence_band,
     influence_of_rows,
@@ -58,6 +58,7 @@ from problems.estimators.shared.intervals import (
 from problems.estimators.shared.left_out import LeftOut
 from problems.estimators.shared.linear_part import LinearColumnsModel
 from problems.estimators.shared.machine_rows import each_machine, in_columns
+from problems.estimators.shared.model import Model
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, positive, real_array, whole_number
 from substrate.certificates import Certificate, warn_unless_holds
@@ -68,6 +69,7 @@ from substrate.gram import Gram
 from substrate.kernels import RBF, Componentwise, Symmetric, as_kernel
 from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.namespaces import on_device_of, own_copy, take_rows, to_numpy
+from substrate.reduced import Basis
 
 if TYPE_CHECKING:
     from substrate.kernels.nodes import Node
@@ -169,7 +171,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         outputs = super().express(x)
         return express_further(self.estimator, x, outputs) if hasattr(self.estimator, "shape_points_") else outputs
 
-    def leave_one_out(self, X: Any) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeftOut:
         """Leave every row out, where the machine is the solution of one linear system."""
         refuse_closed_form(self.estimator, "leave_one_out", "shape_points_")
         return super().leave_one_out(X)
@@ -179,7 +181,9 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         refuse_closed_form(self.estimator, "effective_parameters_", "shape_points_")
         return super().effective_parameters()
 
-    def left_out_importance(self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any) -> Any:
+    def left_out_importance(
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
+    ) -> Any:
         """Permute every input of rows that are left out, where that is known."""
         refuse_closed_form(self.estimator, "left_out_importance", "shape_points_")
         return super().left_out_importance(X, n_repeats, random_state, groups, sample_weight)
@@ -345,16 +349,7 @@ class LSSVMModel(LinearColumnsModel, LeavesOut):
         n = model.support_values_.shape[:1]
         if hasattr(model, "constants_") and model.constants_.shape != n:
             raise DataError("the constants and the support values do not belong together")
-        v = getattr(model, "weights_", None)
-        if v is None:
-            return
-        if v.shape != n or not ((v > 0.0) & (v <= 1.0)).all():
-            raise DataError("the robust weights and the support values do not belong together")
-        thresholds = getattr(model, "thresholds_", None)
-        if thresholds is not None and not (thresholds.shape == (2,) and 0.0 <= thresholds[0] < thresholds[1] < np.inf):
-            raise DataError("the thresholds of robust weights must be two ascending numbers")
-        if not model.history_ or not all(isinstance(step, Reweighting) for step in model.history_):
-            raise DataError("the history of a robust model must hold one record per fit")
+        check_history(model, int(model.support_values_.shape[0]))
 
 
 def _subtract(Y: Array, constants: Array) -> tuple[Array, Array]:
@@ -363,6 +358,19 @@ def _subtract(Y: Array, constants: Array) -> tuple[Array, Array]:
     target = Y - c
     back = target - Y
     return target, (Y - (target - back)) - (c + back)
+
+
+#: Parameters that are frozen values.
+_READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
+
+
+def machine_of(estimator: Any) -> type[Model]:
+    """Return the kind of the model: on all rows, or on a basis."""
+    if estimator.basis is None:
+        return LSSVMModel
+    from problems.estimators.reduced.ls_svm import BasisModel  # not needed by fits to all rows
+
+    return BasisModel
 
 
 @dataclass(eq=False, repr=False)
@@ -387,6 +395,11 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         problem by the first solver whose residuals are accepted; a solver's name by that one.
     max_iter : int, default=1000
         Maximum number of iterations of ``"cg"``, where it is required.
+    basis : Basis, int, str, array of int, or array of points, default=None
+        Which vectors the expansion has, where not all rows ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)): a
+        :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points. All rows are in the objective; time is
+        linear in their number, and they are read in passes where they are mapped files, blocks ``(X, y)`` or Dask
+        collections. The model keeps its basis and not its rows. One output.
     linear_columns : list of int or str, default=()
         Columns z of X whose effect is linear and not penalised ([Espinoza2005b]_), f(x) = beta'z + w'phi(x) + b, by
         number, or by name where X is a data frame; the kernel sees the others. They must not depend on each other or on
@@ -458,6 +471,17 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         With robust: each fit, the plain one first: its weights, support values, bias and the scale of its errors.
     constants_ : array of shape (n_support,)
         With c: the constants; the errors are alpha + c.
+    basis_indices_ : array of shape (n_basis,) or None
+        With a basis: its rows, ``support_``, or None where points were given; ``support_vectors_`` are its points, and
+        ``support_values_`` beta, the coefficients of the expansion.
+    reconstruction_error_, rank_ : float, int
+        With a basis: the mean relative error with which it spans the scoring rows in feature space, and how many of its
+        vectors double precision can tell apart; the coefficients of the others are zero.
+    n_rows_, mass_, weighted_ : int, float, bool
+        With a basis: the number of rows of positive weight, their weight, and whether they had weights.
+    degrees_of_freedom_, leverage_factor_, leverage_offset_ : float, arrays
+        With a basis: the trace of the hat matrix, and what leave-one-out needs: the leverage of a row x of weight v is
+        ``v (1/mass_ + ||factor k(x) - offset||^2)``, where linear columns, less ``linear_center_``, follow k(x).
     maximal_variation_, component_norms_ : array of shape (n_components,) or (n_outputs, n_components)
         With a componentwise kernel: max_i abs(f^l(x_i)) over the training points, and the norms of w_l.
 
@@ -484,16 +508,20 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
         {"linear_columns": (0,)},
         {"robust": "huber"},
         {"c": 0.1},
+        {"basis": "feature_vectors"},
+        {"basis": "feature_vectors", "robust": "hampel"},
+        {"basis": "feature_vectors", "linear_columns": (0,)},
         {"kernel": Componentwise(RBF(1.5)), "monotone": {0: 1}},
     )
     _page, _title = "ls_svm_regression", "LS-SVM regression"
-    _solvers = SOLVERS
+    _solvers, _readers = SOLVERS, _READERS
     _on_devices = True
     gamma: Any = 1.0
     _: KW_ONLY
     solver: str = "auto"
     max_iter: int = 1000
     solver_: Way = field(init=False)
+    basis: Any = None
     linear_columns: Any = ()
     robust: Any = None
     c: Any = None
@@ -516,7 +544,9 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X and targets y; a row of weight 2 counts as two rows, one of weight 0 not at all.
 
-        Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
+        With a basis, rows may be blocks ``(X, y)`` that can be iterated again, or Dask collections; the basis is chosen
+        without a look at the weights but that rows of weight zero are absent, and on a given one a row of weight 2
+        counts as two rows. The rule ``"pruned"``, which goes by fits, weighs their errors.
 
         :place [Suykens2002]_ Algorithm 1: the weighted LS-SVM
         """
@@ -538,9 +568,16 @@ class LSSVMRegressor(MultiOutputMixin, Regressor):
     def _gammas(self, n_outputs: int) -> tuple[float, ...]:
         return gammas_of(self.gamma, n_outputs)
 
+    def _machine(self) -> type[Model]:
+        return machine_of(self)
+
+    @property
+    def _rows_have_targets(self) -> bool:  # type: ignore[override]
+        return self.basis is not None
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self.basis is None
         return tags
 
 
@@ -560,8 +597,9 @@ class LSSVMClassifier(Classifier):
         call and without a refit; isotonic regression is better from about a thousand rows on. None: no probabilities.
     class_weight : dict or "balanced", default=None
         Weights of the classes, multiplied into the weights of the rows.
-    linear_columns : list of int or str, default=()
-        As for :class:`LSSVMRegressor`.
+    basis, linear_columns
+        As for :class:`LSSVMRegressor`; on a basis all machines are regressions on the codes, of one statistic, and
+        ``coding="one_vs_one"`` is refused.
 
     Attributes
     ----------
@@ -572,12 +610,14 @@ class LSSVMClassifier(Classifier):
     support_values_ : array of shape (n_support,) or (n_support, n_machines)
         alpha, the multipliers of y f = 1 - e.
     support_codes_ : array of the same shape
-        The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion.
+        The labels -1, +1 (0: not in this machine) by which alpha is multiplied in the expansion; absent with a basis.
     bias_ : float or array of shape (n_machines,)
         The bias b.
     calibration_scores_ : CalibrationScores
         Left-out decision values by which the model is calibrated, found when they are first needed.
     support_, support_vectors_, kernel_, certificate_, ridge_, effective_parameters_, n_iter_, solver_
+        As for :class:`LSSVMRegressor`.
+    basis_indices_, reconstruction_error_, rank_, n_rows_, degrees_of_freedom_, leverage_factor_, leverage_offset_
         As for :class:`LSSVMRegressor`.
     coef_, linear_columns_, linear_center_, linear_bias_, maximal_variation_, component_norms_
         As for :class:`LSSVMRegressor`, of the decision values, one line per machine where there are several.
@@ -589,15 +629,22 @@ class LSSVMClassifier(Classifier):
     """
 
     _model_type = LSSVMModel
-    _typical: ClassVar[Uses] = ({"gamma": 10.0}, {"solver": "cg"}, {"linear_columns": (0,)})
+    _typical: ClassVar[Uses] = (
+        {"gamma": 10.0},
+        {"solver": "cg"},
+        {"linear_columns": (0,)},
+        {"basis": "feature_vectors"},
+        {"basis": "feature_vectors", "linear_columns": (0,)},
+    )
     _page, _title = "ls_svm_classification", "LS-SVM classification (as regression on the labels)"
-    _solvers = SOLVERS
+    _solvers, _readers = SOLVERS, _READERS
     _on_devices = True
     gamma: float = 1.0
     _: KW_ONLY
     solver: str = "auto"
     max_iter: int = 1000
     solver_: Way = field(init=False)
+    basis: Any = None
     coding: str = "one_vs_rest"
     calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
     class_weight: Any = None
@@ -612,13 +659,21 @@ class LSSVMClassifier(Classifier):
     get_support = available_if(has_components)(get_support)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all.
-
-        Files, Dask collections and blocks ``(X, y)`` are read into memory, as rows: the kernel matrix may be larger.
-        """
+        """Fit to rows X and labels y of any kind; a row of weight 2 counts as two rows, one of weight 0 not at all."""
         self._begin_fit()
         self._model.fit(X, y, sample_weight)
         return self
 
     def _gammas(self, n_machines: int) -> tuple[float, ...]:
         return (positive(self.gamma, "gamma"),) * n_machines
+
+    def _machine(self) -> type[Model]:
+        return machine_of(self)
+
+    @property
+    def _rows_have_targets(self) -> bool:  # type: ignore[override]
+        return self.basis is not None
+
+    @property
+    def _regressed(self) -> bool:  # type: ignore[override]
+        return self.basis is not None

@@ -87,8 +87,10 @@ def gamma_for(
     from substrate.search.secular_equation import SecularEquation, bracket_root, quantity_given
 
     quantity, value = quantity_given(noise, norm)
-    if not has_closed_forms(self):
-        raise DeclarationError("gamma_for is of the plain machine; leave robust, c, monotone, convex and bounds out")
+    if not has_closed_forms(self) or self.basis is not None:
+        raise DeclarationError(
+            "gamma_for is of the plain machine; leave basis, robust, c, monotone, convex and bounds out"
+        )
     machine = clone(self)
     method_tolerance = machine._tolerance()
     X_kept, y_kept, weights = machine._check_data(X, y, sample_weight, numeric=True, multi_output=True)

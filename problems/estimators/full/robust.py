@@ -9,7 +9,7 @@ Algorithm 1 of [Suykens2002]_; see :mod:`problems.weighted_ls_svm` for the probl
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -27,10 +27,29 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import robust_scale
 from substrate.namespaces import to_numpy
 
-__all__ = ["fit_reweighted"]
+__all__ = ["check_history", "fit_reweighted", "reweigh_rows"]
 
-#: Largest change of a support value, relative to the largest of them, at which repeated fits have settled.
+#: Largest change of a coefficient, relative to the largest of them, at which repeated fits have settled.
 _SETTLED = 1e-4
+
+
+class WeightedFit(NamedTuple):
+    """A fit with some weights: what it is, its accuracy, coefficients and bias, and the errors of the rows."""
+
+    fit: Any
+    row: Row
+    coefficients: Array
+    bias: float
+    errors: Array
+
+
+class Reweighted(NamedTuple):
+    """The last of the weighted fits, and what it adds to rows and facts of a certificate and to fitted attributes."""
+
+    fit: Any
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    further: dict[str, Any]
 
 
 def fit_reweighted(
@@ -51,21 +70,36 @@ def fit_reweighted(
     if Y.shape[1] > 1:
         raise DataError(f"robust weights are of one output, received {Y.shape[1]}; fit one estimator for each")
     gram, ridge_of = Gram.of(kernel, X), Regularization(gammas[0]).ridge
-    v, history, before = np.ones(Y.shape[0]), list[Reweighting](), list[Row]()
-    while True:
+
+    def refit(v: Array) -> WeightedFit:
         total = weights * v
         fit = fit_saddle(kernel, X, Y, gammas, total, method, gram=gram, border=border_of(X, total))
-        alpha, change = np.array(to_numpy(fit.support_values[:, 0])), np.inf
+        alpha = np.array(to_numpy(fit.support_values[:, 0]))
+        return WeightedFit(fit, fit.rows[0], alpha, float(fit.bias[0]), ridge_of(total) * alpha)
+
+    last = reweigh_rows(robust, refit, weights)
+    fit: SaddleFit = last.fit
+    return fit._replace(rows=(*fit.rows, *last.rows), facts=(*fit.facts, *last.facts), further=last.further)
+
+
+def reweigh_rows(robust: Robust, refit: Callable[[Array], WeightedFit], weights: Array) -> Reweighted:
+    """Fit with robust weights beside the ``weights`` of the rows, each time from the errors of the fit before."""
+    v, history, before, source = np.ones(weights.size), list[Reweighting](), list[Row](), np.zeros(0)
+    while True:
+        fitted = refit(v)
+        change = np.inf
         if history:
-            largest = float(np.abs(alpha).max())
-            change = float(np.abs(alpha - history[-1].support_values).max()) / largest if largest > 0.0 else 0.0
-        scale = robust_scale(ridge_of(total) * alpha, robust.scale, weights)
-        step = Reweighting(weights=v, support_values=alpha, bias=float(fit.bias[0]), scale=scale, change=change)
+            largest = float(np.abs(fitted.coefficients).max(initial=0.0))
+            difference = float(np.abs(fitted.coefficients - history[-1].support_values).max(initial=0.0))
+            change = difference / largest if largest > 0.0 else 0.0
+        scale = robust_scale(fitted.errors, robust.scale, weights)
+        step = Reweighting(weights=v, support_values=fitted.coefficients, bias=fitted.bias, scale=scale, change=change)
         history.append(step)
         if len(history) > robust.max_reweightings or change <= _SETTLED:
             break
-        before.append(fit.rows[0])
-        v, _ = weigh_by_density(ridge_of(total) * alpha, scale, robust.weighting, weights)
+        before.append(fitted.row)
+        source = fitted.errors
+        v, _ = weigh_by_density(source, scale, robust.weighting, weights)
     if robust.max_reweightings > 1 and change > _SETTLED:
         warnings.warn(
             f"the support values still changed by {change:.2g} of the largest after {robust.max_reweightings} "
@@ -73,13 +107,26 @@ def fit_reweighted(
             ConvergenceWarning,
             stacklevel=user_level(),
         )
-    source = history[-2] if len(history) > 1 else step
-    further: dict[str, Any] = {"weights_": v.copy(), "scale_": source.scale, "history_": tuple(history)}
+    scale = history[max(len(history) - 2, 0)].scale
+    further: dict[str, Any] = {"weights_": v.copy(), "scale_": scale, "history_": tuple(history)}
     if robust.weighting == "density":
-        errors = ridge_of(weights * source.weights) * source.support_values
-        further["thresholds_"] = np.array(density_thresholds(errors, source.scale, weights))
-    rows = (*fit.rows, *(_accuracy_before(before)))
-    return fit._replace(rows=rows, facts=(*fit.facts, *_facts(robust, history, source.scale)), further=further)
+        errors = source if source.size else fitted.errors
+        further["thresholds_"] = np.array(density_thresholds(errors, scale, weights))
+    return Reweighted(fitted.fit, _accuracy_before(before), _facts(robust, history, scale), further)
+
+
+def check_history(model: Any, n: int) -> None:
+    """Refuse robust weights of other than n rows, thresholds or a history that no fit leaves."""
+    v = getattr(model, "weights_", None)
+    if v is None:
+        return
+    if v.shape != (n,) or not ((v > 0.0) & (v <= 1.0)).all():
+        raise DataError("the robust weights and the support values do not belong together")
+    thresholds = getattr(model, "thresholds_", None)
+    if thresholds is not None and not (thresholds.shape == (2,) and 0.0 <= thresholds[0] < thresholds[1] < np.inf):
+        raise DataError("the thresholds of robust weights must be two ascending numbers")
+    if not model.history_ or not all(isinstance(step, Reweighting) for step in model.history_):
+        raise DataError("the history of a robust model must hold one record per fit")
 
 
 def _facts(robust: Robust, history: list[Reweighting], scale: float) -> tuple[tuple[str, str], ...]:

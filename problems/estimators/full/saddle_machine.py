@@ -13,6 +13,7 @@ from problems.estimators.shared.coded import decode_outputs
 from problems.estimators.shared.left_out import (
     KernelSystem,
     LeftOut,
+    LeftOutSums,
     LeftOutSystem,
     leave_rows_out,
     machine_groups,
@@ -62,15 +63,19 @@ def ridges_of(gammas: tuple[float, ...], weights: Array) -> Array:
     return namespace_of(weights).stack([Regularization(gamma).ridge(weights) for gamma in gammas], axis=1)  # type: ignore[no-any-return]
 
 
-def leave_one_out(self: Any, X: Any = None, y: Any = None) -> LeftOut:
+def leave_one_out(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> "LeftOut | LeftOutSums":
     """Return outputs, residuals and criteria of every row with that row left out, exactly and without refitting.
 
     Only the fitted state is needed, in the order of ``support_``, neither rows nor targets; ``X``, where given, has
     to be that of the fit. With a precomputed kernel it is needed, the matrix of all training rows. A row is left
     out with its whole weight. Kernel, gamma and scaling are unchanged although the left-out row contributed to
     their choice, which the certificate states.
+
+    A model with a basis keeps no rows: they are given again, with their targets, and their weights if the fit had any.
+    Of rows that are read in passes, those of mapped files among them, only the criteria are kept. The basis stays as
+    it is, too.
     """
-    left_out: LeftOut = self._model.leave_one_out(X)
+    left_out: LeftOut | LeftOutSums = self._model.leave_one_out(X, y, sample_weight)
     return left_out
 
 
@@ -92,7 +97,7 @@ def left_out_importance(
     Parameters
     ----------
     X, y : array, default=None
-        As for ``leave_one_out``; not needed.
+        As for ``leave_one_out``: the training rows, where the model has a basis; not needed otherwise.
     n_repeats : int, default=5
         Permutations of each input.
     random_state : int, Generator, RandomState or None, default=0
@@ -109,7 +114,8 @@ def left_out_importance(
         ``importances_mean``, ``importances_std`` and ``importances``, in the units of the mean square error or of
         the accuracy. Kernel, gamma and scaling are not chosen again, neither without a row nor without an input.
     """
-    importance: LeftOutImportance = self._model.left_out_importance(X, n_repeats, random_state, groups, sample_weight)
+    how = n_repeats, random_state, groups, sample_weight
+    importance: LeftOutImportance = self._model.left_out_importance(X, *how, y)
     return importance
 
 
@@ -151,7 +157,7 @@ class LeavesOut(Model):
         """Return all machines on the data of the fit, least squares unless defined otherwise."""
         return recall_saddle(self.estimator, self.recall_data(X, y, sample_weight))
 
-    def leave_one_out(self, X: Any) -> LeftOut:
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeftOut:
         """Leave every row out of the fitted machines."""
         model = self.estimator
         check_is_fitted(model)
@@ -187,7 +193,7 @@ class LeavesOut(Model):
 
         :place [Suykens2002b]_ chapter 4: the effective number of parameters
         """
-        refused = "fit the model to fewer rows, or use SparseLSSVM*, whose degrees_of_freedom_ are those of its basis."
+        refused = "fit the model to fewer rows, or give basis=, whose parameters are those of the machine on it."
         self.check_room(refused)
         alpha, ridge, codes = self.to_columns()
         system, freedom = self.make_system(self.training_gram(None)), np.empty(alpha.shape[1])
@@ -196,7 +202,7 @@ class LeavesOut(Model):
         return float(freedom[0]) if self.estimator.support_values_.ndim == 1 else freedom
 
     def left_out_importance(
-        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
     ) -> "LeftOutImportance":
         """Permute every input of rows that are left out."""
         model = self.estimator

@@ -1,6 +1,7 @@
 """Fits on a reduced basis, from rows and parameters: the basis, one statistic of all rows, the solution."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,8 @@ class ReducedFit:
     noise: Array
     #: Of the coefficients of linear columns, for noise of variance one; None where there are none.
     deviations: Array | None = None
+    #: Further fitted attributes, by name.
+    further: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(

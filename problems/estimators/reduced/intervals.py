@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from problems.estimators.full.shaped import has_closed_forms, refuse_closed_form
 from problems.estimators.reduced.fit import ReducedFit
 from problems.estimators.shared.guarantees import chosen_on_rows
 from problems.estimators.shared.intervals import LeftOutIntervals
 from substrate.arrays import Array, real_array
-from substrate.errors import DataError
+from substrate.errors import DataError, DeclarationError
 from substrate.least_squares.regularization import Regularization
 from substrate.namespaces import on_device_of
 from substrate.reduced.features import basis_features
@@ -22,9 +23,18 @@ __all__ = ["ReducedIntervals"]
 class ReducedIntervals(LeftOutIntervals):
     """A model keeps its basis and not its rows: they are given again as ``rows``, but for Gaussian error bars."""
 
+    def left_out_method(self) -> str:
+        """Return the method that repeats no fit."""
+        return super().left_out_method() if has_closed_forms(self.estimator) else "split"
+
+    def band(self, *arguments: Any, **options: Any) -> Array:
+        """Refuse: a band follows the rows of the machine along curves."""
+        raise DeclarationError("a confidence band is of a machine on all rows; leave basis=None")
+
     def machines(self, rows: Any) -> tuple[LeftOutMachines, ...]:
         """Return all machines without one row, for every output, from rows that are given again."""
         model = self.estimator
+        refuse_closed_form(model, "an interval by leaving rows out")
         if rows is None:
             raise DataError(
                 f"{type(model).__name__} keeps its basis and not its rows; give the training rows again, "

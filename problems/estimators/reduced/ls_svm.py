@@ -1,77 +1,104 @@
-r"""Sparse LS-SVMs on a reduced basis: few vectors in the expansion, the errors of all rows in the objective.
+r"""The LS-SVM on a reduced basis: few vectors in the expansion, the errors of all rows in the objective.
 
 .. math::
 
-    \min_{\beta, b} \; \tfrac12 \beta^T K_{SS} \beta
-        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - \sum_{j \in S} \beta_j k(x_i, z_j) - b \Big)^2,
+    \min_{\beta, c, b} \; \tfrac12 \beta^T K_{SS} \beta
+        + \tfrac{\gamma}{2} \sum_{i=1}^l v_i \Big( y_i - c^T z_i - \sum_{j \in S} \beta_j k(x_i, s_j) - b \Big)^2,
     \qquad v_i = 1 \text{ unless given}
 
-[Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5); see :mod:`problems.reduced_basis_ls_svm` for the problem and
-:mod:`substrate.reduced.solution` for the closed form. Time is linear in the number of rows, memory does not
-depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped ones too, Dask arrays and dataframes, or an
-iterable of blocks ``(X, y)`` that can be iterated again; see :mod:`substrate.streaming`. With ``sample_weight`` the
-squared error of row i counts :math:`v_i` times; the basis is chosen without a look at the weights, but rows of weight
-zero are absent.
+[Cawley2002]_ section 2, [Cawley2004]_ eq. (2)-(5), with the linear part of [Espinoza2005b]_, if any; see
+:mod:`problems.reduced_basis_ls_svm` for the problem and :mod:`substrate.reduced.solution` for the closed form. Time is
+linear in the number of rows, memory does not depend on it, and rows need not be in memory: ``fit`` takes arrays, mapped
+ones too, Dask arrays and dataframes, or an iterable of blocks ``(X, y)`` that can be iterated again; see
+:mod:`substrate.streaming`. With ``sample_weight`` the squared error of row i counts :math:`v_i` times; the basis is
+chosen without a look at the weights, but rows of weight zero are absent. Robust weights
+([Suykens2002]_ Algorithm 1) multiply those of the rows.
+
+For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
 """
 
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from problems.estimators.full.robust import WeightedFit, check_history, reweigh_rows
+from problems.estimators.full.shaped import has_shape
+from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.reduced.intervals import ReducedIntervals
-from problems.estimators.reduced.ls_svm_machine import (
-    SparseModel,
-    fit_on_a_basis,
-    leave_one_out,
-    left_out_importance,
-)
-from problems.estimators.reduced.machine import BASIS, READERS, RegressedCalibration
+from problems.estimators.reduced.machine import ReducedModel, RegressedCalibration, TrainingRows
+from problems.estimators.reduced.weighed import Weighed
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
-from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import numbers_of_codes, scores_of
-from problems.estimators.shared.intervals import (
-    predict_left_out_interval,
-)
-from problems.estimators.shared.regressor import Regressor
-from substrate.arrays import Array
-from substrate.errors import DataError
-from substrate.namespaces import to_numpy
+from problems.estimators.shared.checked_again import Added, StoredMachine
+from problems.estimators.shared.coded import class_factors, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.components import components_of
+from problems.estimators.shared.encoding import read_robust
+from problems.estimators.shared.importance import LeftOutImportance, Losses, importance_of, refuse_matrix
+from problems.estimators.shared.left_out import LeftOut, LeftOutSums
+from problems.estimators.shared.linear_part import LinearColumnsModel
+from substrate.arrays import Array, positive
+from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.rounding import relative_rounding
+from substrate.errors import DataError, DeclarationError
+from substrate.fits.component_features import VariationOfBlock, component_functions
+from substrate.kernels import Kernel
+from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
+from substrate.least_squares.regularization import Regularization
+from substrate.least_squares.saddle_system import target_unit
+from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
+from substrate.proof import Proof
+from substrate.reduced.features import basis_features
 from substrate.reduced.left_out import LeftOutRows, left_out_rows
+from substrate.reduced.linear_columns import LinearColumns, survey_linear_columns
+from substrate.reduced.moments import accumulate, origin_of
+from substrate.reduced.reweighting import errors_of_rows, reweigh
+from substrate.reduced.rows import KernelRows
+from substrate.reduced.spectrum import reduced_spectrum
+from substrate.streaming.rows import Source
+from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
 
-__all__ = ["SparseLSSVMClassifier", "SparseLSSVMRegressor"]
-
+__all__ = ["BasisModel"]
 
 #: Difference of the sum of leverages from that of the fit, as a share of it, that only other rows explain.
 _OTHER_ROWS = 1e-4
+#: Multiplications up to which leave-one-out refits the machine without one row as a check.
+_CHEAP_REFIT = 1e8
 
 
-@dataclass(frozen=True, slots=True)
-class _SomeRows:
-    """Targets, errors, spare leverages and weights of all rows or of evenly spaced ones; trace H of all rows."""
+def sum_left_out(
+    blocks: Iterable[LeftOutRows], rows: KernelRows, is_single: bool, wrong: Callable[[Array, Array], int | None]
+) -> LeftOutSums:
+    """Return sums over consecutive parts; ``wrong`` counts the rows of a part that are decoded to a wrong class.
 
-    Y: Array
-    errors: Array
-    spare: Array
-    weights: Array
-    freedom: float
-
-
-def _thin_out(blocks: Iterable[LeftOutRows], n_rows: int) -> _SomeRows:
-    """Take all rows, or evenly spaced ones of very many."""
-    step, freedom = -(-n_rows // MOST_ROWS), 0.0
-    kept: list[tuple[Array, ...]] = []
+    Generalised cross-validation averages squared errors and leverages by weight.
+    """
+    squares: Any = 0.0
+    sizes: Any = 0.0
+    errors: Any = 0.0
+    freedom, by_weight, strange, classified = 0.0, 0.0, 0, False
     for block in blocks:
         block.refuse_undetermined()
-        Y, fitted, h = (to_numpy(array) for array in (block.Y, block.fitted, block.leverages))
-        freedom += float(h.sum())
-        first = -block.start % step
-        v = np.ones(h.size) if block.weights is None else to_numpy(block.weights)
-        kept.append(tuple(array[first::step] for array in (Y, Y - fitted, 1.0 - h, v)))
-    arrays = [np.concatenate(columns) for columns in zip(*kept, strict=True)]
-    Y, errors, spare, weights = arrays
-    return _SomeRows(Y=Y, errors=errors, spare=spare, weights=weights, freedom=freedom)
+        residuals, v = block.residuals, np.ones(block.Y.shape[0]) if block.weights is None else block.weights
+        squares = squares + np.square(residuals).sum(axis=0)
+        sizes = sizes + np.abs(residuals).sum(axis=0)
+        errors = errors + v @ np.square(block.Y - block.fitted)
+        freedom, by_weight = freedom + float(block.leverages.sum()), by_weight + float(v @ block.leverages)
+        outputs = block.Y - residuals
+        count = wrong(outputs[:, 0] if is_single else outputs, block.Y)
+        classified, strange = count is not None, strange + (count or 0)
+    gcv = gcv_of_means(errors / rows.mass, by_weight / rows.mass, rows.n_rows)
+    press, absolute, gcv = (float(value[0]) if is_single else value for value in (squares, sizes / rows.n_rows, gcv))
+    return LeftOutSums(
+        n_rows=rows.n_rows,
+        press=press,
+        mean_absolute=absolute,
+        gcv=gcv,
+        degrees_of_freedom=freedom,
+        misclassification=strange / rows.n_rows if classified else None,
+        certificate=Certificate("", (), ()),
+    )
 
 
 class BasisCalibration(RegressedCalibration):
@@ -80,147 +107,359 @@ class BasisCalibration(RegressedCalibration):
     leaves_rows_out = True
 
     def score_left_out(self, rows: tuple[Any, Any, Any]) -> CalibrationScores:
-        """Leave rows out in one pass."""
+        """Leave rows out in one pass, and take all of them, or evenly spaced ones of very many."""
         model = self.estimator
         data = model._model.read_again(*rows)
         read = model._model.training_rows(data)
         beta, bias = model._model.columns()
-        left_out = _thin_out(left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)), read.n_rows)
-        block = data.source.block_in_memory
-        if abs(model._model.trace(left_out.freedom).relative) > _OTHER_ROWS:
+        step, freedom, kept = -(-read.n_rows // MOST_ROWS), 0.0, list[tuple[Array, ...]]()
+        for part in left_out_rows(read, beta, bias, model._model.leverage_factor(read.mass)):
+            part.refuse_undetermined()
+            Y, fitted, h = (to_numpy(array) for array in (part.Y, part.fitted, part.leverages))
+            freedom += float(h.sum())
+            v = np.ones(h.size) if part.weights is None else to_numpy(part.weights)
+            kept.append(tuple(array[-part.start % step :: step] for array in (Y, Y - fitted, 1.0 - h, v)))
+        Y, errors, spare, weights = (np.concatenate(columns) for columns in zip(*kept, strict=True))
+        if abs(model._model.trace(freedom).relative) > _OTHER_ROWS:
             raise DataError("these are not the rows that the model was fitted to; pass the X and y of the fit")
-        classes, residuals = numbers_of_codes(left_out.Y, model.code_book_), left_out.errors / left_out.spare[:, None]
+        classes, residuals = numbers_of_codes(Y, model.code_book_), errors / spare[:, None]
+        block = data.source.block_in_memory
         if block is not None and not model.kernel_.pairwise and len(classes) == block.X.shape[0]:
-            residuals = leave_groups_out(left_out.errors, residuals, equal_rows(to_numpy(block.X), classes))
-        outputs = left_out.Y - residuals
+            residuals = leave_groups_out(errors, residuals, equal_rows(to_numpy(block.X), classes))
+        outputs = Y - residuals
         scores = scores_of(outputs[:, 0] if outputs.shape[1] == 1 else outputs, model.coding, model.code_book_)
-        return CalibrationScores.of(scores, classes, left_out.weights, "left out")
+        return CalibrationScores.of(scores, classes, weights, "left out")
 
 
-@dataclass(eq=False, repr=False)
-class SparseLSSVMRegressor(Regressor):
-    """Least-squares support vector regression on a reduced basis ([Cawley2002]_, [Cawley2004]_ eq. (2)-(3)).
+@dataclass(frozen=True, slots=True)
+class StoredReduced:
+    """All outputs of a model on the directions of its basis, as the rows are read."""
 
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        As for :class:`~problems.LSSVMRegressor`; beyond 8192 rows a width ``"median"`` is that of 8192 of them, always
-        the same ones for the same number of rows.
-    gamma : float, default=1.0
-        Weight of the squared errors of all rows against the norm; twice that of [Cawley2004]_.
-    tol : float, default=1e-6
-        Accuracy of the fitted values, as a share of the spread of y, up to which the certificate holds.
-    basis : Basis, int, str, array of int, or array of points, default=None
-        Which vectors the expansion has: a :class:`~substrate.reduced.Basis`, or how many, a rule, rows or points.
+    model: "BasisModel"
+    data: FitData
+    gamma: float
 
-    Attributes
-    ----------
-    support_values_ : array of shape (n_basis,)
-        beta, the coefficients of the expansion.
-    bias_ : float
-        The bias b.
-    basis_indices_ : array of shape (n_basis,) or None
-        The rows of the basis; None where points were given.
-    basis_, support_vectors_ : array of shape (n_basis, n_features)
-        The basis vectors (absent for a precomputed kernel).
-    support_ : array of shape (n_basis,)
-        ``basis_indices_``, or the numbers of the given points.
-    reconstruction_error_ : float
-        Mean relative error with which the basis spans the scoring rows in feature space.
-    rank_ : int
-        Vectors of the basis that double precision can tell apart; below n_basis where vectors tie or nearly do, and
-        the coefficients of the others are zero.
-    degrees_of_freedom_ : float
-        Trace of the hat matrix.
-    leverage_factor_, leverage_offset_ : array
-        For leave-one-out: the leverage of x is ``1/n_rows_ + ||factor k(x) - offset||^2``; where rows
-        have weights, that of a row of weight v is ``v (1/m + ||...||^2)``, m their sum.
-    n_rows_ : int
-        Number of rows fitted, without those of weight zero.
-    noise_variance_ : float
-        The variance of the noise at which the evidence of y is largest.
-    unit_ridge_, mass_, weighted_ : float, float, bool
-        1/gamma, the weight of all rows, and whether they had weights.
-    kernel_, certificate_
-        As for :class:`~problems.LSSVMRegressor`.
+    def certify(self) -> Added:
+        """Bound the answer and check the equations, in passes over the rows."""
+        return self.model.certify(self.model.training_rows(self.data), self.gamma)
 
-    Examples
-    --------
-    >>> from problems import SparseLSSVMRegressor
-    >>> from substrate.datasets import motorcycle
-    >>> from substrate.kernels import RBF
-    >>> X, y = motorcycle()
-    >>> model = SparseLSSVMRegressor(kernel=RBF(sigma=10.0), gamma=20.0, basis=15).fit(X, y)
-    >>> model.basis_.shape, bool(model.certificate_.holds)
-    ((15, 1), True)
-    """
+    def prove(self) -> Proof:
+        """Bound the answer in ball arithmetic, of rows in memory."""
+        training_rows = self.model.read_in_memory(self.data)
+        robust = getattr(self.model.estimator, "weights_", 1.0)
+        return self.model.prove(training_rows, self.gamma, training_rows.weights * robust)
 
-    _model_type = SparseModel
-    _intervals_type = ReducedIntervals
-    _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM regression"
-    _readers = READERS
-    _on_devices = _rows_have_targets = True
-    gamma: float = 1.0
-    _: KW_ONLY
-    basis: Any = None
 
-    fit = fit_on_a_basis
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-    predict_interval = predict_left_out_interval
-    basis_ = BASIS
+class BasisModel(LinearColumnsModel, ReducedModel):
+    """The LS-SVM on a reduced basis, with targets as columns of numbers."""
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predict f(x) = sum_j beta_j k(z_j, x) + b; with ``return_std`` also the standard deviation of a new target.
+    intervals_type = ReducedIntervals
+    calibration_type = BasisCalibration
 
-        The deviation is that of the Gaussian process of the reduced machine, and needs no training rows.
+    def own_page(self) -> str:
+        """Return the page that states the machine."""
+        return "partially_linear_ls_svm" if np.size(self.estimator.linear_columns) else "reduced_basis_ls_svm"
+
+    def refuse_combinations(self) -> None:
+        """Refuse parameters that a machine on a basis does not have, before any work."""
+        model = self.estimator
+        if model.solver not in ("auto", "cholesky"):
+            raise DeclarationError(f"with a basis sums are solved, received solver={model.solver!r}; use 'auto'")
+        if getattr(model, "c", None) is not None or (not model._labels and has_shape(model)):
+            raise DeclarationError("c, monotone, convex and bounds are of a machine on all rows; leave basis=None")
+        if getattr(model, "robust", None) is not None:
+            read_robust(model.robust)
+        self.choice()
+
+    def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
+
+        :place [Cawley2004]_ section 3.1: fifteen vectors are the full model on motorcycle
         """
-        return self._intervals.predict_deviations(X) if return_std else self._expansion(X)
+        model = self.estimator
+        self.refuse_combinations()
+        gamma = positive(model.gamma, "gamma")
+        data = self.read(X, y, sample_weight)
+        kernel = self.data_kernel(data)
+        prepared = prepare(
+            kernel, data, self.choice(), Regularization(gamma).lam, linear=self.linear_part(kernel, data)
+        )
+        self.keep(self.fit_prepared(prepared, gamma), data)
 
+    def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
+        """Fit at one gamma, and again with robust weights where they are asked for."""
+        model, tolerance = self.estimator, self.estimator._tolerance()
+        if getattr(model, "robust", None) is None:
+            return fit_at(prepared, gamma, tolerance)
+        rows = prepared.rows
+        given = np.ones(rows.n_rows) if rows.weights is None else to_numpy(rows.weights)
 
-@dataclass(eq=False, repr=False)
-class SparseLSSVMClassifier(Classifier):
-    """The least-squares support vector classifier on a reduced basis, two classes or more.
+        def refit(v: Array) -> WeightedFit:
+            fit = fit_at(replace(prepared, rows=reweigh(rows, v)), gamma, tolerance)
+            beta, bias = to_numpy(fit.coefficients[:, 0]), float(fit.bias[0])
+            return WeightedFit(fit, fit.rows[0], beta, bias, errors_of_rows(rows, beta, bias))
 
-    Parameters
-    ----------
-    kernel, gamma, tol, basis
-        As for :class:`SparseLSSVMRegressor`.
-    coding : {"one_vs_rest", "minimum_output", "ecoc"}, default="one_vs_rest"
-        How more than two classes become two-class machines, all on one basis and one statistic. For pairs of classes
-        use scikit-learn's ``OneVsOneClassifier``.
-    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
-        As for :class:`~problems.LSSVMClassifier`, in one pass over the training rows, to which the model refers until
-        then; None keeps no reference.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes, multiplied into those of the rows, which must be in memory; for rows that are read in
-        passes give ``sample_weight``.
+        last = reweigh_rows(read_robust(model.robust), refit, given)
+        fit: ReducedFit = last.fit
+        return replace(fit, rows=(*fit.rows, *last.rows), facts=(*fit.facts, *last.facts), further=last.further)
 
-    Attributes
-    ----------
-    classes_, code_book_
-        As for :class:`~problems.LSSVMClassifier`.
-    support_values_ : array of shape (n_basis,) or (n_basis, n_machines)
-        beta, in the sign of regression on the labels.
-    bias_, basis_, basis_indices_, support_, support_vectors_, reconstruction_error_, rank_, degrees_of_freedom_
-        As for :class:`SparseLSSVMRegressor`.
-    leverage_factor_, leverage_offset_, n_rows_, kernel_, certificate_
-        As for :class:`SparseLSSVMRegressor`.
-    """
+    def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
+        """Find the linear columns in a pass over the rows."""
+        numbers = tuple(self.linear_numbers())
+        return survey_linear_columns(data.source, kernel, numbers, self.column_names()) if numbers else None
 
-    _model_type = SparseModel
-    _calibration_type = BasisCalibration
-    _page, _title = "reduced_basis_ls_svm", "Sparse LS-SVM classification (as regression on the labels)"
-    _readers = READERS
-    _on_devices = _rows_have_targets = _regressed = True
-    gamma: float = 1.0
-    _: KW_ONLY
-    basis: Any = None
-    coding: str = "one_vs_rest"
-    calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid"
-    class_weight: Any = None
+    def linear_values(self) -> LinearColumns | None:
+        """Return the linear columns in the units of the rows."""
+        if not hasattr(self.estimator, "linear_center_"):
+            return None
+        return LinearColumns.plain(self.linear_numbers(), self.estimator.linear_center_)
 
-    fit = fit_on_a_basis
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-    basis_ = BASIS
+    def survey(self, rows: KernelRows) -> KernelRows:
+        """Return the rows with what a pass finds of the linear columns."""
+        linear, kernel = rows.values.linear, self.estimator.kernel_
+        if linear is None:
+            return rows
+        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.column_names(), linear.center)
+        return replace(rows, values=replace(rows.values, linear=surveyed))
+
+    def columns(self) -> tuple[Array, Array]:
+        """Return coefficients, those of the linear part last, and biases at its center."""
+        alpha, bias = super().columns()
+        slopes = self.linear_slopes()
+        if slopes is None:
+            return alpha, bias
+        at_center = on_device_of(alpha, np.atleast_1d(to_numpy(self.estimator.linear_bias_)))
+        return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), at_center
+
+    def training_rows(self, data: FitData) -> KernelRows:
+        """Return the rows of the fit on the basis, with the robust weights; refuse others."""
+        rows = super().training_rows(data)
+        return reweigh(rows, self.estimator.weights_) if hasattr(self.estimator, "weights_") else rows
+
+    def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
+        """Set the fitted attributes, the one that marks the model as fitted last."""
+        model, one = self.estimator, data.outputs == 1
+        linear, m = fit.prepared.rows.values.linear, fit.prepared.basis.size
+        self.keep_variation(fit)
+        if linear is not None or np.size(model.linear_columns):
+            fit = self.keep_linear_part(fit, linear, m, one)
+        if not model._labels:
+            model._intervals.keep_noise(fit, one)
+        for name, value in fit.further.items():
+            setattr(model, name, value)
+        model.degrees_of_freedom_ = float(fit.freedom)
+        model.solver_, model.n_iter_ = "cholesky", 1
+        model.leverage_factor_, model.leverage_offset_ = fit.factor.matrix, fit.factor.offset
+        model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
+        warn_unless_holds(model.certificate_)
+        model._keep_classes(data.classes)
+        beta = fit.coefficients[:, 0] if one else fit.coefficients
+        self.keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
+
+    def keep_linear_part(self, fit: ReducedFit, linear: LinearColumns | None, m: int, one: bool) -> ReducedFit:
+        """Keep the coefficients of the linear part, with their standard errors in regression; return the fit without
+        them, its leverages by the columns in their own units.
+        """
+        if not self.estimator._labels and not fit.further:
+            deviations = None
+            if linear is not None and fit.deviations is not None:
+                deviations = linear.unscale(fit.deviations[:, None])
+            self.keep_errors(deviations, np.sqrt(fit.noise), one)
+        slopes = None if linear is None else to_numpy(linear.unscale(fit.coefficients[m:, :]))
+        center = np.zeros(0) if linear is None else linear.center
+        bias = self.keep_linear(slopes, center, fit.bias, one, fit.coefficients)
+        if linear is None:
+            return fit
+        matrix = fit.factor.matrix
+        last = matrix[:, m:] / on_device_of(matrix, linear.units)
+        factor = replace(fit.factor, matrix=namespace_of(matrix).concat([matrix[:, :m], last], axis=1))
+        return replace(fit, bias=on_device_of(fit.bias, bias), coefficients=fit.coefficients[:m, :], factor=factor)
+
+    def keep_variation(self, fit: ReducedFit) -> None:
+        """Keep the largest size of every component at the rows, while they can be read, where the kernel is a sum."""
+        rows, kernel, m = fit.prepared.rows, fit.prepared.kernel, fit.prepared.basis.size
+        components = components_of(kernel, rows.source.n_features)
+        if not components or rows.on_device:
+            return
+        points = fit.prepared.basis.points
+        sizes = []
+        for beta in to_numpy(fit.coefficients)[:m].T:
+            functions = component_functions(components, points, beta)
+            sizes.append(rows.sums(VariationOfBlock(functions)).largest)
+        self.estimator.row_variation_ = sizes[0] if len(sizes) == 1 else np.stack(sizes)
+
+    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
+        """Return all machines on the rows that are read."""
+        return StoredReduced(self, data, self.fitted_gamma())
+
+    def fitted_gamma(self) -> float:
+        """Return the gamma of the fit: chosen, or given."""
+        model = self.estimator
+        return float(model.gamma_) if model._chooses == "gamma" else positive(model.gamma, "gamma")
+
+    def effective_parameters(self) -> float:
+        """Return the trace of the hat matrix."""
+        freedom: float = self.estimator.degrees_of_freedom_
+        return freedom
+
+    def read_training_rows(self, method: str, X: Any, y: Any, sample_weight: Any) -> FitData:
+        """Return the training rows, which have to be given again."""
+        check_is_fitted(self.estimator)
+        if X is None:
+            raise DataError(
+                f"{type(self.estimator).__name__} with a basis keeps its basis and not its rows; give the training "
+                f"rows again, {method}(X, y), and their sample_weight if there was one"
+            )
+        return self.read_again(X, y, sample_weight)
+
+    def left_out_importance(
+        self, X: Any, n_repeats: int, random_state: Any, groups: Any, sample_weight: Any, y: Any = None
+    ) -> LeftOutImportance:
+        """Permute every input of rows that are left out."""
+        model = self.estimator
+        check_is_fitted(model)
+        refuse_matrix(model)
+        data = self.read_training_rows("left_out_importance", X, y, sample_weight)
+        rows = self.training_rows(data)
+        block = data.source.whole("the values of an input are permuted in memory")
+        left_out = self.leave_rows_out(rows, self.fitted_gamma())
+        residuals = np.stack([to_numpy(sums_of_part.residuals) for sums_of_part in left_out], axis=1)
+        targets: Array = to_numpy(block.Y)
+        machines = OwnRows(
+            (MachinesWithoutRows(np.arange(residuals.shape[1]), left_out[0].influence, residuals),),
+            None,
+            lambda points: np.reshape(to_numpy(self.evaluate(points)), (-1, residuals.shape[1])),
+        )
+        losses = Losses.of_model(model, targets, None if rows.weights is None else to_numpy(rows.weights))
+        return importance_of(machines, block.X, targets - residuals, losses, n_repeats, random_state, groups)
+
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeftOut | LeftOutSums:
+        """Leave every row out, in a pass over the rows; of rows that are not in memory only the criteria are kept."""
+        model = self.estimator
+        data = self.read_training_rows("leave_one_out", X, y, sample_weight)
+        rows, gamma, one = self.training_rows(data), self.fitted_gamma(), model.support_values_.ndim == 1
+        beta, bias = self.columns()
+        text = f"{model._title}, leave-one-out without refitting"
+        blocks = left_out_rows(rows, beta, bias, self.leverage_factor(rows.mass))
+        if rows.source.block_in_memory is None:
+            sums = sum_left_out(blocks, rows, one, self.wrong)
+            certificate = Certificate(text, (self.trace(sums.degrees_of_freedom),), (("conditional on", CONDITIONAL),))
+            return replace(sums, certificate=certificate)
+        blocks_in_memory = list(blocks)
+        for block in blocks_in_memory:
+            block.refuse_undetermined()
+        xp = namespace_of(blocks_in_memory[0].Y)
+        Y, fitted, leverages, residuals = (
+            xp.concat([getattr(block, name) for block in blocks_in_memory], axis=0)
+            for name in ("Y", "fitted", "leverages", "residuals")
+        )
+        outputs, freedom, unit = Y - residuals, float(xp.sum(leverages)), target_unit(Y)
+        v = None if rows.weights is None else to_numpy(rows.weights) * (rows.n_rows / rows.mass)
+        trace = freedom if v is None else float(v @ to_numpy(leverages))
+        gcv = unit**2 * np.asarray(generalized_cross_validation(to_numpy((Y - fitted) / unit), trace, v))
+        checks, facts = [self.trace(freedom)], [("conditional on", CONDITIONAL)]
+        if float(model.n_rows_) * rows.n_basis**2 <= _CHEAP_REFIT:
+            targets_and_residuals = to_numpy(Y), to_numpy(residuals)
+            checks.append(self.refit(rows, *targets_and_residuals, gamma, int(xp.argmax(leverages))))
+        else:
+            facts.append(("refit", "none: a machine of this size is checked by the trace only"))
+        first = outputs[:, 0] if one else outputs
+        predictions, wrong = self.judge(first, Y)
+        return LeftOut(
+            outputs=first,
+            residuals=residuals[:, 0] if one else residuals,
+            predictions=predictions,
+            degrees_of_freedom=freedom,
+            gcv=float(gcv[0]) if one else gcv,
+            misclassification=wrong,
+            certificate=Certificate(text, tuple(checks), tuple(facts)),
+        )
+
+    def trace(self, freedom: float) -> Row:
+        """Return the sum of the leverages of all rows, compared with the degrees of freedom of the fit."""
+        expected, tolerance = self.estimator.degrees_of_freedom_, 1e-9 + relative_rounding(1e3) * self.estimator.n_rows_
+        return Row(
+            name="trace of H",
+            value=freedom - expected,
+            scale=expected,
+            tolerance=tolerance,
+            formula="sum of h_ii - (1 + sum a/(a + 1/gamma))",
+        )
+
+    def wrong(self, outputs: Array, Y: Array) -> int | None:
+        """Return the number of misclassified rows; None in regression."""
+        _, share = self.judge(outputs, Y)
+        return None if share is None else round(share * Y.shape[0])
+
+    def refit(self, rows: KernelRows, Y: Array, residuals: Array, gamma: float, row: int) -> Row:
+        """Return the row of largest leverage by an actual fit to the others on the same basis; targets are on the
+        host.
+        """
+        K, rows, lam = self.basis_matrix(rows), self.survey(rows), Regularization(gamma).lam
+        other_rows = rows.drop_row(row)
+        features = basis_features(K).beside(rows.values.linear)
+        origin = origin_of(K, other_rows.target_summary(), target_unit(Y), features.free)
+        statistic = accumulate(other_rows, features, origin, lam, K)
+        spectrum = reduced_spectrum(statistic)
+        weights = spectrum.weights(lam)
+        predicted = rows.take_rows([row]) @ features.coefficients(weights) + spectrum.bias(weights)
+        explicit = Y[row] - statistic.origin.unit * to_numpy(predicted)[0]
+        return Row(
+            name=f"refit without row {row}",
+            value=float(np.abs(explicit - residuals[row]).max()),
+            scale=float(np.abs(residuals).max()) + float(np.abs(Y - Y.mean(axis=0)).max()),
+            tolerance=1e-9 + 10.0 * spectrum.decomposition_error(lam),
+            formula="e_i/(1 - h_ii) - (t_i - f^(-i)(x_i))",
+        )
+
+    def judge(self, outputs: Array, Y: Array) -> tuple[Any, float | None]:
+        """Return predictions from outputs, and the share of wrong ones in classification."""
+        model = self.estimator
+        if not model._labels:
+            return outputs, None
+        decoded = winners(scores_of(outputs, model.coding, model.code_book_))
+        wrong = float(np.mean(to_numpy(decoded != numbers_of_codes(Y, model.code_book_))))
+        return take_rows(on_device_of(decoded, model.classes_), decoded), wrong
+
+    def class_factors(self, labels: Any, weights: Any) -> Any:
+        """Return the weights of the classes, one per row; None where there are none."""
+        class_weight = getattr(self.estimator, "class_weight", None)
+        if class_weight is None:
+            return None
+        return on_device_of(weights, class_factors(class_weight, to_numpy(labels), to_numpy(weights)))
+
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
+        """Return the weights of rows that are read in passes; those of classes need labels in memory."""
+        class_weight = getattr(self.estimator, "class_weight", None)
+        if class_weight is not None:
+            raise DeclarationError(
+                f"class_weight={class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
+                "sample_weight, one weight per row"
+            )
+        return super().weigh(rows, sample_weight, mean_one)
+
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
+        """Return the data of a fit; a classifier refers to rows that are read in passes until it is calibrated."""
+        model = self.estimator
+        data = super().read(X, y, sample_weight)
+        if model._labels and data.source.block_in_memory is None and model._calibration.keeps_rows():
+            model._calibration.state().rows = (X, y, sample_weight)
+        return data
+
+    def read_in_memory(self, data: FitData) -> TrainingRows:
+        """Return the training rows of positive weight, on the host; robust weights belong to all of them."""
+        self.training_rows(data)
+        return super().read_in_memory(data)
+
+    def check_loaded(self) -> None:
+        """Refuse leverages and robust weights that no fit leaves."""
+        super().check_loaded()
+        model = self.estimator
+        names = ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
+        if not all(hasattr(model, name) for name in names):
+            raise DataError(f"a model on a basis has {', '.join(names)}, and this file leaves some out")
+        factor, offset = model.leverage_factor_, model.leverage_offset_
+        fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
+        if not (fitting and offset.ndim == 1):
+            raise DataError("the leverage factor and the basis do not belong together")
+        check_history(model, model.n_rows_)

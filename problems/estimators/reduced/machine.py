@@ -104,7 +104,7 @@ class RegressedCalibration(Calibration):
         machine = super().fold_machine(X)
         if model.kernel_.pairwise:
             return machine
-        return machine.set_params(kernel=model.kernel_, basis=model.basis_)
+        return machine.set_params(kernel=model.kernel_, basis=model.support_vectors_)
 
 
 class ReducedModel(Model):
@@ -313,7 +313,7 @@ class ReducedModel(Model):
         """Return an estimator without a fit, which checks and weighs rows as this one does."""
         model = self.estimator
         parameters = model.get_params(deep=False)
-        same = {name: parameters[name] for name in ("class_weight", "linear_columns") if name in parameters}
+        same = {name: parameters[name] for name in ("class_weight", "linear_columns", "basis") if name in parameters}
         return model._make_checker(**same)
 
     def read_in_memory(self, data: FitData) -> "TrainingRows":

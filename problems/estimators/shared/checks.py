@@ -42,7 +42,7 @@ def refuse_streams(estimator: Any, X: Any, y: Any = None) -> None:
         raise DataError(
             f"{type(estimator).__name__} takes arrays and data frames, received a {type(X).__name__}; read the rows "
             "first (X.compute() of a Dask collection, numpy.concatenate of blocks), or fit "
-            f"SparseLSSVM{kind}, which reads them in passes"
+            f"LSSVM{kind}(basis=...), which reads them in passes"
         )
 
 

@@ -23,7 +23,6 @@ from substrate.values import Record, Value
 __all__ = [
     "Arrays",
     "PruningStep",
-    "ReducedReweighting",
     "Reweighting",
     "Robust",
     "bytes_needed",
@@ -45,21 +44,6 @@ class Reweighting(Record):
     support_values: Array
     bias: float
     scale: float
-    change: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReducedReweighting(Record):
-    """One weighted fit on a reduced basis: beta, b, and the quantities that determine its weights.
-
-    ``scale`` is the robust scale of the errors of the previous fit and ``mass`` the sum of all weights; the plain fit,
-    whose weights are one, has no scale (0). ``change`` is the change of w since the previous fit, relative to its norm.
-    """
-
-    support_values: Array
-    bias: float
-    scale: float
-    mass: float
     change: float
 
 
@@ -142,7 +126,6 @@ RECORDS.update(
         "CalibrationScores": CalibrationScores,
         "Spread": Spread,
         "PruningStep": PruningStep,
-        "ReducedReweighting": ReducedReweighting,
         "Reweighting": Reweighting,
         "Robust": Robust,
     }

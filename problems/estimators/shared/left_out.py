@@ -35,12 +35,36 @@ from substrate.namespaces import namespace_of, on_device_of, to_numpy
 __all__ = [
     "KernelSystem",
     "LeftOut",
+    "LeftOutSums",
     "LeftOutSystem",
     "MachinesLeftOut",
     "MachinesOnRows",
     "leave_rows_out",
     "machine_groups",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSums:
+    """Criteria of the machines fitted without each row, one number or one per output.
+
+    ``press`` is the predicted residual sum of squares, ``degrees_of_freedom`` the trace of H, ``misclassification`` the
+    share of rows decoded to a wrong class, None in regression; for ``gcv`` squared errors and leverages are
+    averaged by weight where rows have weights.
+    """
+
+    n_rows: int
+    press: Any
+    mean_absolute: Any
+    gcv: Any
+    degrees_of_freedom: float
+    misclassification: float | None
+    certificate: Certificate
+
+    @property
+    def mean_square(self) -> Any:
+        """PRESS over the number of rows."""
+        return self.press / self.n_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from problems.estimators.shared.allowed import (
     word,
 )
 from problems.estimators.shared.calibration_scores import CalibrationScores
-from problems.estimators.shared.encoding import PruningStep, ReducedReweighting, Reweighting, Robust
+from problems.estimators.shared.encoding import PruningStep, Reweighting, Robust
 from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
@@ -182,6 +182,16 @@ _REWEIGHTED: _Kinds = {
 _EPOCHS: _Kinds = {"n_epochs_": _WHOLE, "residual_": _UNBOUNDED}
 _ERRORS: _Kinds = {"coef_standard_errors_": array(dimensions=(1, 2), unbounded=True)}
 
+_ON_A_BASIS: _Kinds = {
+    "basis_indices_": either(nothing(), array("iu")),
+    "degrees_of_freedom_": _NUMBER,
+    "leverage_factor_": _MATRIX,
+    "leverage_offset_": _VECTOR,
+    "n_rows_": _WHOLE,
+    "rank_": _WHOLE,
+    "reconstruction_error_": _NUMBER,
+}
+
 #: The attributes that a fit sets, by the class that introduces them; None for one that its bases set and it does not.
 FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "KernelEstimator": _EVERY,
@@ -199,7 +209,7 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
             },
         ),
     },
-    "LSSVMModel": _LINEAR | {"ridge_": _EACH, "n_iter_": _WHOLE},
+    "LSSVMModel": _LINEAR | _ON_A_BASIS | {"ridge_": _EACH, "n_iter_": _WHOLE, "row_variation_": _EACH},
     "LSSVMRegressor": {
         "shape_box_": _MATRIX,
         "shape_coefficients_": _VECTOR,
@@ -212,6 +222,8 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "thresholds_": _VECTOR,
         "weights_": _VECTOR,
         "constants_": _VECTOR,
+        "mass_": _NUMBER,
+        "weighted_": _FLAG,
     },
     "Intervals": {"calibration_scores_": _EACH},
     "LeftOutIntervals": {
@@ -222,7 +234,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "StackIntervals": _NESTED,
     "AdditiveEstimator": {"maximal_variation_": _EACH},
     "LinearColumnsModel": _LINEAR,
-    "SparsePartiallyLinearLSSVMRegressor": _ERRORS,
     "Search": _PROOF,
     "OverGamma": _CHOSEN,
     "StackedModel": _STACK
@@ -274,13 +285,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
         "n_rows_": _WHOLE,
         "rank_": _WHOLE,
         "reconstruction_error_": _NUMBER,
-    },
-    "ReducedIntervals": {"mass_": _NUMBER, "weighted_": _FLAG},
-    "SparseModel": {"leverage_factor_": _MATRIX, "leverage_offset_": _VECTOR, "degrees_of_freedom_": _NUMBER},
-    "SparseComponentwiseLSSVMRegressor": {"component_norms_": _EACH},
-    "RobustSparseLSSVMRegressor": {
-        "history_": many(record_of(ReducedReweighting, _REWEIGHTED | {"mass": _NUMBER}), 1),
-        "scale_": _NUMBER,
     },
     "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
     "KernelFisherDiscriminant": {"class_means_": _MATRIX, "classes_": labels(), "within_": _VECTOR},
@@ -371,13 +375,13 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "KernelEstimator": {"kernel": kernel(named=True)},
     "Classifier": {"coding": word(*CODINGS)},
     "LSSVMModel": {
+        "basis": either(nothing(), _CHOICE, _WHOLE, _RULE),
         "gamma": _AMOUNTS,
         "solver": either(word("auto", "cholesky", "cg", "cvxpy"), word(*ORDER, *FURTHER, any_case=True)),
     },
     "LSSVMRegressor": _SHAPES | {"c": either(nothing(), _NUMBER, _VECTOR), "robust": _ROBUST},
     "LinearColumnsModel": {"linear_columns": either(many(_COLUMN), array("iu"))},
     "LSSVMClassifier": _CLASSES,
-    "SparseLSSVMClassifier": _CLASSES,
     "KernelClassifier": _CLASSES,
     "RowLossModel": {"loss": either(nothing(), _LOSS)},
     "Search": _KERNELS | {"cv": either(word("loo"), _SPLITS)},
@@ -420,7 +424,6 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "ALSSVMClassifier": {"random_state": _MOST},
     "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "WithBasis": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
-    "RobustSparseLSSVMRegressor": _WEIGHTING,
     "TwoViews": {"kernel_y": kernel(named=True), "random_state": _MOST},
     "KernelFisherDiscriminant": {"n_components": _MOST},
     "KernelCCA": {"method": word("cca", "pls")},

@@ -99,7 +99,7 @@ def test_links_stay_and_their_targets_are_replaced(tmp_path, table, model):
 
 @pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
 def test_save_refuses_too(tmp_path, monkeypatch, kind):
-    estimator = problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
+    estimator = problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y)
     kind(tmp_path / "special.csv")
     monkeypatch.setattr("problems.estimators.shared.files.encode", never)
     with pytest.raises(DataError, match=r"special\.csv is a (named pipe|folder); name a file"):
@@ -117,7 +117,7 @@ def test_a_model_file_does_not_tell_where_it_was_made(tmp_path, table, model):
 
 
 def test_a_hostile_model_is_refused_by_predict(tmp_path, table, model, capsys):
-    problems.SparseLSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y).save(model)
+    problems.LSSVMRegressor(RBF(1.0), basis=Basis(5, random_state=0)).fit(X, Y).save(model)
     rewrite(model, lambda header, arrays: header["content"]["parameters"].update(executor="tcp://127.0.0.1:1"))
     assert run("predict", model, table, "--drop", "y", "--out", tmp_path / "p.csv") == 2
     assert "'executor'" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from problems import LSSVMClassifier, LSSVMRegressor, SparseLSSVMRegressor
+from problems import LSSVMClassifier, LSSVMRegressor
 from problems.displays import IntervalDisplay
 from substrate.datasets import additive_function, motorcycle
 from substrate.errors import DataError, DeclarationError
@@ -57,7 +57,7 @@ def test_one_output_of_several_rows_given_again_and_split(plt):
     assert_array_equal(display.ends, both.predict_interval(A[40:])[:, 1])
     with pytest.raises(DeclarationError, match="the model has outputs 0 to 1; received output=2"):
         IntervalDisplay.from_estimator(both, A[40:], np.column_stack([b, -b])[40:], output=2)
-    sparse = SparseLSSVMRegressor(RBF(2.0), basis=10).fit(A[:40], b[:40])
+    sparse = LSSVMRegressor(RBF(2.0), basis=10).fit(A[:40], b[:40])
     display = IntervalDisplay.from_estimator(sparse, A[40:], b[40:], rows=(A[:40], b[:40]))
     assert_array_equal(display.ends, sparse.predict_interval(A[40:], rows=(A[:40], b[:40])))
     robust = robust_machine(RBF(2.0)).fit(A[:20], b[:20]).calibrate(A[20:40], b[20:40])

@@ -11,13 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from problems import (
-    LSSVMClassifier,
-    LSSVMRegressor,
-    SparseLSSVMRegressor,
-    StackedLSSVMClassifier,
-    load,
-)
+from problems import LSSVMClassifier, LSSVMRegressor, StackedLSSVMClassifier, load
 from problems.export import to_onnx
 from problems.tables import TabularRegressor
 from substrate.errors import DataError, DeclarationError
@@ -154,7 +148,7 @@ def test_a_shape_has_derivatives_of_its_kernel(convex):
 
 def test_a_model_from_a_file_exports_as_it_did(tmp_path):
     X, y = rows()
-    model = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=10).fit(X, y)
+    model = LSSVMRegressor(RBF(1.0), 10.0, basis=10).fit(X, y)
     model.save(tmp_path / "model.npz")
     assert to_onnx(load(tmp_path / "model.npz")).content == to_onnx(model).content
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
-from problems import SparseLSSVMRegressor
+from problems import LSSVMRegressor
 from substrate import Machine, Substrate, fuse
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Componentwise, Laplacian, Linear, Precomputed
@@ -52,7 +52,7 @@ def test_least_squares_is_the_closed_form_and_its_estimator(rows):
     cost, fitted = by_normal_equations(RBF(1.0), X[:30], X, y, 10.0)
     assert_allclose(result.objective, cost, rtol=1e-8)
     assert_allclose(result.f, fitted, atol=1e-6)
-    peer = SparseLSSVMRegressor(RBF(1.0), 10.0, basis=X[:30]).fit(X, y)
+    peer = LSSVMRegressor(RBF(1.0), 10.0, basis=X[:30]).fit(X, y)
     new = np.random.default_rng(1).normal(size=(7, 2))
     assert_allclose(result.predict(new), peer.predict(new), atol=1e-6)
     assert result.alpha.shape == (30,)
