@@ -302,14 +302,22 @@ def _optimality(task: Task, family: Any, theta: Theta) -> Row:
     for problem in task.problems:
         sign = -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0
         value += sign * float(np.asarray(problem.objective.expr.value).item())
-    terms, _ = family.base.terms(point.x, np.zeros_like(point.x))
     return Row(
         name="optimality",
         value=max(value - lowest - float(weights @ family.base.d), 0.0),
-        scale=abs(lowest) + float(np.abs(weights) @ (np.abs(terms) + np.abs(family.base.d))) + _NOTHING * task.least,
+        # where everything vanishes, what counts is the size at other values
+        scale=abs(lowest) + _size(family, theta) + _NOTHING * _size(family, max(family.knots)),
         tolerance=_OPTIMAL,
         formula="objective - its dual bound, at the values chosen",
     )
+
+
+def _size(family: Any, theta: Theta) -> float:
+    """Return the sum of the sizes of the parts of the objective at a vertex."""
+    knot = family.knots[theta]
+    x = knot.point.x if isinstance(family, Chord) else knot.point
+    terms, _ = family.base.terms(x, np.zeros_like(x))
+    return float(np.abs(np.append(1.0, theta)) @ (np.abs(terms) + np.abs(family.base.d)))
 
 
 def _path(task: Task, family: Any, search: Selection, stop: str) -> FusedPath:
