@@ -1,7 +1,7 @@
 """Machines on a reduced basis: how rows are read and predicted, their basis, fitted state, certificates, proofs."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -10,7 +10,6 @@ import numpy as np
 
 from problems.estimators.reduced.fit import FitData, PreparedRows
 from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
-from problems.estimators.shared.base import KernelEstimator
 from problems.estimators.shared.checked_again import (
     Added,
     Facts,
@@ -54,11 +53,7 @@ from substrate.streaming.survey import Survey, SurveyOfBlock
 from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 
-__all__ = ["BASIS", "READERS", "ReducedModel", "RegressedCalibration", "TrainingRows", "basis_rows"]
-
-
-#: Parameters that are frozen values, of an estimator whose rows are read in passes.
-READERS: Mapping[str, Callable[[Any], Any]] = {**KernelEstimator._readers, "basis": Basis.of}
+__all__ = ["ReducedModel", "RegressedCalibration", "TrainingRows", "basis_rows"]
 
 
 def basis_rows(kernel: Kernel, X: Any, points: Any, support: Any) -> BasisRows | GivenRows:
@@ -84,15 +79,6 @@ class TrainingRows:
     fitted: Array
     weights: Array
     weighed: Weighed
-
-
-def _basis(self: Any) -> Any:
-    """Return the basis vectors, one per row (absent for a precomputed kernel)."""
-    return self.support_vectors_
-
-
-#: The attribute ``basis_`` of an estimator on a reduced basis.
-BASIS = property(_basis)
 
 
 class RegressedCalibration(Calibration):
