@@ -38,7 +38,7 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
-from substrate.fusion.program import Conditions, Point, Program
+from substrate.composition.program import Conditions, Point, Program
 from substrate.fusion.search import Cut, Theta, geometric_share
 from substrate.search.best_first import Limits, SpentError
 

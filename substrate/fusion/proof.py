@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from substrate.composition.program import Point
 from substrate.errors import CertificateError, SolverError
-from substrate.fusion.program import Point
 from substrate.fusion.search import Cell, Theta, along, cover
 from substrate.fusion.task import complete_box, declare, families_of
 from substrate.search.best_first import Limits

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from substrate.arrays import Array
 from substrate.composition import Machine
+from substrate.composition.program import Program, read_problem, squares_of, stack
 from substrate.errors import DeclarationError, SolverError
 from substrate.fusion.chord import Chord
 from substrate.fusion.output_map import output_map
-from substrate.fusion.program import Program, read_problem, squares_of, stack
 from substrate.fusion.universal import Universal
 from substrate.fusion.validation import ValidationSet, check_pair, check_validation, folds_of
 from substrate.fusion.validation_loss import SQUARED, check_loss

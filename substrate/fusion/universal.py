@@ -58,8 +58,8 @@ import numpy as np
 
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding, subtract_below
+from substrate.composition.program import Point, Program
 from substrate.errors import SolverError
-from substrate.fusion.program import Point, Program
 from substrate.fusion.search import Cut, Theta, geometric_share, width
 from substrate.search.best_first import Limits
 

@@ -19,8 +19,8 @@ from problems import (
     MaximalVariationRegressor,
     load,
 )
+from substrate.composition.program import Program
 from substrate.errors import DeclarationError
-from substrate.fusion.program import Program
 from substrate.kernels import RBF, Linear
 
 GROUPS = {"cheap": ["a", "b"], "dear": ["c", "d"]}

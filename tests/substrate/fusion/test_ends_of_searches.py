@@ -11,8 +11,8 @@ from fused_forms import BOX, rows, tube, two_weights, variation, width
 from sampled_cases import first
 
 from substrate import fuse
+from substrate.composition.program import Program
 from substrate.errors import DeclarationError, LongFitWarning, SolverError
-from substrate.fusion.program import Program
 from substrate.search import best_first
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
