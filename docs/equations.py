@@ -31,7 +31,6 @@ EQUATIONS: dict[str, tuple[str, ...]] = {
     "Barber2021": (),
     "BellMcCaffrey2002": (),
     "Breiman1996": (),
-    "Gibbs2021": (),
     "Platt2000": (),
     "Saerens2002": (),
     "SunLoader1994": (),

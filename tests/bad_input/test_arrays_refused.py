@@ -239,7 +239,7 @@ def test_bad_series_are_refused(case):
     if case not in ("too short", "too long"):
         model = make_series().fit(X, y)
         with pytest.raises(ValueError, match=r"\by\b|outputs"):
-            model.observe(X, given)
+            model.forecast(3, X[:3], history=(X, given))
         assert_array_equal(model.forecast(3, X[:3]), make_series().fit(X, y).forecast(3, X[:3]))
 
 

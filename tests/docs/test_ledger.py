@@ -80,7 +80,6 @@ def test_the_papers_have_this_many_equations():
         "Barber2021": 0,
         "BellMcCaffrey2002": 0,
         "Breiman1996": 0,
-        "Gibbs2021": 0,
         "Platt2000": 0,
         "Saerens2002": 0,
         "SunLoader1994": 0,
