@@ -36,6 +36,7 @@ import numpy as np
 from problems.demonstration import Case, Demonstration
 from substrate.arrays import Array, positive, real_targets, row_weights
 from substrate.certificates import Row
+from substrate.certificates.balls import Balls
 from substrate.certificates.rows import gap_row
 from substrate.declarations import Declared, given_gram, own_gram
 from substrate.declarations.expansion import basis_points
@@ -47,7 +48,7 @@ from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.robust_weights import check_choice
 from substrate.least_squares.saddle_system import target_unit
 from substrate.proof import Proof, tolerance_in_balls
-from substrate.proof.reduced import GivenRows, prove_reduced
+from substrate.proof.least_squares import prove_reduced
 from substrate.reduced.features import Features, basis_features
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.rows import KernelRows
@@ -197,8 +198,12 @@ def prove(
     if features.rank:
         fitted += gram.block(R, S) @ features.coefficients(np.asarray(solution["weights"]))
     kept = S[features.transform.any(axis=1)]
-    rows = GivenRows(gram.block(R, kept), gram.block(kept, kept))
-    return prove_reduced(rows, target, data.gamma, data.weights, fitted, tolerance_in_balls(target, data.weights))
+    tolerance = tolerance_in_balls(target, data.weights)
+
+    def matrices() -> tuple[Balls, Balls]:
+        return Balls.exact(gram.block(R, kept)), Balls.exact(gram.block(kept, kept))
+
+    return prove_reduced(matrices, target, data.gamma, data.weights, fitted, tolerance)
 
 
 class _ReducedData(NamedTuple):

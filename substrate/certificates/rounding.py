@@ -19,7 +19,6 @@ from typing import TypeVar
 from substrate.arrays import EPS, Array
 
 __all__ = [
-    "OF_PAIRS",
     "ROUNDED_ONCE",
     "UNIT",
     "add_roundings",
@@ -46,9 +45,6 @@ __all__ = [
 #: The unit roundoff u.
 UNIT = EPS / 2.0
 _Number = TypeVar("_Number", float, Array)
-
-#: What sums of a few unevaluated sums of two doubles lose of the sizes of their terms: 2^-98, where EPS^2 is 2^-104.
-OF_PAIRS = EPS**1.9
 
 #: The distance from one to the next number of single precision.
 _SINGLE_EPS = 2.0**-23

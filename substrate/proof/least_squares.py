@@ -1,4 +1,4 @@
-r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers: with all or some support vectors.
+r"""The bounds of least-squares machines in ball arithmetic, from the stored numbers.
 
 As in :mod:`~substrate.least_squares.answer`: with fitted values f as ``predict`` returned them,
 :math:`\tilde f = K \tilde a + b 1` for the support values less their sum, and
@@ -12,24 +12,34 @@ second norm is multiplied by :math:`\max(1, \sigma / (1 - \sigma))`, :math:`\sig
 
 Where the balls are too wide to decide, the computation is repeated with twice the bits.
 
+On a reduced basis the machine is that on the vectors that double precision can tell apart, in exact arithmetic, as for
+its certificate (:mod:`~substrate.reduced.solution`). Its coefficients are free, and the penalty is
+:math:`\tfrac{\lambda}{2} \beta^T K_{SS} \beta`. It has one exact optimum, with Z the kernel values of the rows, columns
+that are not penalised last,
+
+.. math:: H \beta^\star = Z^T V (y - \bar y), \qquad H = \lambda K_{SS} + Z^T V (Z - 1 \bar z^T), \qquad
+          f^\star = \bar y + (Z - 1 \bar z^T) \beta^\star ,
+
+which is enclosed, row by row, and compared with what ``predict`` returned.
+
 Least squares on some columns of the LS-SVM's system is bounded as in :mod:`substrate.least_squares.column_reduction`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.certificates.balls import Balls, root_of
+from substrate.certificates.balls import Balls
 from substrate.certificates.tolerance import Tolerance
 from substrate.gram import Gram
 from substrate.kernels import Kernel
 from substrate.least_squares.answer import Expansion, bound_expansion
 from substrate.least_squares.border import ONES, Border
 from substrate.least_squares.column_reduction import ColumnMachine
-from substrate.proof import Proof, above, ball, balls, formula_of, precision
+from substrate.proof import Proof, above, ball, balls, flint, formula_of, precision
 
 __all__ = [
     "ball_matrix",
@@ -38,11 +48,12 @@ __all__ = [
     "prove_bound",
     "prove_expansion",
     "prove_kept_columns",
-    "root_of",
-    "weighted_root",
+    "prove_reduced",
 ]
 
 _BITS = 160
+#: For the system in all coefficients of a basis, which is harder for smoother kernels.
+_BASIS_BITS = 200
 _MOST_BITS = 2560
 #: A bound whose own enclosure is wider than this share of it is computed with more bits.
 _WIDE = 0.01
@@ -116,12 +127,6 @@ def ball_matrix(kernel: Kernel, X: Any, Z: Any = None) -> Balls:
     return Balls([[lower[max(i, j)][min(i, j)] for j in range(len(rows))] for i in range(len(rows))])
 
 
-def weighted_root(values: Sequence[Any], weights: Sequence[Any]) -> Any:
-    """Return sqrt(sum v z^2 / sum v)."""
-    total = sum((weight * value * value for value, weight in zip(values, weights, strict=True)), ball(0.0))
-    return root_of(total / sum(weights, ball(0.0)))
-
-
 def points_of(X: Any) -> list[list[Any]]:
     """Return the rows of X as balls without radius."""
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -148,6 +153,38 @@ def proof_of(bound: Any, tolerance: Tolerance, bits: int, about: str = "fitted v
     accuracy = above(bound)
     reason = "" if np.isfinite(accuracy) else f"{bits} bits are not enough"
     return Proof.of(accuracy, tolerance, bits, reason, about)
+
+
+def prove_reduced(
+    matrices: Callable[[], tuple[Balls, Balls]], y: Array, gamma: float, v: Array, fitted: Array, tolerance: Tolerance
+) -> Proof:
+    """Return the proof for one output on a reduced basis; ``fitted`` is what predict returned for the rows.
+
+    ``matrices`` returns Z and K_SS in balls of the present precision.
+    """
+
+    def bound() -> Balls:
+        distance: Balls = _fit_exactly(*matrices(), y, gamma, v) - fitted
+        return distance.bound_norm(v)
+
+    return prove_bound(bound, tolerance, _BASIS_BITS)
+
+
+def _fit_exactly(Z: Balls, K: Balls, y: Array, gamma: float, v: Array) -> Balls:
+    """Return the fitted values of the exact optimum."""
+    weights, targets = Balls.exact(v), Balls.exact(y)
+    mass = weights.total()
+    mean = (weights * targets).total() / mass
+    if not Z.values.shape[1]:
+        return mean + np.zeros(y.size)
+    table = flint().arb_mat
+    centred = Z - (Z.T * weights).add_up() / mass
+    columns, pulled = table(centred.values.tolist()), table((centred.T * weights).values.tolist())
+    penalty = np.zeros((Z.values.shape[1],) * 2, dtype=object)
+    penalty[: len(K.values), : len(K.values)] = (K / gamma).values
+    system = pulled * columns + table(penalty.tolist())
+    fitted = columns * system.solve(pulled * table([[value] for value in (targets - mean).values.tolist()]))
+    return mean + Balls([fitted[i, 0] for i in range(y.size)])
 
 
 _COLUMN_BITS = 256

@@ -3,16 +3,16 @@
 import numpy as np
 
 from substrate.proof import ball, below, flint
-from substrate.proof.reduced import BasisRows
+from substrate.proof.least_squares import ball_matrix
 
 __all__ = ["exact_reduced_criterion", "features_of"]
 
 
 def features_of(model, X):
     """Coordinates of the rows in all directions of the basis: K_NS L^-T, with K_SS = L L'."""
-    rows = BasisRows(model.kernel_, X, model.support_vectors_)
-    n = model.support_vectors_.shape[0]
-    L, K = rows.matrix(), flint().arb_mat(X.shape[0], n, [value for row in rows.matrix(X) for value in row])
+    points, n = model.support_vectors_, model.support_vectors_.shape[0]
+    L = ball_matrix(model.kernel_, points, points).values.tolist()
+    K = flint().arb_mat(ball_matrix(model.kernel_, X, points).values.tolist())
     for j in range(n):
         for i in range(j):
             for k in range(j, n):

@@ -17,7 +17,8 @@ chosen without a look at the weights, but rows of weight zero are absent. Robust
 For rows that are read in a pass and not kept, leave-one-out returns the criteria only, from sums over them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,36 +29,65 @@ from problems.estimators.full.robust import WeightedFit, check_history, reweigh_
 from problems.estimators.full.shaped import has_shape
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.reduced.intervals import ReducedIntervals
-from problems.estimators.reduced.machine import ReducedModel, RegressedCalibration, TrainingRows
-from problems.estimators.reduced.weighed import Weighed
+from problems.estimators.reduced.weighed import ALIKE, Weighed, weight_facts
 from problems.estimators.shared.calibration_scores import MOST_ROWS, CalibrationScores, equal_rows, leave_groups_out
-from problems.estimators.shared.checked_again import Added, StoredMachine
-from problems.estimators.shared.coded import class_factors, numbers_of_codes, scores_of, winners
+from problems.estimators.shared.checked_again import Added, StoredFit, refuse_strange_classes
+from problems.estimators.shared.checks import check_home, warn_if_unscaled, warn_of_scales
+from problems.estimators.shared.coded import Classes, numbers_of_codes, scores_of, winners
 from problems.estimators.shared.components import components_of
 from problems.estimators.shared.encoding import read_robust
 from problems.estimators.shared.importance import LeftOutImportance, Losses, importance_of, refuse_matrix
 from problems.estimators.shared.left_out import LeftOut, LeftOutSums
 from problems.estimators.shared.linear_part import LinearColumnsModel
-from substrate.arrays import Array, positive
+from problems.estimators.shared.probabilities import Calibration
+from substrate.arrays import Array, is_sparse, positive
 from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates.balls import Balls
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.fits.component_features import VariationOfBlock, component_functions
+from substrate.gram import Gram
 from substrate.kernels import Kernel
+from substrate.least_squares.kernel_products import expansion_values
 from substrate.least_squares.leave_one_out import gcv_of_means, generalized_cross_validation
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import namespace_of, on_device_of, take_rows, to_numpy
-from substrate.proof import Proof
-from substrate.reduced.features import basis_features
-from substrate.reduced.left_out import LeftOutRows, left_out_rows
-from substrate.reduced.linear_columns import LinearColumns, survey_linear_columns
+from substrate.namespaces import (
+    is_device_array,
+    namespace_of,
+    on_device_of,
+    own_copy,
+    take_rows,
+    to_numpy,
+    where_it_lives,
+)
+from substrate.proof import Proof, proof_of_outputs, tolerance_in_balls
+from substrate.proof.least_squares import ball_matrix, prove_reduced
+from substrate.reduced import Basis
+from substrate.reduced.features import basis_features, independent_vectors
+from substrate.reduced.left_out import LeftOutRows, LeverageFactor, OutputsOfBlock, left_out_rows
+from substrate.reduced.linear_columns import LinearColumns, columns_of, survey_linear_columns
 from substrate.reduced.moments import accumulate, origin_of
 from substrate.reduced.reweighting import errors_of_rows, reweigh
-from substrate.reduced.rows import KernelRows
+from substrate.reduced.rows import KernelRows, KernelValues
+from substrate.reduced.solution import AnswerBound
 from substrate.reduced.spectrum import reduced_spectrum
-from substrate.streaming.rows import Source
+from substrate.streaming.passes import each_block, sum_blocks
+from substrate.streaming.rows import (
+    ArraySource,
+    LabelCodes,
+    SlicedSource,
+    Source,
+    is_mapped,
+    numbers,
+    source_of,
+    streams,
+    weights_of_source,
+)
+from substrate.streaming.survey import Survey, SurveyOfBlock
+from substrate.uncertainty.influence import LeftOutMachines
 from substrate.uncertainty.own_rows import MachinesWithoutRows, OwnRows
+from substrate.uncertainty.rows_on_a_basis import machines_without_rows
 
 __all__ = ["BasisModel"]
 
@@ -101,7 +131,7 @@ def sum_left_out(
     )
 
 
-class BasisCalibration(RegressedCalibration):
+class BasisCalibration(Calibration):
     """Every row left out in one pass over the rows, by its leverage."""
 
     leaves_rows_out = True
@@ -137,21 +167,27 @@ class StoredReduced:
 
     model: "BasisModel"
     data: FitData
-    gamma: float
 
     def certify(self) -> Added:
         """Bound the answer and check the equations, in passes over the rows."""
-        return self.model.certify(self.model.training_rows(self.data), self.gamma)
+        return self.model.certify(self.model.training_rows(self.data))
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic, of rows in memory."""
-        training_rows = self.model.read_in_memory(self.data)
-        robust = getattr(self.model.estimator, "weights_", 1.0)
-        return self.model.prove(training_rows, self.gamma, training_rows.weights * robust)
+        return self.model.prove(self.data)
 
 
-class BasisModel(LinearColumnsModel, ReducedModel):
-    """The LS-SVM on a reduced basis, with targets as columns of numbers."""
+def kept_vectors(K: Array, coefficients: Array) -> Any:
+    """Return the numbers of the vectors of a machine: those that can be told apart, and those that it uses."""
+    used = np.flatnonzero(to_numpy(coefficients)[: K.shape[0]].any(axis=1))
+    return np.union1d(independent_vectors(K), used)
+
+
+class BasisModel(LinearColumnsModel):
+    """The LS-SVM on a reduced basis: few vectors in the expansion, all rows in the objective.
+
+    Targets are columns of numbers. Rows need not be in memory.
+    """
 
     intervals_type = ReducedIntervals
     calibration_type = BasisCalibration
@@ -171,6 +207,16 @@ class BasisModel(LinearColumnsModel, ReducedModel):
             read_robust(model.robust)
         self.choice()
 
+    @property
+    def mean_one(self) -> bool:
+        """Whether a fit divides the weights of its rows by their mean and multiplies its gamma by it: a search does."""
+        return self.estimator._selector_type is not None
+
+    def choice(self) -> Basis:
+        """Return how the basis is chosen, every default filled in."""
+        basis = Basis.of(self.estimator.basis)
+        return basis if basis.rule is not None else basis.with_params(rule="feature_vectors")
+
     def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose the basis, then fit to all rows, wherever they are; targets are numbers, or labels of any kind.
 
@@ -180,10 +226,10 @@ class BasisModel(LinearColumnsModel, ReducedModel):
         self.refuse_combinations()
         gamma = positive(model.gamma, "gamma")
         data = self.read(X, y, sample_weight)
-        kernel = self.data_kernel(data)
-        prepared = prepare(
-            kernel, data, self.choice(), Regularization(gamma).lam, linear=self.linear_part(kernel, data)
-        )
+        kernel, numbers, linear = self.data_kernel(data), tuple(self.linear_numbers()), None
+        if numbers:
+            linear = survey_linear_columns(data.source, kernel, numbers, self.column_names())
+        prepared = prepare(kernel, data, self.choice(), Regularization(gamma).lam, linear=linear)
         self.keep(self.fit_prepared(prepared, gamma), data)
 
     def fit_prepared(self, prepared: PreparedRows, gamma: float) -> ReducedFit:
@@ -203,38 +249,89 @@ class BasisModel(LinearColumnsModel, ReducedModel):
         fit: ReducedFit = last.fit
         return replace(fit, rows=(*fit.rows, *last.rows), facts=(*fit.facts, *last.facts), further=last.further)
 
-    def linear_part(self, kernel: Kernel, data: FitData) -> LinearColumns | None:
-        """Find the linear columns in a pass over the rows."""
-        numbers = tuple(self.linear_numbers())
-        return survey_linear_columns(data.source, kernel, numbers, self.column_names()) if numbers else None
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
+        """Return the rows, targets and weights of a fit, checked, of rows in memory or read in passes.
 
-    def linear_values(self) -> LinearColumns | None:
-        """Return the linear columns in the units of the rows."""
-        if not hasattr(self.estimator, "linear_center_"):
+        A classifier refers to rows that are read in passes until it is calibrated.
+        """
+        model = self.estimator
+        model._check_coding()
+        coding, rows = getattr(model, "coding", None), self.open_source(X, y)
+        if rows is None:
+            X, y, weighed = self.check_rows(X, y, sample_weight, self.mean_one)
+            return FitData.of_numbers(X, y, weighed) if coding is None else FitData.of_labels(X, y, coding, weighed)
+        model.n_features_in_ = rows.n_features
+        if rows.feature_names is not None:
+            model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+        weighed = self.weigh(rows, sample_weight, self.mean_one)
+        survey: Survey = sum_blocks(weighed.source(rows, None), SurveyOfBlock(coding is not None, rows.name))
+        if model._labels and model._calibration.keeps_rows():
+            model._calibration.state().rows = (X, y, sample_weight)
+        return FitData.of_stream(rows, survey, coding, weighed)
+
+    def check_rows(self, X: Any, y: Any, sample_weight: Any, mean_one: bool = False) -> tuple[Any, Any, Weighed]:
+        """Return rows of positive weight in memory, their targets, and their weights, checked."""
+        model = self.estimator
+        X, y, weights = model._check_data(X, y, sample_weight, numeric=not model._labels)
+        if sample_weight is None and getattr(model, "class_weight", None) is None:
+            return X, y, ALIKE
+        n_given = int(X.shape[0])
+        X, y, weights, kept = model._weighted(X, y, weights)
+        return X, y, Weighed.of(weights, kept, n_given, mean_one=mean_one)
+
+    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
+        """Return the weights of rows that are read in passes; those of classes need labels in memory."""
+        class_weight = getattr(self.estimator, "class_weight", None)
+        if class_weight is not None:
+            raise DeclarationError(
+                f"class_weight={class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
+                "sample_weight, one weight per row"
+            )
+        if sample_weight is None:
+            return ALIKE
+        weights = weights_of_source(sample_weight, rows)
+        (kept,) = np.nonzero(weights)
+        return Weighed.of(weights[kept], kept, rows.n_rows, mean_one=mean_one)
+
+    def open_source(self, X: Any, y: Any) -> Source | None:
+        """Return a source where X denotes one, and for mapped files, which are read slice by slice."""
+        if streams(X, y):
+            return source_of(X, y)
+        if self.estimator.__sklearn_tags__().input_tags.pairwise or not is_mapped(X, 2):
             return None
-        return LinearColumns.plain(self.linear_numbers(), self.estimator.linear_center_)
+        if y is not None and not is_mapped(y, 1):
+            return None
+        return SlicedSource.of_arrays(X, y)
 
-    def survey(self, rows: KernelRows) -> KernelRows:
-        """Return the rows with what a pass finds of the linear columns."""
-        linear, kernel = rows.values.linear, self.estimator.kernel_
-        if linear is None:
-            return rows
-        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.column_names(), linear.center)
-        return replace(rows, values=replace(rows.values, linear=surveyed))
+    def data_kernel(self, data: FitData, kernel: Kernel | None = None) -> Kernel:
+        """Return the kernel, or that of the machine, with its width; warned about where columns are on different
+        scales.
+        """
+        model = self.estimator
+        kernel, survey, block = kernel or self.own_kernel(), data.survey, data.source.block_in_memory
+        if block is not None:
+            X = block.X
+            if kernel.pairwise:
+                resolved: Kernel = model._resolved_kernel(X)
+                return resolved
+            if not is_sparse(X):
+                for columns in kernel.compared_columns(X.shape[1]):
+                    warn_if_unscaled(model, X, columns, kernel)
+        elif survey is not None:
+            if kernel.pairwise:
+                raise DataError(
+                    f"a precomputed kernel matrix must be in memory, and {data.source.name} is read in passes"
+                )
+            for columns in kernel.compared_columns(survey.low.size):
+                places = list(columns)
+                with np.errstate(over="ignore"):
+                    ranges = survey.high[places] - survey.low[places]
+                warn_of_scales(model, columns, ranges, survey.standard_deviation[places], kernel)
+        return next(_resolve_kernels([kernel], data))
 
-    def columns(self) -> tuple[Array, Array]:
-        """Return coefficients, those of the linear part last, and biases at its center."""
-        alpha, bias = super().columns()
-        slopes = self.linear_slopes()
-        if slopes is None:
-            return alpha, bias
-        at_center = on_device_of(alpha, np.atleast_1d(to_numpy(self.estimator.linear_bias_)))
-        return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), at_center
-
-    def training_rows(self, data: FitData) -> KernelRows:
-        """Return the rows of the fit on the basis, with the robust weights; refuse others."""
-        rows = super().training_rows(data)
-        return reweigh(rows, self.estimator.weights_) if hasattr(self.estimator, "weights_") else rows
+    def data_kernels(self, kernels: Any, data: FitData) -> list[Kernel]:
+        """Return a list of candidates with their widths, each once."""
+        return list(dict.fromkeys(_resolve_kernels([self.own_kernel(kernel) for kernel in kernels], data)))
 
     def keep(self, fit: ReducedFit, data: FitData, rows: tuple[Row, ...] = ()) -> None:
         """Set the fitted attributes, the one that marks the model as fitted last."""
@@ -253,8 +350,15 @@ class BasisModel(LinearColumnsModel, ReducedModel):
         model.certificate_ = Certificate(model._title, (*fit.rows, *rows), fit.facts)
         warn_unless_holds(model.certificate_)
         model._keep_classes(data.classes)
-        beta = fit.coefficients[:, 0] if one else fit.coefficients
-        self.keep_machine(fit.prepared, beta, float(fit.bias[0]) if one else fit.bias)
+        prepared, basis = fit.prepared, fit.prepared.basis
+        model.basis_indices_ = prepared.weighed.given_numbers(basis.rows)
+        model.n_rows_, model.kernel_ = prepared.rows.n_rows, prepared.kernel
+        model.rank_, model.reconstruction_error_ = prepared.features.of_kernel.rank, float(prepared.reconstruction)
+        model.support_ = np.arange(basis.size) if basis.rows is None else model.basis_indices_
+        if basis.points is not None:
+            model.support_vectors_ = basis.points
+        model.bias_ = float(fit.bias[0]) if one else fit.bias
+        model.support_values_ = own_copy(fit.coefficients[:, 0] if one else fit.coefficients)
 
     def keep_linear_part(self, fit: ReducedFit, linear: LinearColumns | None, m: int, one: bool) -> ReducedFit:
         """Keep the coefficients of the linear part, with their standard errors in regression; return the fit without
@@ -288,9 +392,165 @@ class BasisModel(LinearColumnsModel, ReducedModel):
             sizes.append(rows.sums(VariationOfBlock(functions)).largest)
         self.estimator.row_variation_ = sizes[0] if len(sizes) == 1 else np.stack(sizes)
 
-    def recall_machines(self, data: FitData, X: Any, y: Any) -> StoredMachine:
-        """Return all machines on the rows that are read."""
-        return StoredReduced(self, data, self.fitted_gamma())
+    def move(self, model: Any) -> None:
+        """Take the points of a basis that were given to numpy."""
+        if isinstance(model.basis, Basis):
+            model.basis = model.basis.with_params(rule=to_numpy(model.basis.rule))
+
+    def values(self) -> KernelValues:
+        """Return what the machine is linear in: kernel values with the basis, and the columns of a linear part."""
+        model, linear = self.estimator, None
+        if hasattr(model, "linear_center_"):
+            linear = LinearColumns.plain(self.linear_numbers(), model.linear_center_)
+        return KernelValues(model.kernel_, model.support_vectors_, linear)
+
+    def columns(self) -> tuple[Array, Array]:
+        """Return coefficients, those of the linear part last, and biases at its center, one column per output."""
+        alpha = self.estimator.support_values_
+        alpha = alpha[:, None] if alpha.ndim == 1 else alpha
+        slopes, bias = self.linear_slopes(), on_device_of(alpha, np.atleast_1d(to_numpy(self.bias())))
+        if slopes is None:
+            return alpha, bias
+        return namespace_of(alpha).concat([alpha, on_device_of(alpha, slopes)], axis=0), bias
+
+    def evaluate_stream(self, X: Any) -> Array:
+        """Return the predictions of rows that are read in passes, checked against the columns of the fit."""
+        model = self.estimator
+        if model.kernel_.pairwise:
+            raise DataError("rows of a precomputed kernel matrix are predicted in memory; give them as an array")
+        self.refuse_passes()
+        rows = source_of(X)
+        if rows.n_features != model.n_features_in_:
+            raise DataError(f"{rows.name} has {rows.n_features} columns, the model has {model.n_features_in_}")
+        outputs = np.concatenate(list(each_block(rows, OutputsOfBlock(self.values(), *self.columns()))))
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def refuse_passes(self) -> None:
+        """Raise for a model on a device, which reads no files, with the remedy."""
+        model = self.estimator
+        if is_device_array(model.support_values_):
+            raise DataError(
+                f"this {type(model).__name__} is fitted to arrays of "
+                f"{where_it_lives(model.support_values_)}, and rows "
+                "that are read in passes are numpy's; model.to_numpy() takes the model to numpy"
+            )
+
+    def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
+        """Read the data of the fit once more, and return all machines on them."""
+        return nullcontext(StoredFit((StoredReduced(self, self.read_again(X, y, sample_weight)),)))
+
+    def read_again(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
+        """Return training rows, targets and weights once more, for a check of what is held now."""
+        model, parameters = self.estimator, self.estimator.get_params(deep=False)
+        book = (model.classes_, model.code_book_) if model._labels else None
+        rows = self.open_source(X, y)
+        if rows is not None:
+            weighed = self.weigh(rows, sample_weight)
+            return FitData(weighed.source(rows, numbers if book is None else LabelCodes(*book)), weighed=weighed)
+        if y is None:
+            raise DataError(
+                "y is missing: rows in an array come with their targets, certify(X, y); only blocks of rows and Dask "
+                "data frames bring their own"
+            )
+        same = {name: parameters[name] for name in ("class_weight", "linear_columns", "basis") if name in parameters}
+        X, y, weighed = model._make_checker(**same)._model.check_rows(X, y, sample_weight)
+        if book is None:
+            return FitData.of_numbers(X, y, weighed)
+        refuse_strange_classes(model, to_numpy(y))
+        source = ArraySource(X, own_copy(Classes(*book).codes(y)), weights=weighed.weights)
+        return FitData(source, weighed=weighed)
+
+    def training_rows(self, data: FitData) -> KernelRows:
+        """Return the rows of the fit on the basis, with the robust weights; refuse others."""
+        model, source = self.estimator, data.source
+        if source.block_in_memory is None:
+            self.refuse_passes()
+        else:
+            check_home(model, model.support_values_, source.block_in_memory.X)
+        if source.n_rows != model.n_rows_:
+            raise DataError(
+                f"the model was fitted to {model.n_rows_} rows, these are {source.n_rows}"
+                + (" of positive weight" if data.weighed.kept is not None else "")
+            )
+        if model.kernel_.pairwise:
+            block = source.whole("a precomputed kernel matrix must be in memory")
+            source = ArraySource(Gram.of(model.kernel_, block.X).matrix, block.Y, weights=block.weights)
+            rows = KernelRows(KernelValues(model.kernel_, data.weighed.own_numbers(model.support_)), source)
+        elif source.n_features != model.n_features_in_:
+            raise DataError(f"{source.name} has {source.n_features} columns, the model has {model.n_features_in_}")
+        else:
+            rows = KernelRows(self.values(), source)
+        return reweigh(rows, model.weights_) if hasattr(model, "weights_") else rows
+
+    def survey(self, rows: KernelRows) -> KernelRows:
+        """Return the rows with what a pass finds of the linear columns."""
+        linear, kernel = rows.values.linear, self.estimator.kernel_
+        if linear is None:
+            return rows
+        surveyed = survey_linear_columns(rows.source, kernel, linear.numbers, self.column_names(), linear.center)
+        return replace(rows, values=replace(rows.values, linear=surveyed))
+
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is not finite, and its rows fail
+    def certify(self, rows: KernelRows) -> Added:
+        """Bound the answer of the stored coefficients, one column per output, in passes over the rows."""
+        K, rows, summary = self.basis_matrix(rows), self.survey(rows), rows.target_summary()
+        unit, lam = target_unit(summary.extremes), Regularization(self.fitted_gamma()).lam
+        beta, shift = (column / unit for column in self.columns())
+        features = basis_features(K, kept_vectors(to_numpy(K), beta))
+        beta, features = rows.values.scale(beta), features.beside(rows.values.linear)
+        judge = AnswerBound.of(rows, features, K, lam, unit, summary, self.estimator._tolerance())
+        row = judge.best(beta, shift).row
+        return (row,), (("kernel", repr(self.estimator.kernel_)), *weight_facts(rows), *judge.facts(row))
+
+    def prove(self, data: FitData) -> Proof:
+        """Prove every output on training rows in memory; return the worst proof."""
+        model, kernel = self.estimator, self.estimator.kernel_
+        self.training_rows(data)  # refuses others
+        block = data.source.whole("a proof goes through all rows in memory")
+        X, Y = to_numpy(block.X), to_numpy(block.Y)
+        v = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
+        v = v * getattr(model, "weights_", 1.0)
+        if kernel.pairwise:
+            points, X = data.weighed.own_numbers(model.support_), X.toarray() if is_sparse(X) else X
+            basis = X[points]
+            fitted = expansion_values(kernel, None, model._coefficients(), model.bias_, X, points)
+            kept = kept_vectors(basis[:, points], self.columns()[0])
+        else:
+            points = basis = to_numpy(model.support_vectors_)
+            fitted = self.evaluate(block.X)
+            kept = kept_vectors(np.asarray(kernel(points)), self.columns()[0])
+        points, basis, linear = points[kept], basis[kept], self.values().linear if not kernel.pairwise else None
+
+        def matrices() -> tuple[Balls, Balls]:
+            values = ball_matrix(kernel, X, points)
+            if linear is not None:
+                columns = columns_of(X, linear.numbers)
+                values = values.beside(Balls.exact(columns) - Balls.exact(linear.center))
+            return values, ball_matrix(kernel, basis, points)
+
+        outputs = zip(Y.T, np.reshape(to_numpy(fitted), Y.shape).T, strict=True)
+        tol, gamma = model._tolerance(), self.fitted_gamma()
+        return proof_of_outputs(
+            [prove_reduced(matrices, t, gamma, v, f, tolerance_in_balls(t, v, tol)) for t, f in outputs]
+        )
+
+    def basis_matrix(self, rows: KernelRows) -> Array:
+        """Return the kernel matrix of the basis."""
+        model = self.estimator
+        if model.kernel_.pairwise:
+            return rows.take_rows(rows.values.points)
+        matrix: Array = model.kernel_(model.support_vectors_)
+        return matrix
+
+    def leverage_factor(self, mass: float) -> LeverageFactor:
+        """Return the factor of the leverages of rows of this weight in all."""
+        return LeverageFactor(self.estimator.leverage_factor_, self.estimator.leverage_offset_, mass)
+
+    def leave_rows_out(self, rows: KernelRows, gamma: float) -> tuple[LeftOutMachines, ...]:
+        """Return all machines without one of the training rows, for every output, in one pass."""
+        beta, bias = self.columns()
+        freedom: float = self.estimator.degrees_of_freedom_
+        return machines_without_rows(rows, beta, bias, self.leverage_factor(rows.mass), gamma, freedom)
 
     def fitted_gamma(self) -> float:
         """Return the gamma of the fit: chosen, or given."""
@@ -421,40 +681,12 @@ class BasisModel(LinearColumnsModel, ReducedModel):
         wrong = float(np.mean(to_numpy(decoded != numbers_of_codes(Y, model.code_book_))))
         return take_rows(on_device_of(decoded, model.classes_), decoded), wrong
 
-    def class_factors(self, labels: Any, weights: Any) -> Any:
-        """Return the weights of the classes, one per row; None where there are none."""
-        class_weight = getattr(self.estimator, "class_weight", None)
-        if class_weight is None:
-            return None
-        return on_device_of(weights, class_factors(class_weight, to_numpy(labels), to_numpy(weights)))
-
-    def weigh(self, rows: Source, sample_weight: Any, mean_one: bool = False) -> Weighed:
-        """Return the weights of rows that are read in passes; those of classes need labels in memory."""
-        class_weight = getattr(self.estimator, "class_weight", None)
-        if class_weight is not None:
-            raise DeclarationError(
-                f"class_weight={class_weight!r} needs labels in memory, and {rows.name} is read in passes; give "
-                "sample_weight, one weight per row"
-            )
-        return super().weigh(rows, sample_weight, mean_one)
-
-    def read(self, X: Any, y: Any, sample_weight: Any = None) -> FitData:
-        """Return the data of a fit; a classifier refers to rows that are read in passes until it is calibrated."""
-        model = self.estimator
-        data = super().read(X, y, sample_weight)
-        if model._labels and data.source.block_in_memory is None and model._calibration.keeps_rows():
-            model._calibration.state().rows = (X, y, sample_weight)
-        return data
-
-    def read_in_memory(self, data: FitData) -> TrainingRows:
-        """Return the training rows of positive weight, on the host; robust weights belong to all of them."""
-        self.training_rows(data)
-        return super().read_in_memory(data)
-
     def check_loaded(self) -> None:
         """Refuse leverages and robust weights that no fit leaves."""
         super().check_loaded()
-        model = self.estimator
+        model, n = self.estimator, self.estimator.n_rows_
+        if isinstance(n, bool) or not isinstance(n, int) or n < 2:
+            raise DataError(f"n_rows_ must be a number of rows, received {n!r}")
         names = ("leverage_factor_", "leverage_offset_", "degrees_of_freedom_")
         if not all(hasattr(model, name) for name in names):
             raise DataError(f"a model on a basis has {', '.join(names)}, and this file leaves some out")
@@ -462,4 +694,20 @@ class BasisModel(LinearColumnsModel, ReducedModel):
         fitting = factor.dtype.kind == "f" and factor.shape == (offset.size, self.columns()[0].shape[0])
         if not (fitting and offset.ndim == 1):
             raise DataError("the leverage factor and the basis do not belong together")
-        check_history(model, model.n_rows_)
+        check_history(model, n)
+
+
+def _resolve_kernels(kernels: list[Kernel], data: FitData) -> Iterator[Kernel]:
+    """Yield kernels with their widths as numbers. Rows of a file are read for that once, and only where one has to be
+    found.
+
+    Whether it has to be is asked of the two rows of the survey: a kernel that they change depends on data.
+    """
+    rows = None if data.survey is not None else data.width_rows()
+    for kernel in kernels:
+        if rows is None and data.survey is not None:
+            if kernel.resolved(np.stack([data.survey.low, data.survey.high])) == kernel:
+                yield kernel
+                continue
+            rows = data.width_rows()
+        yield kernel.resolved(rows)

@@ -279,13 +279,6 @@ FITTED: Mapping[str, Mapping[str, Allowed | None]] = {
     "ALSSVMClassifier": _EPOCHS,
     "AdaPinvClassifier": _EPOCHS,
     "LS2SVMClassifier": {"threshold_": _NUMBER},
-    "ReducedModel": {
-        "support_codes_": None,  # its classifiers are regressions on the codes
-        "basis_indices_": either(nothing(), array("iu")),
-        "n_rows_": _WHOLE,
-        "rank_": _WHOLE,
-        "reconstruction_error_": _NUMBER,
-    },
     "KernelComponents": {"eigenvalues_": _VECTOR, "explained_variance_ratio_": _VECTOR},
     "KernelFisherDiscriminant": {"class_means_": _MATRIX, "classes_": labels(), "within_": _VECTOR},
     "TwoViews": {
@@ -422,7 +415,6 @@ PARAMETERS: Mapping[str, _Kinds] = {
         "weighting": either(nothing(), word(*WEIGHTINGS)),
     },
     "ALSSVMClassifier": {"random_state": _MOST},
-    "ReducedModel": {"basis": either(_CHOICE, _WHOLE, _RULE)},
     "WithBasis": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
     "TwoViews": {"kernel_y": kernel(named=True), "random_state": _MOST},
     "KernelFisherDiscriminant": {"n_components": _MOST},
