@@ -19,7 +19,6 @@ import problems
 import substrate
 from problems.command_line.main import main
 from problems.command_line.verify import problem_modules
-from substrate.reduced import Basis
 
 pytestmark = pytest.mark.smoke
 
@@ -45,7 +44,7 @@ def test_every_estimator_is_fitted_saved_and_loaded(estimator, tmp_path):
     X = rng.normal(size=(30, 3))
     signal = np.sin(2.0 * X[:, 0]) + X[:, 1]
     y = np.where(signal > np.median(signal), "up", "down") if is_classifier(estimator()) else signal
-    chosen = {"kernel": quick_kernel(estimator), "random_state": 0, "basis": Basis(random_state=0)}
+    chosen = {"kernel": quick_kernel(estimator), "random_state": 0}
     model = estimator(**{name: chosen[name] for name in chosen if name in estimator().get_params()}).fit(X, y)
     assert model.score(X, y) > 0.25  # an even machine has half of this signal
     assert model.certificate_.holds

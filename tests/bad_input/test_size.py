@@ -16,8 +16,13 @@ from substrate.reduced import Basis
 def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
     X, y = make_data(estimator, n=3000, columns=1)
     # of the rules that choose a basis, the one that looks at all pairs of candidates and scoring rows
-    rule = {"basis": "feature_vectors"} if "basis" in parameters_of(estimator) else {}
-    model = seeded(estimator, kernel=Linear(), **rule)
+    rules = [{}, {"basis": "feature_vectors"}] if "basis" in parameters_of(estimator) else [{}]
+    for rule in rules:
+        refuse_a_matrix_too_large(seeded(estimator, kernel=Linear(), **rule), X, y)
+
+
+def refuse_a_matrix_too_large(model, X, y):
+    own = model.get_params(deep=False)
     tracemalloc.start()
     try:
         with memory_limit(1e6), pytest.raises(DataError) as caught:
@@ -25,10 +30,9 @@ def test_a_matrix_that_cannot_fit_is_refused_before_it_is_allocated(estimator):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    own = parameters_of(estimator)
     held_out = own.get("validation_fraction", 0.0) if own.get("cv") is None else 0.0
     rows = 3000 - int(np.ceil(3000 * held_out))  # the others validate
-    entries = Basis().n_candidates * Basis().n_scoring if "basis" in own else rows**2  # never all pairs
+    entries = Basis().n_candidates * Basis().n_scoring if own.get("basis") is not None else rows**2  # never all pairs
     for pattern in (
         f"{8 * entries} bytes",
         "1000000 bytes",

@@ -37,6 +37,8 @@ def way_in_words(value):
         return None
     if value == {"solver": "cvxpy"}:
         return "declared"
+    if isinstance(value.get("basis"), Basis):
+        value = value | {"basis": value["basis"].n}
     return ", ".join(f"{name} {choice}" for name, choice in value.items()) or "as it comes"
 
 
@@ -71,6 +73,10 @@ FUNCTIONS = {
 
 #: Every estimator with the parameters that its class calls typical.
 TYPICAL = [(estimator, dict(choice)) for estimator in ESTIMATORS for choice in estimator._typical]
+#: Every estimator as it comes, and once more on a basis where it has the choice.
+BASES = [(estimator, {}) for estimator in ESTIMATORS] + [
+    (estimator, {"basis": Basis(12, random_state=0)}) for estimator in ESTIMATORS if "basis" in parameters_of(estimator)
+]
 #: Every estimator as it comes, and once more by its declared problem where it has the choice.
 WAYS = [(estimator, {}) for estimator in ESTIMATORS] + [(e, {"solver": "cvxpy"}) for e in WITH_SOLVER]
 over_ways = pytest.mark.parametrize(("estimator", "choice"), WAYS, ids=way_in_words)
@@ -78,6 +84,7 @@ over_ways_and_uses = pytest.mark.parametrize(("estimator", "choice"), WAYS + TYP
 over_ways_of_regression = pytest.mark.parametrize(
     ("estimator", "choice"), [way for way in WAYS if way[0] in REGRESSORS], ids=way_in_words
 )
+over_bases = pytest.mark.parametrize(("estimator", "choice"), BASES, ids=way_in_words)
 over_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 over_rows = pytest.mark.parametrize("estimator", FROM_ROWS)
 over_weighted = pytest.mark.parametrize("estimator", WEIGHTED)
@@ -107,8 +114,8 @@ def seeded(estimator, **parameters):
     kinds = parameters_of(estimator)
     if "random_state" in kinds:
         parameters.setdefault("random_state", 0)
-    if "basis" in kinds:
-        parameters["basis"] = Basis.of(parameters.get("basis")).with_params(random_state=0)
+    if parameters.get("basis") is not None:
+        parameters["basis"] = Basis.of(parameters["basis"]).with_params(random_state=0)
     return estimator(**parameters)
 
 

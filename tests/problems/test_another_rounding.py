@@ -35,8 +35,10 @@ def rounded_otherwise(values, seed):
 
 def fitted(estimator, choice, X, y):
     own = estimator().get_params(deep=False)
-    choices = {"kernel": RBF(1.5), "random_state": 0, "basis": Basis(12, random_state=0)}
-    return estimator(**{name: value for name, value in choices.items() if name in own} | choice).fit(X, y)
+    choices = {name: value for name, value in {"kernel": RBF(1.5), "random_state": 0}.items() if name in own} | choice
+    if "basis" in choice:
+        choices["basis"] = Basis(12, random_state=0)
+    return estimator(**choices).fit(X, y)
 
 
 def promised_distance(model):
