@@ -313,7 +313,8 @@ def _sum_by_columns(
     inside = [{place[c]: n for c, n in left.items() if n} for left in every if set(left) <= set(columns)]
     X, Z = (np.ascontiguousarray(at[:, list(columns)]) for at in (points, term.points))
     own = {place[c]: n for c, n in right.items() if n}
-    sums = iter(kernel.derivative_sums(X, Z, inside, own, factor * term.coefficients) if inside else ())
+    values = (kernel.derivative(X, Z, left, own) if left or own else kernel(X, Z) for left in inside)
+    sums = iter([matrix @ (factor * term.coefficients) for matrix in values])
     return [next(sums) if set(left) <= set(columns) else zero for left in every]
 
 

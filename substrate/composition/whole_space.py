@@ -123,7 +123,7 @@ def _inner_products(span: SubstrateSpan) -> tuple[Array, float]:
     if plain and not kernel.pairwise and not any(is_sparse(points_of_side) for points_of_side in points):
         every = np.vstack(points)
         G = kernel.enclose(every, every).midpoint
-        return (G + G.T) / 2.0, float(kernel.careful_rounding(every))
+        return (G + G.T) / 2.0, float(kernel.rounding(every, by_differences=True))
     rounding = bound_rounding(kernel, ((r.operator, own) for r, own in zip(span.readings, points, strict=True)))
     return span.matrix(), rounding if plain or any(r.operator for r in span.readings) else _COMPONENTS * rounding
 

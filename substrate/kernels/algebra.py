@@ -10,20 +10,35 @@ import operator
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product as cartesian
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from substrate.arrays import Array, non_negative
 from substrate.certificates.enclosed import Double
-from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, relative_rounding
+from substrate.certificates.rounding import ROUNDED_ONCE, add_roundings, at_most, relative_rounding
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.base import BaseKernel, Formula, Number, paired_values, refuse_overflow
 from substrate.kernels.derivatives import Orders, split_orders
 from substrate.kernels.integrals import volumes
+from substrate.kernels.terms import SumOfProducts
 from substrate.namespaces import namespace_of, take_columns, to_numpy
 
-__all__ = ["Composite", "Kernel", "Nested", "Product", "Restricted", "Scaled", "Sum", "SumOfKernels", "Symmetric"]
+__all__ = [
+    "Composite",
+    "Kernel",
+    "Nested",
+    "Polynomials",
+    "Product",
+    "Restricted",
+    "Scaled",
+    "Sum",
+    "Symmetric",
+    "add_values",
+    "column_tuple",
+]
 
 #: k(x, x) below the first may have lost digits to underflow; a factor above the second would reveal it.
 _SMALL, _LARGE = 1e-290, 1e10
@@ -81,10 +96,6 @@ class Composite(Kernel):
         """Return the points of the parts."""
         return X
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the combined values into ``out``."""
-        out[...] = self._combined(X, Z, lambda part, x, z: part.values(x, z))
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the combined values of the parts, each with a radius."""
         values: Double = self._combined(X, Z, lambda part, x, z: part.enclose(x, z))
@@ -95,7 +106,7 @@ class Composite(Kernel):
         return self._combined(X, Z, lambda part, x, z: part.evaluate(x, z, dtype))
 
     def _combined(self, X: Any, Z: Any, read: Callable[[Kernel, Any, Any], Any]) -> Any:
-        x, z = self._points(X), self._points(Z)
+        x, z = self._points(X), None if Z is None else self._points(Z)
         return self.combine(read(part, x, z) for part in self.parts(X.shape[1]))
 
     def diag(self, X: Any) -> Any:
@@ -108,88 +119,121 @@ class Composite(Kernel):
         formulas = [part.exact_formula(number, n_features) for part in self.parts(n_features)]
         return lambda x, z: self.combine(formula(x, z) for formula in formulas)
 
-    def rounding(self, X: Any) -> float:
-        """Combine the roundings of the parts."""
-        points = self._points(X)
-        return self._combine_roundings(X, [part.rounding(points) for part in self._rounded(X.shape[1])])
-
-    def careful_rounding(self, X: Any) -> float:
-        """Combine the roundings of the parts' more accurate formulas."""
-        points = self._points(X)
-        return self._combine_roundings(X, [part.careful_rounding(points) for part in self._rounded(X.shape[1])])
-
-    def _rounded(self, n_features: int) -> Sequence[Kernel]:
-        """Return the kernels whose roundings are combined."""
-        return self.inside
-
-    @abstractmethod
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Return the rounding from those of the parts."""
-
     def _resolve(self, X: Any) -> Self:
         points = self._points(X)
         return replace(self, **{name: getattr(self, name).resolved(points) for name in self.made_of})
 
 
-class SumOfKernels(Composite):
-    """A kernel that is the sum of its components, and has the sums of all that is linear in it."""
+class Polynomials(Composite):
+    """A kernel that is a polynomial of others: what is known of sums and of products is known of it."""
 
-    @abstractmethod
-    def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """Return the kernels of the sum, for points with so many columns."""
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the combined sums of the parts."""
+        expanded: SumOfProducts = self.combine(part.expand(n_features) for part in self.parts(n_features))
+        return expanded
 
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the sum."""
-        total = next(values)
-        for number, value in enumerate(values):
-            if number:
-                total += value
-            else:  # a new array: the first may be one of the user's
-                total = total + value
-        return total
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the largest of all products, whose roundings add up, and the rounding of the operations.
 
-    def _rounded(self, n_features: int) -> Sequence[Kernel]:
-        """Return the components."""
-        return self.components(n_features)
-
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Return the largest, since the norms of a sum add up, and the rounding of the sum itself."""
-        return max(roundings) + relative_rounding(len(roundings) - 1.0)
+        No bound is known where a value that underflows is enlarged by what it is multiplied with.
+        """
+        expanded = self.expand(X.shape[1])
+        kernels = dict.fromkeys(kernel for _, product in expanded.products for kernel in product)
+        lost = {kernel: kernel.rounding(X, by_differences) for kernel in kernels}
+        if any(factor > _LARGE or len(product) > 1 for factor, product in expanded.products):
+            ends = {kernel: _ends(kernel.diag(X)) for kernel in kernels}
+            if any(_is_enlarged([(f, f), *(ends[kernel] for kernel in product)]) for f, product in expanded.products):
+                return math.inf
+        shares = (reduce(add_roundings, (lost[kernel] for kernel in product)) for _, product in expanded.products)
+        return float(max(shares) + relative_rounding(expanded.operations))
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the sum over the components."""
-        return np.asarray(sum(component._derivative(X, Z, left, right) for component in self.components(X.shape[1])))
+        """Return the sum over all products, each by the rule of Leibniz."""
+        total = np.zeros((X.shape[0], Z.shape[0]))
+        for factor, kernels in self.expand(X.shape[1]).products:
+            total += factor * _differentiate_product(kernels, X, Z, left, right)
+        return total
 
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the sum over the components."""
-        return np.asarray(sum(component._integral(X, boxes, orders) for component in self.components(X.shape[1])))
+    @property
+    def no_integral(self) -> str:
+        """Empty where all parts have integrals; whether those of a product are on different columns is seen later."""
+        return next((kernel.no_integral for kernel in self.inside if kernel.no_integral), "")
 
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the sum over the components."""
-        components = self.components(boxes.shape[1])
-        return np.asarray(sum(component._double_integral(boxes, others) for component in components))
-
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of all components."""
-        return tuple(term for component in self.components(n_features) for term in component.terms(n_features))
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the root mean square of all components, where the sum is a factor of a product."""
-        squares = [np.square(component.relevances(spreads)) for component in self.components(spreads.size)]
-        return np.asarray(np.sqrt(np.mean(squares, axis=0)))
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the sum over all products, of kernels on different columns."""
+        total = np.zeros((boxes.shape[0], others.shape[0]))
+        for factor, kernels in self.expand(boxes.shape[1]).products:
+            total += factor * _integrate_product(kernels, boxes, others, orders)
+        return total
 
     def rank(self, n_features: int) -> int | None:
-        """Count the features of all components."""
-        ranks = [component.rank(n_features) for component in self.components(n_features)]
-        return None if None in ranks else sum(rank for rank in ranks if rank is not None)
+        """Count the features of all products."""
+        products = self.expand(n_features).products
+        ranks = [[kernel.rank(n_features) for kernel in kernels] for _, kernels in products]
+        if any(None in product for product in ranks):
+            return None
+        return int(sum(math.prod(rank for rank in product if rank is not None) for product in ranks))
 
     def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
-        """Return the features of all components, side by side."""
-        return (value for component in self.components(len(x)) for value in component.exact_features(number, x))
+        """Return the products of the features of the kernels of a product, times the root of its factor."""
+        for factor, kernels in self.expand(len(x)).products:
+            root = number(factor).sqrt()
+            for features in cartesian(*(tuple(kernel.exact_features(number, x)) for kernel in kernels)):
+                yield reduce(operator.mul, features, root)
+
+    def feature_rounding(self) -> float:
+        """Return what the largest product of features loses."""
+        return at_most(sum(kernel.feature_rounding() for kernel in self.inside)) + relative_rounding(3.0)
+
+
+def _ends(values: Any) -> tuple[float, float]:
+    xp = namespace_of(values)
+    return float(xp.min(values)), float(xp.max(values))
+
+
+def _is_enlarged(ends: Sequence[tuple[float, float]]) -> bool:
+    """Return whether one of some numbers may have lost digits to underflow, and the product of the others is large."""
+    with np.errstate(over="ignore"):
+        largest = [math.prod(high for k, (_, high) in enumerate(ends) if k != number) for number in range(len(ends))]
+    return any(low < _SMALL and high > _LARGE for (low, _), high in zip(ends, largest, strict=True))
+
+
+def _differentiate_product(kernels: Sequence[Kernel], X: Array, Z: Array, left: Orders, right: Orders) -> Array:
+    """Differentiate a product by the rule of Leibniz in both arguments."""
+    first, *others = kernels
+    if not others:
+        return first._derivative(X, Z, left, right)
+    total = np.zeros((X.shape[0], Z.shape[0]))
+    for times_x, a, c in split_orders(left):
+        for times_z, b, d in split_orders(right):
+            values = first._derivative(X, Z, a, b)
+            total += times_x * times_z * (values * _differentiate_product(others, X, Z, c, d))
+    return total
+
+
+def _integrate_product(kernels: Sequence[Kernel], boxes: Array, others: Array, orders: Orders) -> Array:
+    """Return the product of the integrals: each is times the lengths of the columns of the others, and of those of
+    none.
+    """
+    if len(kernels) == 1:
+        return kernels[0]._integral(boxes, others, orders)
+    columns = [set(getattr(kernel, "columns", ())) for kernel in kernels]
+    if not all(columns) or len(set.union(*columns)) < sum(map(len, columns)):
+        raise DeclarationError(
+            f"{reduce(operator.mul, kernels)!r} has no integrals over boxes in closed form: a product has them where "
+            "its sides are on different columns, as k.on(0) * m.on(1); sum values in the place of this one, as "
+            "s.integral(Measure.of_points(points, weights)) of a quadrature rule"
+        )
+    if not set(orders) <= set.union(*columns):
+        return np.zeros((boxes.shape[0], others.shape[0]))
+    own_orders = [{c: order for c, order in orders.items() if c in own} for own in columns]
+    integrals = [kernel._integral(boxes, others, own) for kernel, own in zip(kernels, own_orders, strict=True)]
+    lengths = np.multiply.outer(volumes(boxes), volumes(others))
+    return np.asarray(reduce(lambda total, values: total * values / lengths, integrals))
 
 
 @dataclass(frozen=True, repr=False)
-class Sum(SumOfKernels):
+class Sum(Polynomials):
     """k(x, z) = left(x, z) + right(x, z)."""
 
     left: Kernel
@@ -197,9 +241,9 @@ class Sum(SumOfKernels):
     binding: ClassVar[int] = 1
     made_of = ("left", "right")
 
-    def components(self, n_features: int) -> tuple[Kernel, ...]:
-        """Return both sides."""
-        return self.left, self.right
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the sum."""
+        return add_values(values)
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the derivatives of both."""
@@ -209,8 +253,19 @@ class Sum(SumOfKernels):
         return f"{self.left._bracket(1)} + {self.right._bracket(2)}"
 
 
+def add_values(values: Iterator[Any]) -> Any:
+    """Return the sum of values in any arithmetic; the first is not changed, which may be an array of the user's."""
+    total = next(values)
+    for number, value in enumerate(values):
+        if number:
+            total += value
+        else:
+            total = total + value
+    return total
+
+
 @dataclass(frozen=True, repr=False)
-class Product(Composite):
+class Product(Polynomials):
     """k(x, z) = left(x, z) right(x, z), positive semi-definite by Schur's product theorem."""
 
     left: Kernel
@@ -223,41 +278,6 @@ class Product(Composite):
         left, right = values
         return left * right
 
-    @property
-    def no_integral(self) -> str:
-        """Empty where both sides have integrals and are on different columns, so that the integral is a product."""
-        columns = [set(getattr(side, "columns", ())) for side in self.inside]
-        if reason := super().no_integral:
-            return reason
-        if not all(columns) or columns[0] & columns[1]:
-            return (
-                "a product has them where its sides are on different columns, as k.on(0) * m.on(1); sum values in the "
-                "place of this one, as s.integral(Measure.of_points(points, weights)) of a quadrature rule"
-            )
-        return ""
-
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the product of both: each is times the lengths of the columns of the other, and of those of none."""
-        columns = [getattr(side, "columns", ()) for side in self.inside]
-        sides = [{c: n for c, n in orders.items() if c in own} for own in columns]
-        if sum(map(len, sides)) < len(orders):
-            return np.zeros((X.shape[0], boxes.shape[0]))
-        left, right = (side._integral(X, boxes, own) for side, own in zip(self.inside, sides, strict=True))
-        return np.asarray(left * right / volumes(boxes))
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the product of both, as for one integral."""
-        product_of_sides = self.left._double_integral(boxes, others) * self.right._double_integral(boxes, others)
-        return np.asarray(product_of_sides / np.multiply.outer(volumes(boxes), volumes(others)))
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Differentiate by the rule of Leibniz in both arguments."""
-        total = np.zeros((X.shape[0], Z.shape[0]))
-        for times_x, a, c in split_orders(left):
-            for times_z, b, d in split_orders(right):
-                total += times_x * times_z * (self.left._derivative(X, Z, a, b) * self.right._derivative(X, Z, c, d))
-        return total
-
     def relevances(self, spreads: Array) -> Array:
         """Return the root of the sum of the squares of both."""
         return np.asarray(np.hypot(self.left.relevances(spreads), self.right.relevances(spreads)))
@@ -268,61 +288,12 @@ class Product(Composite):
         sides = (k._scale_gradient(X, Z, weights * m(X, Z)), m._scale_gradient(X, Z, weights * k(X, Z)))
         return np.concatenate(sides)
 
-    def rank(self, n_features: int) -> int | None:
-        """Count the products of the features of both."""
-        left, right = self.left.rank(n_features), self.right.rank(n_features)
-        return None if left is None or right is None else left * right
-
-    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
-        """Return all products of a feature of one with a feature of the other."""
-        right = list(self.right.exact_features(number, x))
-        return (first * second for first in self.left.exact_features(number, x) for second in right)
-
-    def feature_rounding(self) -> float:
-        """Add the relative errors of both factors."""
-        return add_roundings(self.left.feature_rounding(), self.right.feature_rounding())
-
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Add the relative errors of both; no bound is known where values that underflow are enlarged."""
-        smallest, largest = zip(*(_ends(side.diag(X)) for side in self.inside), strict=True)
-        if any(low < _SMALL and high > _LARGE for low, high in zip(smallest, reversed(largest), strict=True)):
-            return math.inf
-        return add_roundings(roundings[0], roundings[1], 2.0)
-
     def __repr__(self) -> str:
         return f"{self.left._bracket(2)} * {self.right._bracket(3)}"
 
 
-def _ends(values: Any) -> tuple[float, float]:
-    xp = namespace_of(values)
-    return float(xp.min(values)), float(xp.max(values))
-
-
-class Nested(Composite):
-    """A kernel made of one other, ``kernel``."""
-
-    kernel: Kernel
-
-    def combine(self, values: Iterator[Any]) -> Any:
-        """Return the value of the kernel inside."""
-        return next(values)
-
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of the kernel inside, each inside this one."""
-        inside = self.kernel.terms(n_features)
-        return tuple((factor, replace(self, kernel=term)) for factor, term in inside)  # type: ignore[call-arg]
-
-    def relevances(self, spreads: Array) -> Array:
-        """Return the relevances of the kernel inside."""
-        return self.kernel.relevances(spreads)
-
-    def rank(self, n_features: int) -> int | None:
-        """Count the features of the kernel inside."""
-        return self.kernel.rank(n_features)
-
-
 @dataclass(frozen=True, repr=False)
-class Scaled(Nested):
+class Scaled(Polynomials):
     """k(x, z) = factor kernel(x, z) with factor >= 0."""
 
     factor: float
@@ -345,43 +316,41 @@ class Scaled(Nested):
         multiple = self.factor * next(values)
         return refuse_overflow(multiple, self) if self.factor > _HUGE and hasattr(multiple, "dtype") else multiple
 
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the multiple."""
-        return self.factor * self.kernel._integral(X, boxes, orders)
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the multiple."""
-        return self.factor * self.kernel._double_integral(boxes, others)
-
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        """Return the multiple."""
-        return self.factor * self.kernel._derivative(X, Z, left, right)
-
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of the kernel inside, with the factor."""
-        return tuple((self.factor * factor, term) for factor, term in self.kernel.terms(n_features))
-
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return the value itself in the logarithm of the factor, and the multiple of the inner kernel's."""
         inside = self.kernel._scale_gradient(X, Z, self.factor * weights)
         return np.append(np.vdot(weights, self(X, Z)), inside) if self.factor > 0.0 else inside
 
-    def exact_features(self, number: Number, x: Sequence[Any]) -> Iterable[Any]:
-        """Return the features of the kernel inside, times the root of the factor."""
-        root = number(self.factor).sqrt()
-        return (root * value for value in self.kernel.exact_features(number, x))
-
-    def feature_rounding(self) -> float:
-        """Add the rounding of the root and of the product."""
-        return self.kernel.feature_rounding() + relative_rounding(2.0)
-
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Return that of the kernel inside; no bound is known where values that underflow are enlarged."""
-        lost = self.factor > _LARGE and _ends(self.kernel.diag(X))[0] < _SMALL
-        return math.inf if lost else roundings[0] + ROUNDED_ONCE
-
     def __repr__(self) -> str:
         return f"{self.factor!r} * {self.kernel._bracket(3)}"
+
+
+class Nested(Composite):
+    """A kernel made of one other, ``kernel``, and linear in it."""
+
+    kernel: Kernel
+
+    def combine(self, values: Iterator[Any]) -> Any:
+        """Return the value of the kernel inside."""
+        return next(values)
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the terms of the kernel inside, each inside this one."""
+        terms = self.kernel.terms(n_features)
+        return SumOfProducts(tuple((f, (replace(self, kernel=term),)) for f, term in terms))  # type: ignore[call-arg]
+
+    def relevances(self, spreads: Array) -> Array:
+        """Return the relevances of the kernel inside."""
+        return self.kernel.relevances(spreads)
+
+    def rank(self, n_features: int) -> int | None:
+        """Count the features of the kernel inside."""
+        return self.kernel.rank(n_features)
+
+    @abstractmethod
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside."""
+        return self.kernel.rounding(self._points(X), by_differences)
 
 
 def column_tuple(columns: Any) -> tuple[int, ...]:
@@ -414,10 +383,6 @@ class Restricted(Nested):
             raise DataError(f"{self!r} asks for column {max(self.columns)}, the points have {X.shape[1]} columns")
         return take_columns(X, self.columns)
 
-    def values(self, X: Any, Z: Any) -> Array:
-        """Return the values of the kernel inside, without a copy of them."""
-        return self.kernel.values(self._points(X), self._points(Z))
-
     def _orders(self, orders: Orders) -> Orders | None:
         """Return the orders in the columns of the kernel inside; None where one is in another column."""
         if not set(orders) <= set(self.columns):
@@ -433,18 +398,19 @@ class Restricted(Nested):
         inside = self.kernel.compared_columns(len(self.columns))
         return tuple(tuple(self.columns[column] for column in group) for group in inside)
 
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Multiply by the lengths of all other columns; a derivative in those is zero."""
-        inside, own = self._orders(orders), boxes[:, list(self.columns)]
-        if inside is None:
-            return np.zeros((X.shape[0], boxes.shape[0]))
-        return np.asarray(self.kernel._integral(self._points(X), own, inside) * (volumes(boxes) / volumes(own)))
+    @property
+    def no_integral(self) -> str:
+        """Empty where the kernel inside has integrals."""
+        return self.kernel.no_integral
 
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Multiply by the lengths of all other columns."""
-        inner = [each[:, list(self.columns)] for each in (boxes, others)]
-        ratios = [volumes(each) / volumes(own) for each, own in zip((boxes, others), inner, strict=True)]
-        return np.asarray(self.kernel._double_integral(*inner) * np.multiply.outer(*ratios))
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Multiply by the lengths of all other columns; a derivative in those is zero."""
+        inside = self._orders(orders)
+        if inside is None:
+            return np.zeros((boxes.shape[0], others.shape[0]))
+        left, right = (each[:, list(self.columns)] for each in (boxes, others))
+        lengths = np.multiply.outer(volumes(boxes) / volumes(left), volumes(others) / volumes(right))
+        return np.asarray(self.kernel._integral(left, right, inside) * lengths)
 
     def largest_order(self, columns: Collection[int]) -> float:
         """Return the order of the kernel inside; derivatives in any other column are zero, and all of them exist."""
@@ -458,9 +424,16 @@ class Restricted(Nested):
             return np.zeros((X.shape[0], Z.shape[0]))
         return self.kernel._derivative(self._points(X), self._points(Z), a, b)
 
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
-        """Return the terms of the kernel inside, each on these columns."""
-        return super().terms(len(self.columns))
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the sum of the kernel inside, each of its kernels on its columns of these."""
+        inside = self.kernel.expand(len(self.columns))
+        products = ((factor, tuple(map(self._restrict, kernels))) for factor, kernels in inside.products)
+        return SumOfProducts(tuple(products), inside.operations)
+
+    def _restrict(self, kernel: Kernel) -> "Restricted":
+        if isinstance(kernel, Restricted):
+            return Restricted(kernel.kernel, tuple(self.columns[column] for column in kernel.columns))
+        return Restricted(kernel, self.columns)
 
     @property
     def linear(self) -> bool:
@@ -490,9 +463,9 @@ class Restricted(Nested):
         inner = self.kernel.exact_formula(number, len(self.columns))
         return lambda x, z: inner([x[k] for k in self.columns], [z[k] for k in self.columns])
 
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Return the rounding of the kernel inside."""
-        return roundings[0]
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the rounding of the kernel inside, on its columns."""
+        return super().rounding(X, by_differences)
 
     def __repr__(self) -> str:
         return f"{self.kernel._bracket(3)}.on({', '.join(map(str, self.columns))})"
@@ -561,12 +534,12 @@ class Symmetric(Nested):
         pairs = (self.kernel.exact_features(number, point) for point in (x, [-value for value in x]))
         return (self.combine(iter(pair)) for pair in zip(*pairs, strict=True))
 
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the rounding of the kernel inside over the least share that cancellation leaves of its diagonal."""
         diagonal, whole = to_numpy(self.diag(X)), to_numpy(self.kernel.diag(X))
         share = float(np.min(diagonal[whole > 0.0] / whole[whole > 0.0], initial=1.0))
         share -= self.kernel.rounding(X) + ROUNDED_ONCE
-        return (roundings[0] + ROUNDED_ONCE) / share if share > 0.0 else np.inf
+        return (self.kernel.rounding(X, by_differences) + ROUNDED_ONCE) / share if share > 0.0 else np.inf
 
     def diag(self, X: Any) -> Any:
         """Return the part of k(x, x), a squared length, which rounding must not leave below zero."""

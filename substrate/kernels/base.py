@@ -12,24 +12,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse, real_points
+from substrate.arrays import Array, real_points
 from substrate.certificates.enclosed import Double
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.derivatives import Derivatives
+from substrate.kernels.distances import to_dense
 from substrate.kernels.integrals import Integrals
 from substrate.kernels.scales import Scales
-from substrate.kernels.terms import Terms
+from substrate.kernels.terms import SumOfProducts, Terms
 from substrate.namespaces import (
+    blocks_beside,
     device_blocks,
     device_points,
     diagonal_set,
     is_device_array,
     namespace_of,
     room_on_device,
-    row_blocks,
     same_home,
     strips,
     to_numpy,
+    zeros_beside,
 )
 from substrate.values import Value
 
@@ -77,60 +79,52 @@ class BaseKernel(Value, Derivatives, Integrals, Scales, Terms, ABC):
     __array_ufunc__ = None
 
     @abstractmethod
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write k(x_i, z_j) into ``out`` for rows of two checked point sets."""
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return a new array of all k(x_i, z_j) of two checked point sets, in their namespace and this precision.
+
+        The points themselves are float64. The second may be None where the first has the rows of a precomputed matrix.
+        """
 
     @abstractmethod
     def diag(self, X: Any) -> Any:
         """Return the values k(x_i, x_i)."""
-
-    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return a new array of all k(x_i, z_j) in the namespace of the points, computed in the given precision.
-
-        The counterpart of :meth:`fill` for other namespaces and precisions; the points themselves are float64.
-        """
-        raise DeclarationError(
-            f"{self!r} has no formula beyond numpy's double precision; pass numpy arrays (X.cpu().numpy(), X.get()), "
-            "or give its class an `evaluate`"
-        )
 
     def __call__(self, X: Any, Z: Any = None) -> Any:
         """Return the matrix of all k(x_i, z_j); with X alone, the symmetric matrix of all k(x_i, x_j).
 
         Tensors of torch and arrays of CuPy stay on their device, and the matrix is of the same library.
         """
-        if is_device_array(X):
-            return _device_matrix(self, X, Z)
-        X = real_points(X, "X")
+        X = _checked_points(X, "X")
         if Z is None:
             return symmetric_matrix(self, X)
-        Z = real_points(Z, "Z")
+        Z = _checked_points(Z, "Z")
+        same_home(X=X, Z=Z)
         if X.shape[1] != Z.shape[1] and not self.pairwise:
             raise DataError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; they must agree")
-        out = np.empty((X.shape[0], Z.shape[0]))
-        for rows in row_blocks(*out.shape):
-            self.fill(X[rows], Z, out[rows])
+        out = _new_matrix(X, Z.shape[0])
+        for rows in blocks_beside(X, *out.shape):
+            out[rows, :] = self.evaluate(X[rows, :], Z, out.dtype)
         return out
 
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return p such that a computed k(x, z) is within p sqrt(k(x, x) k(z, z)) of the true one, for all rows of X.
 
-        Zero where the kernel is defined by its values: a precomputed matrix or a user's function.
+        Zero where the kernel is defined by its values: a precomputed matrix or a user's function. The midpoints of
+        :meth:`enclose` are computed ``by_differences``, which may lose fewer digits.
         """
         return 0.0
 
-    def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`, for the midpoints of :meth:`enclose`, which may lose fewer digits."""
-        return self.rounding(X)
-
     def values(self, X: Any, Z: Any) -> Array:
-        """Return a new array as :meth:`fill` fills it, of two checked point sets.
+        """Return all k(x_i, z_j) of two checked point sets in numpy, in double precision."""
+        return np.asarray(self.evaluate(X, Z, np.float64))
 
-        The second may be None where the first has the rows of a precomputed matrix.
-        """
-        out = np.empty(X.shape if Z is None else (X.shape[0], Z.shape[0]))
-        self.fill(X, Z, out)
-        return out
+    def fill(self, X: Any, Z: Any, out: Array) -> None:
+        """Write the values into ``out``."""
+        out[...] = self.values(X, Z)
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the kernel as a sum of products of kernels that are neither, for points with so many columns."""
+        return SumOfProducts(((1.0, (self,)),))
 
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all k(x_i, z_j) of rows of one point set, each with a radius; the values of a user are exact."""
@@ -245,11 +239,9 @@ def refuse_overflow(values: Any, kernel: BaseKernel) -> Any:
 
 def paired_values(kernel: BaseKernel, X: Any, Z: Any) -> Any:
     """Return k(x_i, z_i), in blocks of few rows, for kernels that have no formula for it."""
-    if is_device_array(X):
-        xp = namespace_of(X)
-        blocks = ((X[rows, :], Z[rows, :]) for rows in strips(X.shape[0], 64))
-        return xp.concat([xp.linalg.diagonal(kernel.evaluate(*block, xp.float64)) for block in blocks])
-    return np.concatenate([kernel.values(X[rows], Z[rows]).diagonal() for rows in strips(X.shape[0], 64)])
+    xp = namespace_of(X)
+    blocks = (kernel.evaluate(X[rows, :], Z[rows, :], xp.float64) for rows in strips(X.shape[0], 64))
+    return xp.concat([xp.linalg.diagonal(block) for block in blocks])
 
 
 @cache
@@ -263,45 +255,34 @@ def mirror_square(square: Array, upper: bool) -> None:
     np.copyto(square, square.T.copy(), where=lower if upper else lower.T)
 
 
-def symmetric_matrix(kernel: BaseKernel, X: Any) -> Array:
+def symmetric_matrix(kernel: BaseKernel, X: Any) -> Any:
     """Return all k(x_i, x_j) in one array: the upper blocks are computed, the lower ones mirrored."""
-    if is_device_array(X):
-        return _device_matrix(kernel, X, None)  # type: ignore[no-any-return]
-    n = X.shape[0]
-    K = np.empty((n, n))
+    n, xp = X.shape[0], namespace_of(X)
     if kernel.pairwise:
-        kernel.fill(X, X, K)
-        if np.array_equal(K, K.T):
-            return K
-        points = X.toarray() if is_sparse(X) else X
+        K, points = kernel.evaluate(X, X, xp.float64), to_dense(X)
         # a product with another kernel may round differently on either side of the diagonal
-        return (K + K.T) / 2.0 if np.array_equal(points, points.T) else K
-    for rows in strips(n, _STRIP):
-        block = K[rows, rows.start :]
-        kernel.fill(X[rows], X[rows.start :], block)
-        K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
-        mirror_square(K[rows, rows], upper=True)  # both its triangles were computed, each with its own rounding
-    np.fill_diagonal(K, kernel.diag(X))
+        return (K + K.T) / 2.0 if X.shape[0] == X.shape[1] and bool(xp.all(points == points.T)) else K
+    K = _new_matrix(X, n)
+    for rows in device_blocks(n, n) if is_device_array(X) else strips(n, _STRIP):
+        block = kernel.evaluate(X[rows, :], X[rows.start :, :], K.dtype)
+        size = rows.stop - rows.start
+        K[rows, rows.start :] = block
+        K[rows.stop :, rows] = block[:, size:].T
+        square = block[:, :size]  # each of its triangles has its own rounding
+        K[rows, rows] = xp.triu(square) + xp.triu(square, k=1).T
+    diagonal_set(K, kernel.diag(X))
     return K
 
 
-def _device_matrix(kernel: BaseKernel, X: Any, Z: Any) -> Any:
-    """Return all k(x_i, z_j) on the device of the points, computed block by block; with X alone, mirrored."""
-    points = device_points(X, "X")
-    columns = points if Z is None else device_points(Z, "Z")
-    same_home(X=points, Z=columns)
-    if points.shape[1] != columns.shape[1] and not kernel.pairwise:
-        raise DataError(f"X has {points.shape[1]} columns and Z has {columns.shape[1]}; they must agree")
-    xp, shape = namespace_of(points), (points.shape[0], columns.shape[0])
+def _checked_points(X: Any, name: str) -> Any:
+    return device_points(X, name) if is_device_array(X) else real_points(X, name)
+
+
+def _new_matrix(X: Any, n_columns: int) -> Any:
+    """Return room for a kernel matrix beside its points, refused before anything is allocated."""
+    shape = (X.shape[0], n_columns)
+    if not is_device_array(X):
+        return np.empty(shape)
     what = f"a {shape[0]} x {shape[1]} kernel matrix"
-    room_on_device(points, 8.0 * shape[0] * shape[1], what, "take a reduced set of rows.")
-    out = xp.empty(shape, dtype=xp.float64, device=points.device)
-    for rows in device_blocks(*shape):
-        out[rows, :] = kernel.evaluate(points[rows, :], columns, xp.float64)
-    if Z is None and not kernel.pairwise:
-        for rows in device_blocks(*shape):
-            square = out[rows, rows]
-            out[rows, rows] = 0.5 * (square + square.T)
-            out[rows.stop :, rows] = out[rows, rows.stop :].T
-        diagonal_set(out, kernel.diag(points))
-    return out
+    room_on_device(X, 8.0 * shape[0] * shape[1], what, "take a reduced set of rows.")
+    return zeros_beside(X, shape)

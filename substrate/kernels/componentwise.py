@@ -22,15 +22,15 @@ from typing import Any, Self
 import numpy as np
 
 from substrate.arrays import Array, check_memory, whole_number
-from substrate.certificates.rounding import add_roundings, relative_rounding
 from substrate.errors import DataError, DeclarationError
-from substrate.kernels.algebra import Kernel, Product, Restricted, SumOfKernels, column_tuple
+from substrate.kernels.algebra import Kernel, Polynomials, Product, Restricted, add_values, column_tuple
+from substrate.kernels.terms import SumOfProducts
 
 __all__ = ["Componentwise"]
 
 
 @dataclass(frozen=True, repr=False)
-class Componentwise(SumOfKernels):
+class Componentwise(Polynomials):
     """A sum of kernels on columns.
 
     ``Componentwise(RBF(1.0))`` has one component per input; ``Componentwise([RBF(1.0), Linear()])`` names a kernel
@@ -92,13 +92,21 @@ class Componentwise(SumOfKernels):
         kernels = self.parts(n_features)
         if self.order == 1:
             return kernels
-        count = sum(comb(len(kernels), size) for size in range(1, self.order + 1))
-        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
+        self._check_memory(len(kernels))
         return tuple(_multiply(group) for size in range(1, self.order + 1) for group in combinations(kernels, size))
+
+    def _check_memory(self, n_kernels: int) -> None:
+        count = sum(comb(n_kernels, size) for size in range(1, self.order + 1))
+        check_memory(1024.0 * count, f"a list of {count} components", "Use a smaller order or fewer columns.")
 
     def combine(self, values: Iterator[Any]) -> Any:
         """Return the sum of all values, and of all products of up to ``order`` of them."""
-        return super().combine(values if self.order == 1 else iter(_symmetric_sums(values, self.order)))
+        return add_values(values if self.order == 1 else iter(_symmetric_sums(values, self.order)))
+
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the kernels of single inputs and their products."""
+        self._check_memory(len(self.parts(n_features)))
+        return super().expand(n_features)
 
     def cost(self, n_features: int) -> int:
         """Return the sum of all kernels; a product of their values costs an eighth of one."""
@@ -139,14 +147,8 @@ class Componentwise(SumOfKernels):
         return np.asarray(sum(gradients)) if isinstance(self.kernel, Kernel) else np.concatenate(gradients)
 
     def feature_rounding(self) -> float:
-        """Return the largest of the components'; relative errors of a product add up."""
-        largest = super().feature_rounding()
-        return reduce(lambda error, _: add_roundings(error, largest), range(1, self.order), largest)
-
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
-        """Add a few roundings of products, which are formed in one input after another."""
-        more = 1 if self.order == 1 else 2 * self.order + 2
-        return super()._combine_roundings(X, roundings) + relative_rounding(more)
+        """Return what a product of as many features as the order loses."""
+        return self.order * super().feature_rounding()
 
     def __repr__(self) -> str:
         order = f", order={self.order}" if self.order > 1 else ""

@@ -254,20 +254,6 @@ class Derivatives:
         x, z = (points.toarray() if is_sparse(points) else points for points in (rows, columns))
         return self._derivative(x, z, a, b)
 
-    def derivative_sums(
-        self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
-    ) -> list[Array]:
-        """Return the derivatives of sum_j c_j D_z^right k(x_i, z_j) in x_i, one for each of ``every``, at dense points.
-
-        A kernel whose derivatives have a factor in common computes it once.
-        """
-        kernel: Any = self
-        plain = not right
-        return [
-            np.asarray(kernel(X, Z) if plain and not left else self.derivative(X, Z, left, right)) @ coefficients
-            for left in every
-        ]
-
     def refuse_derivatives(self) -> None:
         """Raise with the reason where there are none."""
         if self.not_smooth:

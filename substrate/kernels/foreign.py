@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import paired_values
+from substrate.kernels.distances import to_dense
 from substrate.kernels.matern import Matern
 from substrate.kernels.of_distance import RBF, Laplacian
 from substrate.kernels.polynomial import Linear, Polynomial
-from substrate.namespaces import diagonal_of, namespace_of, same_home, where_it_lives
+from substrate.namespaces import diagonal_of, is_device_array, namespace_of, same_home, where_it_lives
 
 __all__ = ["Foreign", "Precomputed", "as_kernel"]
 
@@ -48,29 +49,20 @@ class Precomputed(Kernel):
         """Return no derivatives, inside another kernel."""
         return np.zeros(0)
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Copy the given rows into ``out``."""
-        _check_shape(X, out.shape)
-        out[...] = X.toarray() if is_sparse(X) else X
-
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the given rows in the given precision."""
-        _check_shape(X, (X.shape[0], Z.shape[0]))
-        return namespace_of(X).astype(X, dtype, copy=False)
+        """Return a copy of the given rows in the given precision."""
+        if Z is not None and X.shape[1] != Z.shape[0]:
+            raise DataError(
+                f"a precomputed kernel matrix of shape {(X.shape[0], Z.shape[0])} is expected here, received "
+                f"{tuple(X.shape)}; rows are points, columns are training points"
+            )
+        return namespace_of(X).astype(to_dense(X), dtype, copy=True)
 
     def diag(self, X: Any) -> Any:
         """Return the diagonal of the given matrix."""
         if X.shape[0] != X.shape[1]:
             raise DataError(f"a square kernel matrix is expected, received shape {X.shape}")
         return diagonal_of(X)
-
-
-def _check_shape(X: Any, wanted: tuple[int, ...]) -> None:
-    if tuple(X.shape) != tuple(wanted):
-        raise DataError(
-            f"a precomputed kernel matrix of shape {tuple(wanted)} is expected here, received {tuple(X.shape)}; "
-            "rows are points, columns are training points"
-        )
 
 
 _NAMED: dict[str, Callable[[], Kernel]] = {
@@ -117,45 +109,30 @@ class Foreign(Kernel):
         """Return no derivatives, inside another kernel: its values are given."""
         return np.zeros(0)
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Check the values of the function and write them into ``out``."""
-        X = X.toarray() if is_sparse(X) else X
-        Z = Z.toarray() if is_sparse(Z) else Z
-        try:
-            values = np.asarray(self.function(X, Z), dtype=np.float64)
-        except Exception as error:
-            raise DataError(
-                f"the kernel {self!r} raised {type(error).__name__} on points of shapes {X.shape}, {Z.shape}: {error}"
-            ) from error
-        self._check(values, X, Z)
-        out[...] = values
-
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the values of the function for points of a device, after checking them; they must stay on that
-        device.
-        """
+        """Return the values of the function, after checking them; those for points of a device must stay there."""
         xp = namespace_of(X)
+        points = [xp.astype(to_dense(each), dtype, copy=False) for each in (X, Z)]
         try:
-            values = self.function(xp.astype(X, dtype, copy=False), xp.astype(Z, dtype, copy=False))
+            values = self.function(*points)
+            values = values if is_device_array(X) else np.asarray(values, dtype=np.float64)
         except Exception as error:
+            shapes = ", ".join(str(tuple(each.shape)) for each in points)
             raise DataError(
-                f"the kernel {self!r} raised {type(error).__name__} on points that are {where_it_lives(X)}: {error}"
+                f"the kernel {self!r} raised {type(error).__name__} on points of shapes {shapes}, {where_it_lives(X)}: "
+                f"{error}"
             ) from error
         same_home(X=X, **{"the kernel's matrix": values})
-        self._check(values, X, Z)
-        return xp.astype(values, dtype, copy=False)
-
-    def _check(self, values: Any, X: Any, Z: Any) -> None:
-        shapes, shape = (tuple(X.shape), tuple(Z.shape)), (X.shape[0], Z.shape[0])
+        shape = (X.shape[0], Z.shape[0])
         if tuple(values.shape) != shape:
             raise DataError(
-                f"the kernel {self!r} must return a matrix of shape {shape} for point sets of shapes {shapes[0]} "
-                f"and {shapes[1]}, received {tuple(values.shape)}; it is called with two arrays of points, not two "
-                "points"
+                f"the kernel {self!r} must return a matrix of shape {shape} for point sets of shapes {tuple(X.shape)} "
+                f"and {tuple(Z.shape)}, received {tuple(values.shape)}; it is called with two arrays of points, not "
+                "two points"
             )
-        xp = namespace_of(values)
         if not bool(xp.all(xp.isfinite(values))):
             raise DataError(f"the kernel {self!r} returned NaN or infinity")
+        return xp.astype(values, dtype, copy=False)
 
     def diag(self, X: Any) -> Any:
         """Return diagonal values, in blocks."""

@@ -21,7 +21,6 @@ from substrate.arrays import Array, positive
 from substrate.certificates.rounding import bessel_rounding, relative_rounding
 from substrate.errors import DeclarationError
 from substrate.kernels.base import Number
-from substrate.kernels.integrals import Profile
 from substrate.kernels.of_distance import Functions, KernelOfDistance
 
 __all__ = ["ELEMENTARY", "Matern"]
@@ -140,29 +139,7 @@ class Matern(KernelOfDistance):
                 "Componentwise with this kernel"
             )
 
-    def _tails(self, unit: float) -> Profile:
-        """Return the tails: p(r) exp(-r) has the tail q(r) exp(-r) with q = p + p' + p'' + ..."""
-        value = np.polynomial.Polynomial({0.5: [1.0], 1.5: [1.0, 1.0], 2.5: [1.0, 1.0, 1.0 / 3.0]}[self.nu])
-        first = value + value.deriv(1) + value.deriv(2)
-        second = first + first.deriv(1) + first.deriv(2)
-
-        def times_exponential(polynomial: Any, u: Array) -> Array:
-            r = np.minimum(np.abs(u) / unit, 1e3)
-            return np.asarray(polynomial(r) * np.exp(-r))
-
-        def derivative(u: Array, order: int) -> Array:
-            if not order:
-                return times_exponential(value, u)
-            points = np.reshape(u, (-1, 1))
-            return self._derivative(points, np.zeros((1, 1)), {0: order}, {}).reshape(u.shape)
-
-        return Profile(
-            derivative,
-            lambda u: unit * times_exponential(first, u),
-            lambda u: unit**2 * times_exponential(second, u),
-        )
-
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding as for the Laplacian kernel; the general form uses logarithms and a Bessel function.
 
         That function overflows near zero for a large nu; for a tiny one the smallest distances matter, and underflow.

@@ -8,7 +8,7 @@ The formula f is written once, for arrays of any library and for numbers of an e
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -27,7 +27,7 @@ from substrate.kernels.distances import (
     powers_of_distances,
     squares_error,
 )
-from substrate.kernels.integrals import Profile, integrate_interval, integrate_intervals
+from substrate.kernels.integrals import integrate_differences
 from substrate.kernels.widths import Width, checked_width, distinct_rows, each_distance, median_distance
 from substrate.namespaces import namespace_of, ones_beside
 
@@ -78,10 +78,6 @@ class KernelOfDistance(Kernel, ABC):
     def power(self) -> float:
         """The power p of the differences."""
         return 2.0
-
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the kernel values into ``out``."""
-        out[...] = self.formula(self._sums(X, Z), NUMPY)
 
     def _sums(self, X: Any, Z: Any, dtype: Any = np.float64) -> Any:
         return powers_of_distances(X, Z, self._unit(X.shape[1]), self.power, dtype, codes=self.codes)
@@ -139,11 +135,6 @@ class KernelOfDistance(Kernel, ABC):
         """True: the width is sigma."""
         return True
 
-    @property
-    def has_steady_decay(self) -> bool:
-        """True: x^m K_m(x), r exp(-r^2) / r and exp(-r) fall with the distance."""
-        return True
-
     def _resolve(self, X: Any) -> Self:
         if isinstance(self.sigma, str):
             rule: Any = each_distance if self.sigma == "each" else median_distance
@@ -187,7 +178,10 @@ class KernelOfDistance(Kernel, ABC):
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Differentiate by the profile of the kernel, see :mod:`~substrate.kernels.derivatives`."""
         orders = {c: left.get(c, 0) + right.get(c, 0) for c in sorted({*left, *right})}
-        unit, r = self._unit(X.shape[1]), np.sqrt(self._sums(X, Z))
+        sums = self._sums(X, Z)
+        if not orders:
+            return np.asarray(self.formula(sums, NUMPY))
+        unit, r = self._unit(X.shape[1]), np.sqrt(sums)
         divisor = np.where(r > 0.0, r, 1.0)
         with np.errstate(over="ignore"):
             differences = {c: (X[:, c, None] - Z[None, :, c]) / unit[c] for c in orders}
@@ -202,28 +196,27 @@ class KernelOfDistance(Kernel, ABC):
         """Return r^power times the derivative of this order of the kernel as a function of r^2, for smooth kernels."""
         raise DeclarationError(f"{self!r} has no profile of its derivatives")
 
-    def _tails(self, unit: float) -> Profile:
-        """Return the kernel as a function of one difference, for kernels that are products of such functions."""
-        raise DeclarationError(f"{self!r} has no tails")
-
     def refuse_boxes(self, n_features: int) -> None:
         """Raise where the kernel has no integrals over boxes of so many columns."""
 
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Return the product over the columns."""
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Return the product over the columns of integrals of the kernel on one column."""
         self.refuse_orders(orders)
-        self.refuse_boxes(X.shape[1])
-        values = np.ones((X.shape[0], boxes.shape[0]))
-        for c, unit in enumerate(self._unit(X.shape[1])):
-            values *= integrate_interval(self._tails(unit), unit, X[:, c], boxes[:, c], orders.get(c, 0))
-        return values
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Return the product over the columns."""
-        self.refuse_boxes(boxes.shape[1])
+        n_features = boxes.shape[1]
+        self.refuse_boxes(n_features)
         values = np.ones((boxes.shape[0], others.shape[0]))
-        for c, unit in enumerate(self._unit(boxes.shape[1])):
-            values *= integrate_intervals(self._tails(unit), unit, boxes[:, c], others[:, c])
+        origin = np.zeros((1, 1))
+        for c, width in enumerate(self._widths(n_features)):
+            of_column = replace(self, sigma=float(width))
+            order = {0: orders[c]} if c in orders else {}
+
+            def value(u: Array, k: KernelOfDistance = of_column, order: Orders = order) -> Array:
+                return k._derivative(u.reshape(-1, 1), origin, order, {}).reshape(u.shape)
+
+            offsets = boxes[:, None, c, 0] - others[None, :, c, 0]
+            lengths = [each[:, c, 1] - each[:, c, 0] for each in (boxes, others)]
+            unit = float(of_column._unit(1)[0])
+            values *= integrate_differences(value, unit, offsets, lengths[0][:, None], lengths[1][None, :])
         return values
 
 
@@ -240,106 +233,48 @@ class RBF(KernelOfDistance):
         """Return exp(-s)."""
         return functions.exp(-s)
 
+    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
+        """Return the kernel values as a new array, by one matrix product where nothing cancels in it."""
+        xp = namespace_of(X)
+        if xp is np and dtype == np.float64:
+            out = np.empty((X.shape[0], Z.shape[0]))
+            self.fill(X, Z, out)
+            return out
+        squares = negative_squares(X, Z, self._inverse(X.shape[1]), dtype)
+        return super().evaluate(X, Z, dtype) if squares is None else xp.exp(xp.clip(squares, max=0.0))
+
     def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the kernel values into ``out``, by one matrix product where nothing cancels in it."""
+        """Write the kernel values into ``out``, which predictions use again for every block."""
         # 2^(x log2 e) is e^x, and a power of two is a tenth cheaper than the exponential
         squares = negative_squares(X, Z, self._inverse(X.shape[1], _ROOT_LOG2_E), out=out)
         if squares is None:
-            super().fill(X, Z, out)
-            return
-        np.minimum(squares, 0.0, out=out)
-        np.exp2(out, out=out)
-
-    def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Return the kernel values as a new array in the namespace of the points."""
-        squares = negative_squares(X, Z, self._inverse(X.shape[1]), dtype)
-        if squares is None:
-            return super().evaluate(X, Z, dtype)
-        xp = namespace_of(squares)
-        return xp.exp(xp.clip(squares, max=0.0))
+            out[...] = super().evaluate(X, Z, np.float64)
+        else:
+            np.exp2(np.minimum(squares, 0.0, out=out), out=out)
 
     @property
     def not_smooth(self) -> str:
         """Empty: it has derivatives of all orders."""
         return ""
 
-    def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
-        r"""Return the product over the columns, with the polynomials of Hermite and one exponential.
-
-        .. math:: D_x^a D_z^b k = \prod_c (-1)^{a_c} \sigma_c^{-a_c-b_c} H_{a_c+b_c}(t_c) \, e^{-t^T t} , \qquad
-                  t_c = (x_c - z_c)/\sigma_c .
-        """
-        values: Array = self.formula(self._sums(X, Z), NUMPY)
-        unit = self._unit(X.shape[1])
-        with np.errstate(under="ignore", over="ignore"):
-            for c in sorted({*left, *right}):
-                order = left.get(c, 0) + right.get(c, 0)
-                values *= _hermites(order, X[:, c], Z[:, c], unit[c])[order]
-                for _ in range(order):
-                    values /= unit[c]
-        return -values if sum(left.values()) % 2 else values
-
-    def derivative_sums(
-        self, X: Array, Z: Array, every: Sequence[Orders], right: Orders, coefficients: Array
-    ) -> list[Array]:
-        """Return the derivatives of a sum; the exponential and the polynomials of every column are computed once."""
-        unit = self._unit(X.shape[1])
-        tables = {}
-        for c in {c for left in (*every, right) for c in left}:
-            highest = max(left.get(c, 0) for left in every) + right.get(c, 0)
-            tables[c] = _hermites(highest, X[:, c], Z[:, c], unit[c])
-        partial: dict[tuple[int, ...], Array] = {(): self._derivative(X, Z, {}, {}) * coefficients}
-        sums = []
-        for left in every:
-            key: tuple[int, ...] = ()
-            factor = -1.0 if sum(left.values()) % 2 else 1.0
-            for c in sorted(tables):
-                order = left.get(c, 0) + right.get(c, 0)
-                before, key = key, (*key, order)
-                if key not in partial:
-                    partial[key] = partial[before] * tables[c][order] if order else partial[before]
-                factor /= unit[c] ** order
-            sums.append(factor * partial[key].sum(axis=1))
-        return sums
+    def _profile(self, r: Array, order: int, power: int) -> Array:
+        """Return r^power times the derivative of this order of exp(-s) in s = r^2."""
+        r = np.minimum(r, _FAR)
+        return np.asarray((-1.0) ** order * r**power * np.exp(-np.square(r)))
 
     @property
     def no_integral(self) -> str:
         """Empty: it is a product of functions of one difference."""
         return ""
 
-    def _tails(self, unit: float) -> Profile:
-        """Return exp(-u^2/sigma^2), by error functions."""
-        from scipy.special import erfc, erfcx, eval_hermite
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
+        """Return the absolute error of the exponent, and that of the exponential.
 
-        def derivative(u: Array, order: int) -> Array:
-            v = np.clip(u / unit, -_FAR, _FAR)
-            return np.asarray((-1.0) ** order * eval_hermite(order, v) * np.exp(-np.square(v)) / unit**order)
-
-        def tail(u: Array) -> Array:
-            return np.asarray(0.5 * math.sqrt(math.pi) * unit * erfc(np.minimum(u / unit, _FAR)))
-
-        def second_tail(u: Array) -> Array:
-            v = np.minimum(u / unit, _FAR)
-            return np.asarray(unit**2 * np.exp(-np.square(v)) * (0.5 - 0.5 * math.sqrt(math.pi) * v * erfcx(v)))
-
-        return Profile(derivative, tail, second_tail)
-
-    def rounding(self, X: Any) -> float:
-        """Return the absolute error of the exponent, and that of the exponential."""
+        Differences are right to a few units in the last place, and t exp(-t) is at most 1/e.
+        """
+        if by_differences:
+            return exponential_rounding(X.shape[1] + 10.0, 3.0)
         return squares_error(X, self._inverse(X.shape[1])) + relative_rounding(X.shape[1] + 10.0)
-
-    def careful_rounding(self, X: Any) -> float:
-        """Bound the rounding: t exp(-t) is at most 1/e, and differences are right to a few units in the last place."""
-        return exponential_rounding(X.shape[1] + 10.0, 3.0)
-
-
-def _hermites(order: int, x: Array, z: Array, unit: float) -> list[Array]:
-    """Return the polynomials of Hermite up to this order, of all differences in units of a width."""
-    t = np.clip((x[:, None] - z[None, :]) / unit, -_FAR, _FAR)
-    every = [np.ones_like(t), 2.0 * t]
-    for k in range(1, order):
-        every.append(2.0 * (t * every[-1] - k * every[-2]))
-    return every
 
 
 @dataclass(frozen=True, repr=False)
@@ -369,15 +304,7 @@ class Laplacian(KernelOfDistance):
         """Empty: it is a product of exponentials of one difference."""
         return ""
 
-    def _tails(self, unit: float) -> Profile:
-        """Return exp(-|u|/sigma), whose tails are multiples of itself."""
-
-        def value(u: Array, order: int = 0) -> Array:
-            return np.asarray(np.exp(-np.minimum(np.abs(u) / unit, 1e3)))
-
-        return Profile(value, lambda u: unit * value(u), lambda u: unit**2 * value(u))
-
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: distances are right to d + 4 roundings, t exp(-t) is at most 1/e, and the exponential
         to four.
         """
@@ -438,12 +365,7 @@ class PowerExponential(KernelOfDistance):
         """It has a kink, or a cusp."""
         return "it has a kink where x = z, unless p = q = 2; take RBF or Matern(nu > 1)"
 
-    @property
-    def has_steady_decay(self) -> bool:
-        """False: sums in the place of integrals have no bound here."""
-        return False
-
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: s is right to the operations of its ratios, powers (each to four units of the last place)
         and sums.
 
@@ -484,11 +406,6 @@ class Categorical(KernelOfDistance):
         return ()
 
     @property
-    def has_steady_decay(self) -> bool:
-        """False: it does not fall with the distance."""
-        return False
-
-    @property
     def not_smooth(self) -> str:
         """It jumps."""
         return "it jumps where two codes differ; take derivatives in the other columns"
@@ -512,6 +429,6 @@ class Categorical(KernelOfDistance):
         """Return the inverse widths of the columns that vary: a code has no unit."""
         return np.where(spreads > 0.0, self._inverse(spreads.size), 0.0)
 
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the rounding: d inverse widths, right to one rounding each, are added; t exp(-t) is at most 1/e."""
         return exponential_rounding(X.shape[1] + 6.0, 4.0)

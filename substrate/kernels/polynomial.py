@@ -22,7 +22,7 @@ from substrate.kernels.algebra import Kernel
 from substrate.kernels.base import Formula, Number, refuse_overflow
 from substrate.kernels.derivatives import Orders, differentiate_inner_product
 from substrate.kernels.distances import to_dense
-from substrate.kernels.integrals import integrate_exactly
+from substrate.kernels.integrals import box_rule
 from substrate.namespaces import namespace_of, paired_sums
 
 __all__ = ["Linear", "Polynomial"]
@@ -37,12 +37,6 @@ class _OfInnerProduct(Kernel):
     degree: int
     offset: float
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write the kernel values into ``out``."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = X @ Z.T
-        out[...] = self._power(product.toarray() if is_sparse(product) else product)
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return the power of the inner products."""
         products = Double.exact(to_dense(X)) @ Double.exact(to_dense(Z)).T
@@ -51,6 +45,8 @@ class _OfInnerProduct(Kernel):
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
         """Return the kernel values as a new array in the namespace of the points."""
+        if is_sparse(X) or is_sparse(Z):
+            return self._power(np.asarray(to_dense(X @ Z.T), dtype=dtype))
         xp = namespace_of(X)
         return self._power(xp.astype(X, dtype, copy=False) @ xp.astype(Z, dtype, copy=False).T)
 
@@ -86,13 +82,14 @@ class _OfInnerProduct(Kernel):
         """Empty: it is a polynomial."""
         return ""
 
-    def _integral(self, X: Array, boxes: Array, orders: Orders) -> Array:
-        """Integrate by a rule of Gauss."""
-        return integrate_exactly(self, self.degree, X, boxes, orders)
-
-    def _double_integral(self, boxes: Array, others: Array) -> Array:
-        """Integrate by a rule of Gauss in both."""
-        return integrate_exactly(self, self.degree, boxes, others, {}, left_is_boxes=True)
+    def _integral(self, boxes: Array, others: Array, orders: Orders) -> Array:
+        """Integrate by a rule of Gauss; points are not repeated."""
+        rules = [box_rule(self, self.degree, box) for box in others]
+        if (boxes[..., 0] == boxes[..., 1]).all():
+            columns = [self._derivative(boxes[..., 0], points, orders, {}) @ masses for points, masses in rules]
+            return np.column_stack(columns)
+        own = [box_rule(self, self.degree, box) for box in boxes]
+        return np.array([[m @ self.values(x, z) @ masses for z, masses in rules] for x, m in own])
 
     def _scale_gradient(self, X: Array, Z: Array, weights: Array) -> Array:
         """Return p u^(p-1) offset, in the logarithm of the offset where it is not zero."""
@@ -123,7 +120,7 @@ class _OfInnerProduct(Kernel):
         """Bound the error of a product of powers and a root."""
         return sum_rounding(self.degree + 4.0) if self.degree > 1 or self.offset else 0.0
 
-    def rounding(self, X: Any) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Bound the error of a sum of d rounded products, by Cauchy and Schwarz, multiplied by the power."""
         if self.linear:
             return relative_rounding(X.shape[1] + 2.0)

@@ -14,7 +14,11 @@ terms are added up by their shares. Of a linear term it is the size of the weigh
 not exist for.
 """
 
+import operator
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,20 +27,46 @@ from substrate.arrays import Array, is_sparse
 from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DeclarationError
 
-__all__ = ["Terms", "has_shared_width", "relevance_of", "spreads_of", "term_shares"]
+__all__ = ["SumOfProducts", "Terms", "has_shared_width", "relevance_of", "spreads_of", "term_shares"]
 
 #: Rows of a kernel matrix at a time.
 _ROWS = 256
 
 
+@dataclass(frozen=True)
+class SumOfProducts:
+    r"""A kernel as :math:`\sum_t f_t \prod_m k_{tm}`, with the operators of its formula.
+
+    ``products`` are the factors and the kernels of its terms. Evaluated as it was written, a value has gone through at
+    most so many ``operations``.
+    """
+
+    products: tuple[tuple[float, tuple[Any, ...]], ...]
+    operations: int = 0
+
+    def __add__(self, other: "SumOfProducts") -> "SumOfProducts":
+        return SumOfProducts(self.products + other.products, self.operations + other.operations + 1)
+
+    def __mul__(self, other: "SumOfProducts") -> "SumOfProducts":
+        pairs = tuple((f * g, k + m) for f, k in self.products for g, m in other.products)
+        return SumOfProducts(pairs, self.operations + other.operations + 1)
+
+    def __rmul__(self, factor: float) -> "SumOfProducts":
+        return SumOfProducts(tuple((factor * f, kernels) for f, kernels in self.products), self.operations + 1)
+
+
 class Terms:
-    """Terms and relevances; a kernel that is a sum, or is made of one, defines its own."""
+    """Terms and relevances."""
+
+    @abstractmethod
+    def expand(self, n_features: int) -> SumOfProducts:
+        """Return the kernel as a sum of products of kernels that are neither."""
 
     def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
         """Return the terms of the sum, each as its factor and the kernel without it; a kernel that is no sum is one
         term.
         """
-        return ((1.0, self),)
+        return tuple((factor, reduce(operator.mul, kernels)) for factor, kernels in self.expand(n_features).products)
 
     @property
     def linear(self) -> bool:

@@ -76,18 +76,10 @@ class _Product:
             for columns in tiles[number:]:
                 if self.stop.is_set():
                     return out
-                tile = self.values(points, self.points[columns, :])
+                tile = self.kernel.evaluate(points, self.points[columns, :], self.dtype)
                 out[rows, :] += tile @ vectors[columns, :]
                 if columns.start > rows.start:
                     out[columns, :] += tile.T @ own
             if self.progress is not None and which.start in (None, 0):
                 self.progress.rows(rows.stop, n)
         return out
-
-    def values(self, left: Any, right: Any) -> Any:
-        """Return the kernel values of a tile: those of all other computations on the host, which take sparse rows."""
-        if is_device_array(left) or self.dtype != np.float64:
-            return self.kernel.evaluate(left, right, self.dtype)
-        tile = np.empty((left.shape[0], right.shape[0]))
-        self.kernel.fill(left, right, tile)
-        return tile

@@ -41,6 +41,7 @@ from substrate.errors import DataError, DeclarationError
 from substrate.kernels.algebra import Kernel, Nested
 from substrate.kernels.base import BaseKernel, Formula, Number
 from substrate.kernels.derivatives import Orders, differentiate_formula
+from substrate.kernels.terms import SumOfProducts
 from substrate.namespaces import is_device_array, strips
 
 __all__ = ["CurlFree", "DivergenceFree", "OnDirections", "Separable", "component_rows"]
@@ -101,28 +102,19 @@ class OnDirections(Nested):
         """Return the points without directions."""
         return self._parts(X)[0]
 
-    def fill(self, X: Any, Z: Any, out: Array) -> None:
-        """Write u'K(x, z) v into ``out``."""
-        out[...] = self.pair(*self._parts(X), *self._parts(Z), {}, {})
-
     def enclose(self, X: Any, Z: Any) -> Double:
         """Return all values by their rounding."""
         return BaseKernel.enclose(self, X, Z)
 
     def evaluate(self, X: Any, Z: Any, dtype: Any) -> Any:
-        """Refuse arrays of other libraries."""
-        self._parts(X)
-        raise DeclarationError(f"{self!r} is computed by numpy in double precision; pass numpy arrays")
+        """Return u'K(x, z) v; arrays of other libraries are refused."""
+        return self.pair(*self._parts(X), *self._parts(Z), {}, {}).astype(dtype, copy=False)
 
     def diag(self, X: Any) -> Array:
         """Return u'K(x, x) u, in blocks of few rows."""
         x, u = self._parts(X)
         blocks = strips(x.shape[0], 32)
         return np.concatenate([np.diagonal(self.pair(x[b], u[b], x[b], u[b], {}, {})) for b in blocks])
-
-    def careful_rounding(self, X: Any) -> float:
-        """Return the same as :meth:`rounding`."""
-        return self.rounding(X)
 
     def _derivative(self, X: Array, Z: Array, left: Orders, right: Orders) -> Array:
         """Return that of the matrix in points; in a direction, the unit vector takes its place once."""
@@ -143,9 +135,9 @@ class OnDirections(Nested):
         """Return the groups of the kernel inside."""
         return self.kernel.compared_columns(self.split(n_features))
 
-    def terms(self, n_features: int) -> tuple[tuple[float, Any], ...]:
+    def expand(self, n_features: int) -> SumOfProducts:
         """Return the terms of the kernel inside, each inside this one."""
-        return super().terms(self.split(n_features))
+        return super().expand(self.split(n_features))
 
     def relevances(self, spreads: Array) -> Array:
         """Return the relevances of the kernel inside; zero for directions."""
@@ -199,16 +191,17 @@ class Separable(OnDirections):
         (x, u), (z, v) = self._parts(X), self._parts(Z)
         return self.kernel._scale_gradient(x, z, weights * (u @ np.array(self.mixing) @ v.T))
 
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Add the rounding of u'B v relative to both lengths, which cancellation makes small."""
+        inside = super().rounding(X)
         B, (_, u) = np.array(self.mixing), self._parts(X)
         sizes = np.abs(u) @ np.sqrt(np.maximum(np.diagonal(B), 0.0))
         lengths = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", u, B, u), 0.0))
         if not (sizes > 0.0).any():
-            return roundings[0]
+            return inside
         with np.errstate(divide="ignore"):
             ratio = float(np.max(np.where(sizes > 0.0, sizes / lengths, 1.0)))
-        return roundings[0] + relative_rounding(2.0 * len(self.mixing) + 4.0) * ratio**2
+        return inside + relative_rounding(2.0 * len(self.mixing) + 5.0) * ratio**2
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the product of both."""
@@ -275,12 +268,12 @@ class _VectorField(OnDirections):
         """Raise: the derivatives of second derivatives in widths are not known."""
         raise DeclarationError(f"{self!r} has no derivatives in its scales; search over a grid of widths instead")
 
-    def _combine_roundings(self, X: Any, roundings: list[float]) -> float:
+    def rounding(self, X: Any, by_differences: bool = False) -> float:
         """Return the rounding of second derivatives, by Cauchy and Schwarz where k is a function of the difference."""
-        if not self.kernel.has_steady_decay:
+        if not self.kernel.decays:
             return math.inf
         d = self._points(X).shape[1]
-        return float(_SECOND * (d + 1.0) * roundings[0] + relative_rounding(4.0 * d * d + 4.0))
+        return float(_SECOND * (d + 1.0) * super().rounding(X) + relative_rounding(4.0 * d * d + 4.0))
 
     def exact_formula(self, number: Number, n_features: int) -> Formula:
         """Return the sum over all pairs of inputs of derivatives of the formula of the kernel inside."""

@@ -158,8 +158,8 @@ class KernelValues(RowValues):
 
             share = float(self.kernel.rounding(vstack([X, self.points]).tocsr()))
         else:
-            rounding = self.kernel.careful_rounding if self.careful else self.kernel.rounding
-            share = float(rounding(namespace_of(X).concat([X, self.points], axis=0)))
+            points = namespace_of(X).concat([X, self.points], axis=0)
+            share = float(self.kernel.rounding(points, by_differences=self.careful))
         return share if self.linear is None else max(share, ROUNDED_ONCE)  # linear columns are rounded once, too
 
 

@@ -45,9 +45,9 @@ VALUES: list[int] = []
 class CountedRBF(RBF):
     """A kernel that counts the values it was asked for."""
 
-    def fill(self, X, Z, out):
-        VALUES.append(out.size)
-        super().fill(X, Z, out)
+    def evaluate(self, X, Z, dtype):
+        VALUES.append(X.shape[0] * Z.shape[0])
+        return super().evaluate(X, Z, dtype)
 
 
 def ends(model, X, y, error):

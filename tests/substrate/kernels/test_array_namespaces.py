@@ -7,7 +7,6 @@ from kernel_examples import ALL
 
 from substrate.errors import DataError, DeclarationError
 from substrate.kernels import RBF, Foreign, Laplacian, Matern
-from substrate.kernels.base import BaseKernel
 from substrate.kernels.vector_valued import OnDirections
 from substrate.namespaces import namespace_of, to_numpy
 
@@ -89,18 +88,6 @@ def test_the_median_width_is_that_of_numpy(home):
 def test_a_kernel_without_a_formula_says_so(example, home):
     with pytest.raises(DeclarationError, match=r"nu = 0\.5, 1\.5 or 2\.5"):
         example.kernel(sender(home)(example.points(4)))
-
-
-def test_a_kernel_of_somebody_else_is_asked_for_its_formula():
-    class Ones(BaseKernel):
-        def fill(self, X, Z, out):
-            out[...] = 1.0
-
-        def diag(self, X):
-            return np.ones(X.shape[0])
-
-    with pytest.raises(DeclarationError, match="evaluate"):
-        Ones()(sender("array_api_strict")(np.eye(2)))
 
 
 def test_a_function_must_stay_where_its_points_are():

@@ -140,8 +140,8 @@ def test_the_reason_is_that_of_the_part(kernel, why):
 
 def test_a_kernel_without_formulas_is_refused_not_guessed():
     class Constant(Kernel):
-        def fill(self, X, Z, out):
-            out[...] = 1.0
+        def evaluate(self, X, Z, dtype):
+            return np.ones((X.shape[0], Z.shape[0]), dtype=dtype)
 
         def diag(self, X):
             return np.ones(X.shape[0])
@@ -295,23 +295,3 @@ def test_points_at_any_distance_and_in_any_unit():
         assert_array_equal(np.diag(values), 0.0)
     near, far = (RBF(unit).derivative(unit * X[[0, 3]], unit * X[[0, 3]], {0: 2}) * unit**2 for unit in (1.0, 1e-60))
     assert_allclose(far, near, rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    "kernel", [RBF(1.3), Matern(0.8, nu=1.5), Matern((0.5, 2.0, 1e100), nu=2.5), Matern(1.2, nu=1.05)]
-)
-def test_sums_of_first_derivatives_are_those_of_the_single_ones(kernel):
-    """Also at equal points, where the distance is zero; other orders are summed one by one."""
-    rng = np.random.default_rng(4)
-    Z = rng.normal(size=(6, 3))
-    X, c = np.vstack([Z[:2], rng.normal(size=(3, 3))]), rng.normal(size=6)
-    wanted = [{0: 1}, {2: 1}, {1: 1, 0: 0}]
-    for found, orders in zip(kernel.derivative_sums(X, Z, wanted, {}, c), wanted, strict=True):
-        single = kernel.derivative(X, Z, {column: order for column, order in orders.items() if order}) @ c
-        assert_allclose(found, single, rtol=1e-12, atol=1e-12)
-    if kernel.largest_order([0]) >= 2:
-        assert_allclose(
-            kernel.derivative_sums(X, Z, [{0: 2}], {}, c)[0], kernel.derivative(X, Z, {0: 2}) @ c, rtol=1e-12
-        )
-    with pytest.raises(DeclarationError, match="no derivatives"):
-        Laplacian(1.0).derivative_sums(X, Z, [{0: 1}], {}, c)

@@ -276,8 +276,8 @@ def test_a_function_inside_a_kernel_has_no_scales_and_hides_none():
 
 def test_a_kernel_without_a_formula_is_refused_not_guessed():
     class Constant(Kernel):
-        def fill(self, X, Z, out):
-            out[...] = 1.0
+        def evaluate(self, X, Z, dtype):
+            return np.ones((X.shape[0], Z.shape[0]), dtype=dtype)
 
         def diag(self, X):
             return np.ones(X.shape[0])

@@ -53,7 +53,7 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
 
 def test_an_interrupt_ends_a_product_at_the_next_tile(monkeypatch):
     class Interrupting(RBF):
-        def fill(self, left, right, out):
+        def evaluate(self, X, Z, dtype):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
