@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
-import problems
 from problems import LSSVMClassifier, LSSVMRegressor
 from substrate.certificates.rows import spread_of
 from substrate.datasets import boston, motorcycle, pima, ripley
