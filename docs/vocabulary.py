@@ -74,7 +74,7 @@ _REGRESSORS = tuple(name for name in sorted(problems.ESTIMATORS) if name not in 
 REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "leave_one_out",
-        _COLUMNS[1:],
+        _COLUMNS,
         "A training row is an equation of the system and, where it was kept, a column too. Without an equation a "
         "residual is $e_i / (1 - h_{ii})$; without its column the machine is that of another basis, and a leverage "
         "says nothing about it.",
@@ -99,7 +99,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "left_out_importance",
-        (*_COLUMNS[1:], *_L1, *_VARIATION),
+        (*_COLUMNS, *_L1, *_VARIATION),
         "It permutes inputs of rows left out, and there is no `leave_one_out`: scikit-learn's `permutation_importance` "
         "does so with rows that were not fitted.",
     ),
@@ -126,7 +126,7 @@ REASONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "sample_weight in fit",
-        _COLUMNS[1:],
+        _COLUMNS,
         "These machines do not minimise errors: they solve the equations $y_i f(x_i) = 1 - \\alpha_i/\\gamma$ of all "
         "rows by least squares, with $\\alpha_i = 0$ where column i was dropped. A weight on the diagonal, "
         "$\\alpha_i/(\\gamma v_i)$, vanishes with the column, so that row i would count as if it had none; a weight of "

@@ -92,8 +92,8 @@ def which_rows_leave_first() -> Shown:
     """
     sample = sinc_outliers(random_state=0, return_X_y=False)
     first = []
-    for weighting in ("hampel", None):
-        model = PrunedLSSVMRegressor(RBF(1.0), 10.0, weighting=weighting, n_support=20)
+    for robust in ("hampel", None):
+        model = PrunedLSSVMRegressor(RBF(1.0), 10.0, robust=robust, n_support=20)
         path = model.fit(sample.data, sample.target).pruning_path_
         first.append(float(np.mean(~np.isin(sample.outliers, path[1].rows))))
     return Shown("share of the outliers among the first rows to leave, with weights and without", *first, 0.0)

@@ -119,7 +119,7 @@ def pruning(seed):
     numbers["weighted LS-SVM, all rows"] = sinc_error(certified(LSSVMRegressor(**setting, robust="hampel").fit(X, y)))
     for retune, words in ((False, "kept"), (True, "searched again")):
         for size in (100, 50, 20):
-            few = PrunedLSSVMRegressor(**setting, weighting="hampel", reweight=True, retune=retune, n_support=size)
+            few = PrunedLSSVMRegressor(**setting, robust="hampel", retune=retune, n_support=size)
             numbers[f"{size} rows, gamma and sigma {words}"] = sinc_error(certified(few.fit(X, y)))
     return numbers
 

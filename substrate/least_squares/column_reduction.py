@@ -6,9 +6,7 @@ r"""Fewer columns, all rows: least squares on a part of the columns of the LS-SV
 every row of A is kept, so that every pattern enters the fit. The column of the bias and the row
 :math:`Y^T \alpha = 0` are never removed.
 
-The normal equations :math:`A_S^T A_S X = A_S^T B`, with columns of unit length and refinement, cost a fraction of a
-singular value decomposition and are used while their condition number allows; beyond that a rank-revealing QR
-factorisation gives the shortest solution [Golub2013]_. The record states which was used.
+A rank-revealing QR factorisation of the columns, scaled to unit length, gives the shortest solution [Golub2013]_.
 
 The columns are selected by the rank of the support values, or by echelon reduction.
 
@@ -37,9 +35,10 @@ kernel need not be positive semi-definite for that. In balls it is a proof.
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lstsq, solve_triangular
 
 from substrate.arrays import Array, positive
 from substrate.certificates import Row
@@ -65,29 +64,14 @@ __all__ = [
 ]
 
 FORMULA = "(1 + ||D (A_S'A_S)^-1 A_S'||) ||(A_S'A_S)^-1/2 A_S'e|| + rounding"
-#: Reciprocal condition number of the normal equations below which they are not used.
-_WELL_CONDITIONED = 1e-12
-_MOST_REFINEMENTS = 3
-#: A step this small relative to the solution implies, at these condition numbers, an error of rounding size.
-_SETTLED = 1e-10
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSolution:
-    """The bias, the coefficients of the kept columns, and how they were found.
-
-    ``full`` states that no direction was left out.
-    """
+class ColumnSolution(NamedTuple):
+    """The bias, the coefficients of the kept columns, and how many directions the columns have."""
 
     bias: float
     coefficients: Array
-    method: str
     rank: int
-
-    @property
-    def full(self) -> bool:
-        """Whether the columns count as independent."""
-        return self.rank == self.coefficients.size + 1
 
 
 def with_bias(columns: Any) -> Any:
@@ -100,59 +84,17 @@ def solve_columns(A: Array, columns: Any, B: Array) -> ColumnSolution:
 
     :place [Carvalho2006]_ sections 3.3 to 3.5, X = pinv(A) B: least squares on the kept columns
     """
+    C = A[:, with_bias(columns)]
+    length = np.linalg.norm(C, axis=0)
+    length = np.where(length > 0.0, length, 1.0)
     with blas_threads(A.shape[0]):
-        C = A.take(with_bias(columns), axis=1)  # row by row, which takes a third of the time
-        method, rank, x = "normal equations", C.shape[1], _normal_equations(C, B)
-        if x is None:
-            x, rank = _rank_revealing(C, B)
-            method = f"rank-revealing QR, rank {rank} of {C.shape[1]}"
+        x, _, rank, _ = lstsq(C / length, B, cond=rank_cutoff(max(C.shape)), lapack_driver="gelsy", check_finite=False)
+    x = x / length
     if not np.isfinite(x).all():
         raise SolverError(
             "the least-squares solution on the kept columns overflows; scale the kernel, or choose a smaller gamma"
         )
-    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), method, rank)
-
-
-def _lengths(squares: Array) -> Array:
-    """Return the lengths of columns; that of a column of zeros is one."""
-    return np.asarray(np.sqrt(np.where(squares > 0.0, squares, 1.0)))
-
-
-def _normal_equations(C: Array, B: Array) -> Array | None:
-    """Solve C'C x = C'B by Cholesky with refinement, or None where C'C is too ill conditioned."""
-    from scipy.linalg.blas import dsyrk
-    from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
-
-    with np.errstate(over="ignore"):
-        G = dsyrk(1.0, C.T, lower=1)  # C' in Fortran's order
-    if not np.isfinite(G).all():
-        return None
-    length = _lengths(G.diagonal())
-    G /= length
-    G /= length[:, None]
-    entries = np.abs(G)  # of the lower triangle; the upper one is zero
-    size = float((entries.sum(axis=0) + entries.sum(axis=1) - entries.diagonal()).max())
-    factor, info = dpotrf(G, lower=1, clean=0, overwrite_a=1)
-    if info != 0 or dpocon(factor, size, uplo="L")[0] < _WELL_CONDITIONED:
-        return None
-    x = np.zeros(C.shape[1])
-    for _ in range(1 + _MOST_REFINEMENTS):
-        gradient = (C.T @ (B - C @ x)) / length
-        step = np.asarray(dpotrs(factor, gradient, lower=1)[0]) / length
-        x += step
-        if np.linalg.norm(step) <= _SETTLED * np.linalg.norm(x):
-            break
-    return x
-
-
-def _rank_revealing(C: Array, B: Array) -> tuple[Array, int]:
-    """Return the shortest solution by a complete orthogonal factorisation (LAPACK's gelsy)."""
-    from scipy.linalg import lstsq
-
-    length = np.linalg.norm(C, axis=0)
-    length = np.where(length > 0.0, length, 1.0)
-    x, _, rank, _ = lstsq(C / length, B, cond=rank_cutoff(max(C.shape)), lapack_driver="gelsy", check_finite=False)
-    return np.asarray(x) / length, int(rank)
+    return ColumnSolution(float(x[0]), np.ascontiguousarray(x[1:]), int(rank))
 
 
 def column_rows(
@@ -206,7 +148,7 @@ class ColumnMachine:
         rows = numbers.exact(ones).beside(kernel + numbers.exact(places) * (numbers.exact(1.0) / self.gamma))
         return rows.T.beside(numbers.exact(last)).T
 
-    def bound(self, kernel: Any, fitted: Array | None = None) -> float:
+    def bound(self, kernel: Any, fitted: Array) -> float:
         """Bound the distance of the fitted values from those of the exact solution, root mean square.
 
         Parameters
@@ -214,7 +156,7 @@ class ColumnMachine:
         kernel
             The kernel values of all rows against the kept ones, in double precision with a radius or in balls.
         fitted
-            What predict returns; None where that is as far from K_S a + b as these values may be.
+            What predict returns.
         """
         numbers, n = type(kernel), self.y.size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no bound
@@ -226,7 +168,7 @@ class ColumnMachine:
             rows = middle.take(np.append(np.arange(1, n + 1), 0))  # the border last
             whole, reach = C.bound_inverse((C.T * rows).add_up())
             radius = (whole + unknown) * (ridge * reach + 1.0)
-            distance = (f.error() if fitted is None else fitted - f).bound_norm(np.ones(n))
+            distance = (fitted - f).bound_norm(np.ones(n))
             return float((radius / numbers.exact(float(n)).sqrt() + distance).upper())
 
 
@@ -239,8 +181,6 @@ def enclose_columns(kernel: Kernel, points: Any, columns: Any) -> Double:
 
 #: Criteria this close, relative to the largest, are equal: the earlier row then goes first.
 _DIGITS = 10
-#: Number of columns that are updated together.
-_BLOCK = 16
 
 
 def support_count(n_support: Any, n: int, name: str = "n_support") -> int:
@@ -282,30 +222,22 @@ def echelon_columns(A: Array, threshold: float) -> Any:
     """Return the patterns whose columns keep an entry above the threshold when the kept columns before them are
     eliminated.
 
-    Gaussian elimination, a block of columns at a time: the kept columns of earlier blocks are applied to it at once,
-    its own one by one, and dropped columns cost nothing afterwards.
+    Gaussian elimination, column by column, to which the kept columns are applied; dropped ones cost nothing afterwards.
 
     :place [Carvalho2006]_ section 3.3: LS2-SVM, echelon reduction under a tolerance
     """
-    from scipy.linalg import solve_triangular
-
     n = A.shape[0]
     order, L, kept = np.arange(n), np.zeros((n, n), order="F"), list[int]()
-    for start in range(0, n, _BLOCK):
-        block, k = np.asfortranarray(A[order, start : start + _BLOCK]), len(kept)
+    for number in range(n):
+        column, k = A[order, number], len(kept)
         if k:
-            block[:k] = solve_triangular(L[:k, :k], block[:k], lower=True, unit_diagonal=True, check_finite=False)
-            block[k:] -= L[k:, :k] @ block[:k]
-        for column in range(block.shape[1]):
-            k = len(kept)
-            pivot = k + int(np.abs(block[k:, column]).argmax())
-            if start + column > 0 and abs(block[pivot, column]) <= threshold:
-                continue
-            for rows in (order, L[:, :k], block):
-                rows[[k, pivot]] = rows[[pivot, k]]
-            L[k, k] = 1.0
-            if block[k, column] != 0.0:
-                L[k + 1 :, k] = block[k + 1 :, column] / block[k, column]
-                block[k + 1 :, column + 1 :] -= np.outer(L[k + 1 :, k], block[k, column + 1 :])
-            kept.append(start + column)
+            column[:k] = solve_triangular(L[:k, :k], column[:k], lower=True, unit_diagonal=True, check_finite=False)
+            column[k:] -= L[k:, :k] @ column[:k]
+        pivot = k + int(np.abs(column[k:]).argmax())
+        if number > 0 and abs(column[pivot]) <= threshold:
+            continue
+        for rows in (order, L[:, :k], column):
+            rows[[k, pivot]] = rows[[pivot, k]]
+        L[k:, k] = column[k:] / column[k]
+        kept.append(number)
     return np.array(kept[1:], dtype=np.intp) - 1

@@ -133,12 +133,11 @@ def test_the_record_says_how_far_the_adaline_came():
     with pytest.warns(ConvergenceWarning, match="plain Adaline ended at a relative residual of .* after 4 epochs"):
         short = made(AdaPinvClassifier, accelerated=False, max_epochs=4).fit(X, y)
     assert (short.n_epochs_, short.residual_ > 1e-3) == (4, True)
-    assert "plain, 4 epochs" in str(short.certificate_)
     assert "ended by epochs" in str(short.certificate_)
     assert short.certificate_.holds, "the second stage is solved whatever the ranking"
 
 
-def test_where_the_accelerated_adaline_fails_the_direct_solution_ranks_and_the_record_says_so():
+def test_where_the_adaline_fails_the_direct_solution_ranks_and_the_record_says_so():
     X, y = two_classes()
     model = made(AdaPinvClassifier, max_epochs=2).fit(X, y)
     assert model.n_epochs_ == 2

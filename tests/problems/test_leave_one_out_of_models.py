@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from problems import (
-    ALSSVMClassifier,
     LSSVMClassifier,
     LSSVMRegressor,
     PrunedLSSVMClassifier,
@@ -151,7 +150,7 @@ def test_the_substrate_leaves_rows_out_of_the_ls_svm_of_y_less_c():
 
 
 def test_a_pruned_machine_leaves_out_the_rows_that_it_kept():
-    model = PrunedLSSVMRegressor(RBF(1.0), 3.0, n_support=15, weighting="hampel").fit(X, Y[:, 0])
+    model = PrunedLSSVMRegressor(RBF(1.0), 3.0, n_support=15, robust="hampel").fit(X, Y[:, 0])
     left, kept = model.leave_one_out(X, Y[:, 0]), model.support_
     for place in (0, 5, 14):
         rest = np.delete(np.arange(15), place)
@@ -169,18 +168,3 @@ def test_a_pruned_classifier_says_how_many_it_would_get_wrong():
     found = [plain.fit(X[np.delete(kept, k)], labels[np.delete(kept, k)]).predict(X[[kept[k]]])[0] for k in range(18)]
     assert_array_equal(left.predictions, found)
     assert left.misclassification == np.mean(labels[kept] != np.array(found))
-
-
-@pytest.mark.parametrize("coding", ["one_vs_rest", "one_vs_one"])
-def test_the_adaline_that_lets_patterns_go_is_the_ls_svm_of_those_left(coding):
-    model = ALSSVMClassifier(RBF(1.0), 3.0, coding=coding, random_state=0).fit(X, LABELS)
-    left, alpha = model.leave_one_out(X, LABELS), model.support_values_
-    assert (alpha == 0.0).any(), "the machines keep other rows"
-    for machine in range(3):
-        own = np.flatnonzero(alpha[:, machine])
-        codes = model.support_codes_[own, machine]
-        plain = LSSVMRegressor(RBF(1.0), 3.0).fit(model.support_vectors_[own], codes)
-        assert_allclose(left.residuals[own, machine], plain.leave_one_out().residuals, atol=1e-10)
-        assert np.isnan(np.delete(left.residuals[:, machine], own)).all()
-    assert left.certificate.holds
-    assert left.misclassification == np.mean(left.predictions != LABELS[model.support_])

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_predict
 
 import problems
-from problems import LSSVMClassifier, LSSVMClassifierCV, PrunedLSSVMClassifier, load
+from problems import LSSVMClassifier, LSSVMClassifierCV, load
 from problems.estimators.shared.calibration_scores import CALIBRATIONS, CalibrationScores, equal_rows, fold_numbers
 from substrate.codings import CODINGS
 from substrate.datasets import ripley
@@ -264,14 +264,6 @@ def test_rows_that_the_model_has_not_seen_calibrate_it():
         model.calibrate(X[:2], [0, 9])
     with pytest.raises(DataError, match="y must have one label per row of X"):
         model.calibrate(X[:3], [0, 1])
-
-
-def test_another_step_of_a_path_is_calibrated_by_itself():
-    X, y = blobs(2)
-    model = PrunedLSSVMClassifier(RBF(1.0), n_support=12).fit(X, y)
-    first = model.model_at(0, X, y)
-    model.predict_proba(X)
-    assert first.calibration_scores_ != model.calibration_scores_
 
 
 def test_no_calibration_means_no_probabilities():

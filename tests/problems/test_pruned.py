@@ -6,8 +6,6 @@ import naive_pruning as naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, ShuffleSplit
 
 from problems import LSSVMClassifier, LSSVMRegressor, PrunedLSSVMClassifier, PrunedLSSVMRegressor, load
 from substrate.codings import code_book
@@ -38,10 +36,9 @@ def three_classes(n=60, seed=0):
 
 def assert_same_path(path, expected, atol=1e-9):
     assert [step.size for step in path] == [rows.size for rows, _, _ in expected]
-    for step, (rows, alpha, b) in zip(path, expected, strict=True):
+    for step, (rows, alpha, _) in zip(path, expected, strict=True):
         assert_array_equal(step.rows, rows)
         assert_allclose(step.support_values, alpha, atol=atol)
-        assert_allclose(step.bias, b, atol=atol)
         assert_allclose(
             step.spectrum, np.sort(np.abs(alpha) if alpha.ndim == 1 else np.linalg.norm(alpha, axis=1))[::-1]
         )
@@ -56,21 +53,12 @@ def test_every_machine_on_the_way_is_the_one_refitted(step):
     assert model.step_ == len(model.pruning_path_) - 1
 
 
-def test_weights_of_the_whole_machine_are_kept_on_the_way():
-    X, y = sinc_outliers(80, n_outliers=5, random_state=0)
-    K = KERNEL(X)
-    v = naive.algorithm_1(K, y, GAMMA)[0]
-    model = pruned(weighting="hampel", n_support=3).fit(X, y)
-    assert_same_path(model.pruning_path_, naive.prune(K, y, GAMMA, v, fewest=3))
-    assert_allclose(model.weights_, v[model.support_], rtol=1e-8)
-
-
-def test_or_found_anew_at_every_step_as_in_the_paper():
+def test_robust_weights_are_found_at_every_step_as_in_the_paper():
     """:place [Suykens2002]_ Algorithm 2: against the steps written out."""
     X, y = sinc_outliers(60, n_outliers=4, random_state=1)
-    model = pruned(weighting="hampel", reweight=True, n_support=4).fit(X, y)
+    model = pruned(robust="hampel", n_support=4).fit(X, y)
     assert_same_path(model.pruning_path_, naive.prune(KERNEL(X), y, GAMMA, np.ones(60), fewest=4, reweight=True))
-    assert "hampel, iqr scale, found at every step" in str(model.certificate_)
+    assert "hampel, iqr scale" in str(model.certificate_)
 
 
 def test_at_least_one_row_leaves_where_five_per_cent_are_none():
@@ -100,13 +88,12 @@ def test_the_last_row_of_a_class_stays():
 # --- outliers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reweight", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.some_cases(5)
-def test_weighted_pruning_drops_outliers_first_and_plain_pruning_keeps_them_longest(seed, reweight):
+@pytest.mark.some_cases(3)
+def test_weighted_pruning_drops_outliers_first_and_plain_pruning_keeps_them_longest(seed):
     sample = sinc_outliers(random_state=seed, return_X_y=False)
     X, y, outliers = sample.data, sample.target, sample.outliers
-    weighted = pruned(weighting="hampel", reweight=reweight, n_support=20).fit(X, y)
+    weighted = pruned(robust="hampel", n_support=20).fit(X, y)
     plain = pruned(n_support=20).fit(X, y)
     assert not np.isin(outliers, weighted.pruning_path_[1].rows).any(), "gone after the first step"
     assert np.isin(outliers, plain.support_).all(), "still there at the end"
@@ -133,15 +120,12 @@ def test_the_validation_index_is_the_error_over_those_rows():
         assert_allclose(step.score, np.mean((y_val - refit(X, y, step.rows, X_val)) ** 2), rtol=1e-8)
 
 
-@pytest.mark.parametrize("cv", ["loo", 5, 60, KFold(4, shuffle=True, random_state=0)], ids=str)
+@pytest.mark.parametrize("cv", ["loo", 5, 60], ids=str)
 @pytest.mark.some_cases(2)
 def test_closed_form_cross_validation_is_refitting(cv):
     X, y = data(30)
     model = pruned(step=4, n_support=3, cv=cv).fit(X, y)
-    fold_of = np.arange(30) if cv == "loo" else np.arange(30) % cv if isinstance(cv, int) else np.empty(30)
-    if isinstance(cv, KFold):
-        for number, (_, test) in enumerate(cv.split(X)):
-            fold_of[test] = number
+    fold_of = np.arange(30) if cv == "loo" else np.arange(30) % cv
     for step in model.pruning_path_[::2]:
         errors = y - refit(X, y, step.rows, X)  # a pruned row is left out as it is
         for row in step.rows:
@@ -155,7 +139,7 @@ def test_closed_form_cross_validation_is_refitting(cv):
 def test_the_index_of_a_weighted_machine_weighs_rows_as_its_fit_does():
     X, y = sinc_outliers(80, n_outliers=5, random_state=0)
     v = naive.algorithm_1(KERNEL(X), y, GAMMA)[0]
-    model = pruned(weighting="hampel", n_support=20).fit(X, y)
+    model = pruned(robust="hampel", n_support=20).fit(X, y)
     errors = y - model.predict(X)
     assert_allclose(model.pruning_path_[-1].score, np.average(errors**2, weights=v), rtol=1e-8)
 
@@ -261,41 +245,6 @@ def test_a_kernel_without_a_width_has_its_gamma_tuned():
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def test_any_step_can_be_taken_out_as_a_model():
-    X, y = data()
-    points = np.linspace(-5.0, 5.0, 50)[:, None]
-    model = pruned(step=1, n_support=10, weighting="huber").fit(X, y)
-    for number in (0, 13, 50, -1):
-        step = model.pruning_path_[number]
-        taken = model.model_at(number, X, y)
-        assert type(taken) is type(model)
-        assert_array_equal(taken.support_, step.rows)
-        expected = LSSVMRegressor(KERNEL, GAMMA).fit(X[step.rows], y[step.rows], sample_weight=step.weights)
-        assert_allclose(taken.predict(points), expected.predict(points), atol=1e-9)
-        assert taken.certificate_.holds
-        assert taken.pruning_path_ == model.pruning_path_
-    assert model.support_.size == 10, "the model itself stays what it is"
-    with pytest.warns(ConvergenceWarning, match="step 3: the certificate does not hold"):
-        other = model.model_at(3, X, y[::-1])
-    assert not other.certificate_.holds, "other targets are noticed"
-
-
-def test_any_step_of_a_classifier_too(tmp_path):
-    X, labels = three_classes()
-    model = PrunedLSSVMClassifier(KERNEL, GAMMA, n_support=15).fit(X, labels)
-    for number in (0, 4):
-        rows = model.pruning_path_[number].rows
-        taken = model.model_at(number, X, labels)
-        expected = LSSVMClassifier(KERNEL, GAMMA).fit(X[rows], labels[rows])
-        assert_allclose(taken.decision_function(X), expected.decision_function(X), atol=1e-9)
-        assert_allclose(taken.support_values_, expected.support_values_, atol=1e-9)
-        assert taken.certificate_.holds
-        taken.save(tmp_path / "m.npz")
-        assert_array_equal(load(tmp_path / "m.npz").predict(X), taken.predict(X))
-    with pytest.raises(DataError, match=r"knows classes .* these data have"):
-        model.model_at(0, X, np.where(labels == "a", "z", labels))
-
-
 def test_certify_sees_a_tampered_number():
     for model, (X, y) in ((pruned(n_support=20), data()), (PrunedLSSVMClassifier(KERNEL, GAMMA), three_classes())):
         model.fit(X, y)
@@ -304,21 +253,13 @@ def test_certify_sees_a_tampered_number():
         certificate = model.certify(X, y)
         assert not certificate.holds
         assert certificate.title.endswith("checked again")
-        assert model.model_at(model.step_, X, y).certificate_.holds, "the path is not touched"
 
 
-def test_steps_that_are_not_there_and_other_rows_are_refused():
+def test_rows_of_another_fit_are_refused():
     X, y = data()
     model = pruned(n_support=30).fit(X, y)
-    steps = len(model.pruning_path_)
-    for number in (steps, -steps - 1):
-        with pytest.raises(DeclarationError, match=f"the path has steps 0 to {steps - 1}, received {number}"):
-            model.model_at(number, X, y)
-    for number in (1.0, "1", True, None):
-        with pytest.raises(DeclarationError, match="step must be an integer"):
-            model.model_at(number, X, y)
     with pytest.raises(DataError, match="the path began with 60 rows, these are 59"):
-        model.model_at(0, X[:-1], y[:-1])
+        model.certify(X[:-1], y[:-1])
 
 
 @pytest.mark.parametrize(
@@ -331,27 +272,18 @@ def test_steps_that_are_not_there_and_other_rows_are_refused():
         *[({"n_support": wrong}, "n_support must be an integer >= 2") for wrong in (0, 1, -3, 2.0, "10", True)],
         *[
             ({"cv": wrong}, "cv must be 'training', 'loo', a number of folds >= 2")
-            for wrong in ("test", "gcv", 1, True, 2.5)
+            for wrong in ("test", "gcv", 1, True, 2.5, [(0, 1)])
         ],
         ({"growth": -0.1}, "growth must be >= 0"),
         ({"growth": np.nan}, "growth must be a finite number"),
-        ({"weighting": "tukey"}, "weighting must be one of"),
-        ({"scale": "std"}, "scale must be one of"),
-        ({"reweight": True}, "choose a weighting"),
+        ({"robust": "tukey"}, "weighting must be one of"),
+        ({"robust": 1.0}, "robust must be None, the name of a weighting or a Robust"),
     ],
 )
 def test_bad_settings_are_refused(parameters, message):
     X, y = data()
     with pytest.raises(DeclarationError, match=message):
         pruned(**parameters).fit(X, y)
-
-
-def test_splits_that_are_no_folds_are_refused():
-    X, y = data()
-    with pytest.raises(DataError, match="split 1 of cv is no fold: every row must be left out once"):
-        pruned(cv=ShuffleSplit(3, test_size=0.5, random_state=0)).fit(X, y)
-    with pytest.raises(DataError, match="cv never leaves out row 3"):
-        pruned(cv=[(np.arange(3, 60), np.arange(3))]).fit(X, y)
 
 
 def test_more_rows_than_there_are_and_one_vs_one_are_refused():
@@ -384,7 +316,6 @@ def test_a_file_keeps_the_path_and_lies_in_it_are_refused(tmp_path):
     model.save(tmp_path / "m.npz")
     other = load(tmp_path / "m.npz")
     assert other.pruning_path_ == model.pruning_path_
-    assert other.model_at(2, X, y).certificate_.holds
     for name, value in (
         ("step_", 99),
         ("step_", 0),
@@ -395,7 +326,7 @@ def test_a_file_keeps_the_path_and_lies_in_it_are_refused(tmp_path):
     ):
         spoilt = pruned(n_support=20).fit(X, y)
         if value == "cut":
-            value = tuple(replace(step, weights=step.weights[1:]) for step in spoilt.pruning_path_)
+            value = tuple(replace(step, rows=step.rows[1:]) for step in spoilt.pruning_path_)
         setattr(spoilt, name, value)
         # what would be written is read back first
         with pytest.raises(DataError, match=r"step_ must be|not that of the step|pruning_path_ must"):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sampled_cases import first
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit, ShuffleSplit
 
-from problems import LSSVMClassifierCV, LSSVMRegressorCV, PrunedLSSVMClassifier, PrunedLSSVMRegressor
+from problems import LSSVMClassifierCV, LSSVMRegressorCV
 from substrate.errors import DataError
 from substrate.kernels import RBF, Precomputed
 from substrate.reduced import Basis
@@ -17,8 +17,6 @@ EVERY = (
     LSSVMClassifierCV,
     LSSVMRegressorCV,
     LSSVMClassifierCV,
-    PrunedLSSVMRegressor,
-    PrunedLSSVMClassifier,
 )
 #: Those that take any splits, not only folds.
 DENSE = (LSSVMRegressorCV, LSSVMClassifierCV)
@@ -36,8 +34,6 @@ def data(machine, seed):
 
 
 def made(machine, cv, **parameters):
-    if machine.__name__.startswith("Pruned"):
-        parameters |= {"gamma": 3.0}
     return machine(RBF(1.0) if "kernel" not in parameters else parameters.pop("kernel"), cv=cv, **parameters)
 
 

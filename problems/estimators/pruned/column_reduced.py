@@ -23,36 +23,34 @@ The problem itself is :mod:`problems.column_reduced_ls_svm`.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from problems.estimators.full.saddle_fit import Method, fit_saddle
-from problems.estimators.full.saddle_machine import LeavesOut, leave_one_out, left_out_importance
 from problems.estimators.shared.checked_again import (
     Added,
     Facts,
     StoredFit,
     StoredMachine,
     StoredSaddle,
+    certify_stored,
     definite_gram,
 )
 from problems.estimators.shared.classifier import Classifier
 from problems.estimators.shared.machine_rows import each_machine, points_of
 from problems.estimators.shared.model import Model
 from substrate.arrays import Array, positive, whole_number
-from substrate.certificates import NO_BOUND, Certificate, Row, warn_unless_holds
-from substrate.certificates.enclosed import Double
+from substrate.certificates import NO_BOUND, Certificate, warn_unless_holds
 from substrate.certificates.tolerance import Tolerance
 from substrate.errors import DataError, DeclarationError, IndefiniteKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.adaline import eliminate_patterns, solve_by_adaline
+from substrate.least_squares.adaline import TrainedAdaline, eliminate_patterns, solve_by_adaline
 from substrate.least_squares.column_reduction import (
     FORMULA,
     ColumnMachine,
@@ -65,7 +63,6 @@ from substrate.least_squares.column_reduction import (
     support_count,
 )
 from substrate.least_squares.regularization import Regularization
-from substrate.least_squares.saddle_certificate import worst_rows
 from substrate.least_squares.saddle_system import bordered_matrix, bordered_target, solve_saddle_system
 from substrate.proof import Proof, tolerance_in_balls
 from substrate.proof.least_squares import prove_kept_columns
@@ -76,39 +73,39 @@ _DEPENDENT = (NO_BOUND, "the kept columns are dependent up to rounding, and a cu
 _UNKNOWN = ("rounding", "double precision cannot give the answer to this tolerance; scale the columns, or lower gamma")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineGroup:
-    """Machines on the same rows: their kernel matrix, the matrix of (4) in regression's signs, columns of labels.
+class PatternSystem(NamedTuple):
+    """The system (4) of one machine in regression's signs: the kernel matrix, 1/gamma per row, A and B.
 
-    Labels are signs of rows and columns only (see :mod:`substrate.least_squares.saddle_system`), so one matrix is
-    shared by all of them.
+    Labels are signs of rows and columns only, see :mod:`substrate.least_squares.saddle_system`.
     """
 
     gram: Gram
-    matrix: Array
-    labels: Array
     ridge: Array
-    kernel: Kernel
-    points: Any
+    A: Array
+    B: Array
+
+    @classmethod
+    def of(cls, gram: Gram, codes: Array, gamma: float) -> "PatternSystem":
+        """Return the system of codes -1 and +1."""
+        ridge = Regularization(gamma).ridge(np.ones(codes.size))
+        return cls(gram, ridge, bordered_matrix(gram.matrix, ridge), bordered_target(codes))
+
+    @property
+    def labels(self) -> Array:
+        """The codes."""
+        return np.ascontiguousarray(self.B[1:])
+
+    def solve(self) -> Array:
+        """Return the support values of the LS-SVM of all patterns, in regression's sign."""
+        return solve_saddle_system(self.gram, self.labels, self.ridge).support_values
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The kept patterns of every machine, facts for the certificate, and numbers that become fitted attributes."""
+class Selection(NamedTuple):
+    """The kept patterns of a machine, a fact for the certificate, and numbers that become fitted attributes."""
 
-    columns: tuple[Any, ...]
+    columns: Any
     facts: Facts
-    measured: Mapping[str, float] = field(default_factory=dict)
-
-
-class Reduced(NamedTuple):
-    """One machine on its kept patterns, coefficients in regression's sign; ``facts`` on its answer."""
-
-    bias: float
-    coefficients: Array
-    rows: tuple[Row, ...]
-    method: str
-    facts: Facts = ()
+    measured: dict[str, float] = {}  # noqa: RUF012 -- a default of a tuple, which nothing changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +126,14 @@ class StoredColumns:
         """Bound the answer, and check the conditions of optimality."""
         machine = self.machine
         columns = enclose_columns(self.kernel, self.points, machine.columns)
-        bounded, facts = _bound_columns(machine, columns, self.fitted, self.tolerance)
         C, B = machine.enclose(columns).midpoint, bordered_target(machine.y)
         C, kept = np.roll(C, 1, axis=0), np.arange(machine.columns.size)  # the border first
-        return (*bounded, *column_rows(C, kept, B, machine.bias, machine.coefficients)), facts
+        rows = column_rows(C, kept, B, machine.bias, machine.coefficients)
+        bound = machine.bound(columns, self.fitted)
+        if not np.isfinite(bound):
+            return rows, (_DEPENDENT,)
+        row = Tolerance.of(machine.y, np.ones(machine.y.size), self.tolerance).row(bound, FORMULA)
+        return (row, *rows), () if row.passes else (_UNKNOWN,)
 
     def prove(self) -> Proof:
         """Bound the answer in ball arithmetic."""
@@ -157,9 +158,12 @@ class ColumnModel(Model):
     def recall_fit(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[StoredFit]:
         """Return all machines on the data of the fit."""
         # the kept columns are chosen by a rule of the paper, not as an optimum: all is about the solution on them
-        machines = (self.recall_machine(stored) for stored in self.stored_columns(*self.recall_codes(X, y)))
-        facts = (("kernel", repr(self.estimator.kernel_)),)
-        return nullcontext(StoredFit(machines, lambda: ((), facts)))
+        return nullcontext(self.recall_machines(*self.recall_codes(X, y)))
+
+    def recall_machines(self, X: Any, Y: Array) -> StoredFit:
+        """Return all machines on checked rows and codes."""
+        machines = (self.recall_machine(stored) for stored in self.stored_columns(X, Y))
+        return StoredFit(machines, lambda: ((), (("kernel", repr(self.estimator.kernel_)),)))
 
     def recall_machine(self, stored: StoredColumns) -> StoredMachine:
         """Return what one machine solves: least squares on its columns, those of its nonzero coefficients."""
@@ -216,47 +220,28 @@ class ColumnReducedClassifier(Classifier):
         self._check_parameters(int((Y != 0.0).sum(axis=0).min()))
         kernel = self._resolved_kernel(X)
         gram = definite_gram(kernel, X)
-        alpha, bias, used = np.zeros_like(Y), np.empty(Y.shape[1]), np.zeros(Y.shape[0], dtype=bool)
-        rows: list[tuple[Row, ...]] = []
-        facts: dict[tuple[str, str], None] = {}
-        measured: dict[str, float] = {}
-        for machines, members in _groups(Y):
-            gram_of_members = gram if members.size == gram.n else gram.restrict(members)
-            ridge = Regularization(gamma).ridge(np.ones(members.size))
-            codes = np.ascontiguousarray(Y[np.ix_(members, machines)])
-            points = points_of(X, members, kernel.pairwise)
-            group = MachineGroup(
-                gram=gram_of_members,
-                matrix=bordered_matrix(gram_of_members.matrix, ridge),
-                labels=codes,
-                ridge=ridge,
-                kernel=kernel,
-                points=points,
-            )
-            selected = self._select(group)
-            solved = [self._solve(group, k, columns) for k, columns in enumerate(selected.columns)]
-            for machine, columns, solution in zip(machines, selected.columns, solved, strict=True):
-                alpha[members[columns], machine] = Y[members[columns], machine] * solution.coefficients
-                bias[machine] = solution.bias
-                used[members[columns]] = True
-                rows.append(solution.rows)
-            second = ("solved by", ", ".join(dict.fromkeys(solution.method for solution in solved)))
-            answers = (fact for solution in solved for fact in solution.facts)
-            facts |= dict.fromkeys(
-                (*gram_of_members.record(), ("gamma", f"{gamma:g}"), *selected.facts, second, *answers)
-            )
+        a, bias = np.zeros_like(Y), np.zeros(Y.shape[1])
+        facts, measured = dict.fromkeys((*gram.record(), ("gamma", f"{gamma:g}"))), dict[str, float]()
+        for part in each_machine(Y, True):
+            system = PatternSystem.of(gram if part.whole else gram.restrict(part.rows), part.y, gamma)
+            selected = self._select(system)
+            solved = self._solve(system, selected.columns)
+            a[part.rows[selected.columns], part.column], bias[part.column] = solved
+            facts |= dict.fromkeys(selected.facts)
             measured |= {name: max(value, measured.get(name, value)) for name, value in selected.measured.items()}
-        (kept,) = np.nonzero(used)
-        single = Y.shape[1] == 1
+        kept, single = np.flatnonzero(a.any(axis=1)), Y.shape[1] == 1
         self._keep_classes(classes, Y[kept])
         self.n_support_ = int(kept.size)
         for name, value in measured.items():
             setattr(self, name, value)
-        support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
-        self.certificate_ = Certificate(self._title, worst_rows(rows), (*facts, support))
-        warn_unless_holds(self.certificate_)
-        values = np.ascontiguousarray(alpha[kept, 0] if single else alpha[kept])
+        values = Y[kept] * a[kept]
+        values = np.ascontiguousarray(values[:, 0] if single else values)
         self._keep_expansion(X, kept, kernel, values, float(bias[0]) if single else bias)
+        with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning):  # warned of above
+            checked = certify_stored(self._title, nullcontext(self._model.recall_machines(X, Y)))
+        support = ("support vectors", f"{kept.size} of {Y.shape[0]} rows")
+        self.certificate_ = Certificate(self._title, checked.rows, (*facts, *checked.record, support))
+        warn_unless_holds(self.certificate_)
         return self
 
     @abstractmethod
@@ -264,45 +249,13 @@ class ColumnReducedClassifier(Classifier):
         """Refuse bad parameters, given the number of rows of the smallest machine, before the kernel is computed."""
 
     @abstractmethod
-    def _select(self, group: MachineGroup) -> Selection:
-        """Choose the patterns that each machine of the group keeps."""
+    def _select(self, system: PatternSystem) -> Selection:
+        """Choose the patterns that a machine keeps."""
 
-    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        """Solve least squares on the kept columns, all rows."""
-        B = bordered_target(group.labels[:, machine])
-        solved = solve_columns(group.matrix, columns, B)
-        rows = column_rows(group.matrix, columns, B, solved.bias, solved.coefficients)
-        method = f"least squares on the columns, {solved.method}"
-        y = np.ascontiguousarray(B[1:])
-        gamma = positive(self.gamma, "gamma")
-        stored = ColumnMachine(y=y, columns=columns, gamma=gamma, bias=solved.bias, coefficients=solved.coefficients)
-        bounded: tuple[Row, ...] = ()
-        facts: Facts = (_DEPENDENT,)
-        if solved.full:
-            enclosed = enclose_columns(group.kernel, group.points, columns)
-            bounded, facts = _bound_columns(stored, enclosed, None, self._tolerance())
-        return Reduced(
-            bias=solved.bias, coefficients=solved.coefficients, rows=(*bounded, *rows), method=method, facts=facts
-        )
-
-
-def _groups(Y: Array) -> Iterator[tuple[list[int], Any]]:
-    """Yield machines that share their rows, and those rows: all at once for a dense code book, else one by one."""
-    if (Y != 0.0).all():
-        yield list(range(Y.shape[1])), np.arange(Y.shape[0])
-    else:
-        yield from (([machine.column], machine.rows) for machine in each_machine(Y, True))
-
-
-def _bound_columns(
-    machine: ColumnMachine, columns: Double, fitted: Array | None, tolerance: float
-) -> tuple[tuple[Row, ...], Facts]:
-    """Return the row of the solution on the kept columns, none where they cannot be told from dependent ones."""
-    bound = machine.bound(columns, fitted)
-    if not np.isfinite(bound):
-        return (), (_DEPENDENT,)
-    row = Tolerance.of(machine.y, np.ones(machine.y.size), tolerance).row(bound, FORMULA)
-    return (row,), () if row.passes else (_UNKNOWN,)
+    def _solve(self, system: PatternSystem, columns: Any) -> tuple[Array, float]:
+        """Return coefficients and bias of least squares on the kept columns, all rows."""
+        solved = solve_columns(system.A, columns, system.B)
+        return solved.coefficients, solved.bias
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -342,11 +295,10 @@ class LS2SVMClassifier(ColumnReducedClassifier):
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
 
-    def _select(self, group: MachineGroup) -> Selection:
-        threshold = echelon_threshold(group.gram.diagonal, group.ridge, self.threshold)
-        columns = echelon_columns(group.matrix, threshold)
-        facts = (("columns", f"echelon reduction, threshold {threshold:.6g}"),)
-        return Selection((columns,) * group.labels.shape[1], facts, {"threshold_": threshold})
+    def _select(self, system: PatternSystem) -> Selection:
+        threshold = echelon_threshold(system.gram.diagonal, system.ridge, self.threshold)
+        fact = ("columns", f"echelon reduction, threshold {threshold:.6g}")
+        return Selection(echelon_columns(system.A, threshold), (fact,), {"threshold_": threshold})
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -393,33 +345,30 @@ class AdaPinvClassifier(ColumnReducedClassifier):
         if not isinstance(self.accelerated, (bool, np.bool_)):
             raise DeclarationError(f"accelerated must be True or False, received {self.accelerated!r}")
 
-    def _select(self, group: MachineGroup) -> Selection:
+    def _select(self, system: PatternSystem) -> Selection:
         trained = solve_by_adaline(
-            group.matrix,
-            bordered_target(group.labels),
+            system.A,
+            system.B,
             tolerance=positive(self.adaline_tol, "adaline_tol"),
             max_epochs=int(self.max_epochs),
             accelerated=bool(self.accelerated),
         )
-        weights, residual = trained.weights[1:], float(trained.residual.max())
-        kind = "accelerated" if self.accelerated else "plain"
-        training = f"{kind}, {trained.epochs} epochs, relative residual {residual:.2e}, ended by {trained.ended}"
-        facts = [("Adaline", training)]
-        if not trained.is_converged and self.accelerated:
-            weights = solve_saddle_system(group.gram, group.labels, group.ridge).support_values
-            facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
-        elif not trained.is_converged:
+        alpha, facts = trained.weights[1:], [_tell_training(trained)]
+        if trained.ended != "tolerance" and not self.accelerated:
             warnings.warn(
-                f"the plain Adaline ended at a relative residual of {residual:.2e} after {trained.epochs} epochs, "
-                f"above adaline_tol = {self.adaline_tol:g}, and its unfinished weights rank the columns; raise "
+                f"the plain Adaline ended at a relative residual of {trained.residual:.2e} after {trained.epochs} "
+                f"epochs, above adaline_tol = {self.adaline_tol:g}, and its unfinished weights rank the columns; raise "
                 "max_epochs or adaline_tol, or use accelerated=True",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        count = support_count(self.n_support, group.labels.shape[0])
-        columns = tuple(ranked_columns(np.abs(a), count) for a in weights.T)
-        facts.append(("columns", f"{count} of {group.labels.shape[0]} by absolute alpha"))
-        return Selection(columns, tuple(facts), {"n_epochs_": trained.epochs, "residual_": residual})
+        elif trained.ended != "tolerance":
+            alpha = system.solve()
+            facts.append(("fallback", "the Adaline did not reach adaline_tol; columns ranked by the direct solution"))
+        count = support_count(self.n_support, alpha.size)
+        facts.append(("columns", f"{count} of {alpha.size} by absolute alpha"))
+        measured = {"n_epochs_": trained.epochs, "residual_": trained.residual}
+        return Selection(ranked_columns(np.abs(alpha), count), tuple(facts), measured)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -448,24 +397,15 @@ class IPLSSVMClassifier(ColumnReducedClassifier):
     def _check_parameters(self, smallest: int) -> None:
         support_count(self.n_support, smallest)
 
-    def _select(self, group: MachineGroup) -> Selection:
-        solved = solve_saddle_system(group.gram, group.labels, group.ridge)
-        count = support_count(self.n_support, group.labels.shape[0])
-        columns = tuple(ranked_columns(alpha, count) for alpha in (group.labels * solved.support_values).T)
-        kept = f"{count} of {group.labels.shape[0]} by signed alpha of the direct solution"
-        return Selection(columns, (("columns", kept),))
+    def _select(self, system: PatternSystem) -> Selection:
+        alpha = system.labels * system.solve()
+        count = support_count(self.n_support, alpha.size)
+        fact = ("columns", f"{count} of {alpha.size} by signed alpha of the direct solution")
+        return Selection(ranked_columns(alpha, count), (fact,))
 
 
-class PatternModel(ColumnModel, LeavesOut):
+class PatternModel(ColumnModel):
     """The LS-SVMs of the patterns left, each without the other rows."""
-
-    conditional = "the patterns that were kept, kernel, gamma and preparation of the columns"
-
-    def ridge(self) -> Array:
-        return np.full(self.estimator.support_.size, Regularization(positive(self.estimator.gamma, "gamma")).lam)
-
-    def members(self, alpha: Array, codes: Array) -> Any:
-        return alpha != 0.0  # every machine keeps its own rows
 
     def recall_machine(self, stored: StoredColumns) -> StoredMachine:
         """Return the LS-SVM of the kept patterns alone."""
@@ -524,53 +464,34 @@ class ALSSVMClassifier(ColumnReducedClassifier):
     _model_type = PatternModel
     _title = "A-LSSVM classification"
 
-    leave_one_out = leave_one_out
-    left_out_importance = left_out_importance
-
     def _check_parameters(self, smallest: int) -> None:
         positive(self.threshold, "threshold")
         whole_number(self.max_epochs, "max_epochs", 1)
         support_count(self.n_support, smallest)
-        _generator(self.random_state)
+        self._seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
 
-    def _select(self, group: MachineGroup) -> Selection:
-        seed = int(_generator(self.random_state).randint(2**31 - 1))  # one for all: each starts as it would alone
-        count = support_count(self.n_support, group.labels.shape[0])
-        trained = [
-            eliminate_patterns(
-                group.matrix,
-                target,
-                threshold=positive(self.threshold, "threshold"),
-                count=count,
-                max_epochs=int(self.max_epochs),
-                seed=seed,
-            )
-            for target in bordered_target(group.labels).T
-        ]
-        epochs, residual = max(solution.epochs for solution in trained), max(solution.residual for solution in trained)
-        n = group.labels.shape[0]
-        remarks = dict.fromkeys(
-            f"{solution.patterns.size} of {n}, elimination ended by {solution.ended}" for solution in trained
+    def _select(self, system: PatternSystem) -> Selection:
+        n = system.labels.size
+        trained = eliminate_patterns(
+            system.A,
+            system.B,
+            threshold=positive(self.threshold, "threshold"),
+            count=support_count(self.n_support, n),
+            max_epochs=int(self.max_epochs),
+            seed=self._seed,
         )
-        facts = (
-            ("columns", "; ".join(remarks)),
-            ("Adaline", f"with elimination below {self.threshold:g}, {epochs} epochs"),
-        )
-        measured = {"n_epochs_": epochs, "residual_": residual}
-        return Selection(tuple(solution.patterns for solution in trained), facts, measured)
+        fact = ("columns", f"{trained.patterns.size} of {n}, elimination ended by {trained.ended}")
+        measured = {"n_epochs_": trained.epochs, "residual_": trained.residual}
+        return Selection(trained.patterns, (fact, _tell_training(trained)), measured)
 
-    def _solve(self, group: MachineGroup, machine: int, columns: Any) -> Reduced:
-        gram, target = group.gram.restrict(columns), np.ascontiguousarray(group.labels[columns, machine])
-        points = points_of(group.points, columns, group.kernel.pairwise)
-        data = (points, target[:, None], (positive(self.gamma, "gamma"),), np.ones(target.size))
-        # an alteration of the whole matrix has been warned of already, and its blocks have other eigenvalues
-        warned = bool(group.gram.alterations)
-        with warnings.catch_warnings(action="ignore", category=IndefiniteKernelWarning) if warned else nullcontext():
-            fit = fit_saddle(group.kernel, *data, Method.closed_form(self._tolerance()), gram=gram)
-        doubts = tuple(fact for fact in fit.facts if fact[0] in (NO_BOUND, _UNKNOWN[0]))
-        alterations = [str(alteration) for alteration in gram.alterations if alteration not in group.gram.alterations]
-        method = "; ".join(["the LS-SVM of the patterns left, closed form", *alterations])
-        return Reduced(float(fit.bias[0]), fit.support_values[:, 0], fit.rows, method, doubts)
+    def _solve(self, system: PatternSystem, columns: Any) -> tuple[Array, float]:
+        solved = solve_saddle_system(system.gram.restrict(columns), system.labels[columns], system.ridge[columns])
+        return solved.support_values, float(solved.bias)
+
+
+def _tell_training(trained: TrainedAdaline) -> tuple[str, str]:
+    """Return how an Adaline was trained, for the certificate."""
+    return "Adaline", f"{trained.epochs} epochs, relative residual {trained.residual:.2e}, ended by {trained.ended}"
 
 
 def _generator(random_state: Any) -> Any:

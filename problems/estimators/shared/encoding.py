@@ -51,15 +51,13 @@ class Reweighting(Record):
 class PruningStep(Record):
     """One machine of a pruning path.
 
-    ``rows`` are the training rows left, with their weights and support values (in the sign of regression, one column
-    per machine where there are several); ``score`` is the performance index of this machine, the smaller the better;
-    ``gamma`` and ``kernel`` are those of its fit; ``retuned`` states that they were chosen again at this step.
+    ``rows`` are the training rows left, with their support values (in the sign of regression, one column per machine
+    where there are several); ``score`` is the performance index of this machine, the smaller the better; ``gamma`` and
+    ``kernel`` are those of its fit; ``retuned`` states that they were chosen again at this step.
     """
 
     rows: NDArray[np.intp]
     support_values: Array
-    bias: Any
-    weights: Array
     score: float
     gamma: float
     kernel: Kernel

@@ -40,7 +40,7 @@ from problems.estimators.shared.model import part_types
 from substrate.codings import CODINGS
 from substrate.least_squares.error_distribution import ALL_WEIGHTINGS
 from substrate.least_squares.leave_one_out import ROBUST
-from substrate.least_squares.robust_weights import SCALES, WEIGHTINGS
+from substrate.least_squares.robust_weights import SCALES
 from substrate.losses import Loss
 from substrate.reduced import RULES, Basis
 from substrate.solvers import FURTHER, ORDER
@@ -166,8 +166,6 @@ _FEW: _Kinds = {"n_support_": _WHOLE}
 _STEP: _Kinds = {
     "rows": array("iu"),
     "support_values": _EACH,
-    "bias": either(_NUMBER, _VECTOR),
-    "weights": _VECTOR,
     "score": _UNBOUNDED,
     "gamma": either(_NUMBER, _VECTOR),
     "kernel": kernel(),
@@ -346,7 +344,6 @@ _CHOICE = record_of(
     },
 )
 _CLASSES: _Kinds = {"class_weight": either(nothing(), word("balanced"), pairs(_LABEL, _AMOUNT))}
-_WEIGHTING: _Kinds = {"weighting": word(*WEIGHTINGS), "scale": word(*SCALES)}
 
 _REFIT: _Kinds = {"refit": either(_FLAG, word("loo"))}
 _SIGN = Allowed("1 or -1", lambda value: type(value) is int and value in (1, -1))
@@ -407,13 +404,9 @@ PARAMETERS: Mapping[str, _Kinds] = {
     "PrunedModel": {
         "step": either(_WHOLE, _AMOUNT),
         "n_support": _MOST,
-        "cv": either(word("loo", "training"), _SPLITS),
+        "cv": either(nothing(), word("loo", "training"), _WHOLE),
     },
-    "PrunedLSSVMRegressor": _WEIGHTING
-    | {
-        "gamma": _AMOUNTS,
-        "weighting": either(nothing(), word(*WEIGHTINGS)),
-    },
+    "PrunedLSSVMRegressor": {"gamma": _AMOUNTS, "robust": _ROBUST},
     "ALSSVMClassifier": {"random_state": _MOST},
     "WithBasis": {"basis": either(nothing(), _CHOICE, _WHOLE, _RULE)},
     "TwoViews": {"kernel_y": kernel(named=True), "random_state": _MOST},

@@ -1,4 +1,4 @@
-"""Least squares on some of the columns: the pseudo-inverse's solution, at a fraction of its price."""
+"""Least squares on some of the columns: the pseudo-inverse's solution."""
 
 import column_reduction as oracle
 import numpy as np
@@ -45,28 +45,14 @@ def test_decision_values_are_those_of_the_pseudo_inverse(gamma, kernel, size):
     assert all(row.passes for row in column_rows(M, columns, B, solved.bias, solved.coefficients))
 
 
-def test_the_factorisation_follows_the_conditioning():
-    assert solve_columns(*_few(1.0)).method == "normal equations"
-    hard = solve_columns(*_few(1e16))
-    assert hard.method.startswith("rank-revealing QR, rank")
-    assert hard.rank < 21
-
-
-def _few(gamma):
-    _, M, B = data(gamma=gamma, kernel=RBF(10.0))
-    return M, np.arange(20), B
-
-
 @pytest.mark.parametrize("kernel", [RBF(3.0), Linear()], ids=repr)
-def test_the_normal_equations_are_refined(kernel):
+def test_columns_of_any_length_are_solved(kernel):
     _, M, B = data(gamma=1e4, kernel=kernel)
     columns = np.arange(20)
     solved = solve_columns(M, columns, B)
-    assert solved.method == "normal equations"
     C = M[:, with_bias(columns)]
     length = np.linalg.norm(C, axis=0)
     expected = np.linalg.lstsq(C / length, B, rcond=None)[0] / length
-    # as they stand they would be off by 1e-6
     assert_allclose(solved.coefficients, expected[1:], atol=1e-8 * np.abs(expected).max())
 
 
