@@ -20,7 +20,6 @@ __all__ = [
     "SolverError",
     "SubstrateError",
     "SubstrateWarning",
-    "user_level",
 ]
 
 

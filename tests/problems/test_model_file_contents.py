@@ -99,11 +99,6 @@ def test_annotations_state_the_kinds_of_a_derived_estimator():
     assert not attributes["center_"].allows("1.0")
 
 
-def test_a_class_without_an_attribute_of_its_bases_may_not_hold_it():
-    assert "support_codes_" in attributes_of(LSSVMClassifier)
-    assert "support_codes_" not in attributes_of(problems.LSSVMClassifier)
-
-
 def test_a_parameter_without_a_kind_cannot_be_saved(tmp_path, monkeypatch):
     others = {name: kind for name, kind in PARAMETERS["LSSVMModel"].items() if name != "solver"}
     monkeypatch.setitem(PARAMETERS, "LSSVMModel", others)
@@ -220,6 +215,10 @@ def test_a_splitter_cannot_be_saved_and_its_splits_can(tmp_path):
 # ---- the digest ----------------------------------------------------------------------------------
 
 
+def move_by_rounding(header, arrays):
+    arrays["support_values_"][0] = np.nextafter(arrays["support_values_"][0], np.inf)
+
+
 def edit(header, arrays):
     arrays["support_values_"][0] += 1e-3
 
@@ -232,7 +231,7 @@ def test_a_certificate_of_an_edited_file_does_not_hold(tmp_path, estimator):
     assert model.certificate_.holds
     rewrite(path, lambda header, arrays: header["content"]["fitted"].update(n_features_in_=3), digest=False)
     assert load(path).certificate_.holds, "nothing has changed"
-    rewrite(path, lambda header, arrays: header["content"].update(notes={"by": "hand"}), digest=False)
+    rewrite(path, edit, digest=False)
     with pytest.warns(ModelFileWarning, match="so its certificate does not hold") as caught:
         loaded = load(path)
     assert len(caught) == 1
@@ -255,7 +254,7 @@ def test_a_printed_certificate_of_an_edited_file_says_so(tmp_path):
 def test_certified_again_it_has_its_own(tmp_path):
     path = tmp_path / "m.npz"
     made(LSSVMRegressor).save(path)
-    rewrite(path, lambda header, arrays: header["content"].update(notes={"by": "hand"}), digest=False)
+    rewrite(path, move_by_rounding, digest=False)
     with pytest.warns(ModelFileWarning):
         loaded = load(path)
     loaded.certificate_ = loaded.certify(X, Y)

@@ -89,7 +89,7 @@ def test_the_default_repeats_a_search_of_few_rows(monkeypatch):
     searched, fixed = LSSVMRegressorCV(RBF(1.0)).fit(X, Y), LSSVMRegressor(RBF(1.0)).fit(X, Y)
     stack = StackedLSSVMRegressor(kernels=[RBF(1.0)]).fit(X, Y)
     methods = [model.interval_guarantee().method for model in (searched, fixed, stack)]
-    assert methods == ["nested", "conformal", "nested", "jackknife+"]
+    assert methods == ["nested", "conformal", "nested"]
     few = LSSVMRegressorCV(RBF(1.0)).fit(X[:9], Y[:9])
     grouped = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, groups=np.arange(N))
     weighted = LSSVMRegressorCV(RBF(1.0), cv="groups").fit(X, Y, sample_weight=V, groups=np.arange(N))

@@ -468,7 +468,7 @@ def test_an_npz_of_numpy_is_not_a_model(tmp_path):
 
 @pytest.mark.parametrize("read", [problems.load, load_result])
 def test_a_folder_and_a_file_that_is_not_there_are_refused_in_words(tmp_path, read):
-    with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
+    with pytest.raises(DataError, match=r"there is no (model )?file .*absent\.npz"):
         read(tmp_path / "absent.npz")
     with pytest.raises(DataError, match="is a folder; name the model file in it"):
         read(tmp_path)
