@@ -63,7 +63,6 @@ from substrate.arrays import Array
 from substrate.certificates.rounding import at_most, relative_rounding
 from substrate.errors import SolverError
 from substrate.least_squares.coordinates import LeastSquares
-from substrate.least_squares.kernel_slope import Response, Slope, block_response, left_out_response
 from substrate.least_squares.left_out_blocks import BlockBatch, LeftOutBlocks
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.spectrum import Spectrum, Targets
@@ -200,23 +199,6 @@ class Criterion(ABC):
     def sample(self, t: Array) -> Samples:
         """Evaluate at points t of shape (intervals, points), ascending in each interval."""
 
-    def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
-        """Return the derivative of the sum of ``shares`` times the criteria in the kernel values, at one t for each of
-        them.
-
-        In the units of the values; one slope, or one for each part of a sum. Host arrays only.
-        """
-        z, slopes = self.targets.coordinates, []
-        with blas_threads(self.spectrum.n):
-            for number, (share, g) in enumerate(zip(shares, self._inverses(t).T, strict=True)):
-                columns = slice(None) if self.pooled else slice(number, number + 1)
-                slopes.append(self._slope(g, z[:, columns], columns).scale(float(share)))
-        return (sum(slopes[1:], slopes[0]),)
-
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        """Return the slope of the mean criterion of the columns of z, which are these of all."""
-        raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
-
     def _shrink_and_shift(self, q: Array, share: Array, sizes: Array, shrink: Array) -> tuple[Array, Array]:
         """Shrink per interval and shifts from each point on, from their two factors; no bound is left from q = 1/2 on.
 
@@ -283,18 +265,6 @@ class OfMachine(Criterion):
         """Return 1/(s + lambda) at all points, one column each, and lambda less the lift."""
         return self._inverses(t), np.exp(t.ravel())
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        spectrum = self.spectrum
-        if not isinstance(spectrum, Spectrum):
-            raise TypeError("derivatives in all kernel values are those of a dense spectrum")
-        alpha = spectrum.basis @ (g[:, None] * z)
-        slope = self._response(spectrum, g, z, alpha).spectral_slope(spectrum.basis, g, alpha)
-        return slope.with_weights(spectrum.root)
-
-    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        """Return the response of the mean criterion of outputs with the coordinates z and these support values."""
-        raise TypeError(f"{type(self).__name__} has no derivative in the kernel values")
-
 
 @dataclass(frozen=True, slots=True)
 class LeftOutCriterion(OfMachine):
@@ -352,11 +322,6 @@ class LeaveOneOut(LeftOutCriterion):
         nothing = np.zeros((t.shape[0], self.outputs))
         values = self._shape(sums.squares / n, t)
         return Samples(values, nothing, shrink, shifts, condition=condition), sums.reciprocal
-
-    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        if self.blocks is None:
-            return left_out_response(np.square(spectrum.basis) @ g, alpha, spectrum.n)
-        return block_response((spectrum.basis * g) @ spectrum.basis.T, alpha, self.blocks)
 
 
 def following(sums: Array, t: Array) -> Array:

@@ -34,8 +34,6 @@ import numpy as np
 from substrate.arrays import Array
 from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.criteria import LeaveOneOut, OfMachine, Samples, between, unknown_at
-from substrate.least_squares.kernel_slope import Response, evidence_response, gcv_response, mean_one
-from substrate.least_squares.spectrum import Spectrum
 
 __all__ = [
     "OF_SPECTRUM",
@@ -101,10 +99,6 @@ class GeneralizedCrossValidation(OfSums):
         whole_sum = None if whole is None else whole / np.square(lambdas)[:, None]
         return self._bound_product(t, *self.machine.gcv(g, lambdas), whole_sum, shrink)
 
-    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        trace = float(g.sum() if self.machine.masses is None else self.machine.masses @ g)
-        return gcv_response(alpha, float(np.square(alpha).sum()), trace, spectrum.n, mean_one(spectrum.root))
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence(OfSums):
@@ -122,10 +116,6 @@ class Evidence(OfSums):
         shrink = np.sqrt(np.maximum(exact, 0.0))
         whole_sum = None if whole is None else whole / lambdas[:, None] / self.machine.free
         return self._bound_product(t, *self.machine.evidence(g, lambdas, logs), whole_sum, shrink)
-
-    def _response(self, spectrum: Spectrum, g: Array, z: Array, alpha: Array) -> Response:
-        quadratic, stretch = float((g @ np.square(z)).sum()), float(np.exp(-np.mean(np.log(g))))
-        return evidence_response(spectrum.basis @ z, quadratic, stretch, g.size)
 
 
 def ceiling_of_remainder(values: Array, whole: Array, size: int) -> Array:

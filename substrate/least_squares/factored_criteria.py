@@ -1,4 +1,4 @@
-r"""Criteria of model selection at one kernel and one gamma, with their slopes, from a Cholesky factor.
+r"""Criteria of model selection at one kernel and one gamma, with slopes in the kernel values, by a Cholesky factor.
 
 A search that moves a kernel and its gamma together needs no criterion at any other gamma, and so no spectrum: with P
 the projection off 1,
@@ -7,55 +7,73 @@ the projection off 1,
           B = (P K P + \lambda P)^+ = A^{-1} - \tfrac{1}{N (\mu + \lambda)} 1 1^T, \qquad \alpha = B y,
 
 is :math:`N^3` operations where a decomposition takes about ten times as many. :math:`\mu`, the mean eigenvalue of
-:math:`P K P`, keeps the constant direction among the others, so that it costs no digits. All values and slopes follow:
+:math:`P K P`, keeps the constant direction among the others, so that it costs no digits. All values follow:
 
-- leave-one-out :math:`\frac1N \sum_i (\alpha_i / B_{ii})^2`, or with blocks of rows in the place of single ones;
+- leave-one-out :math:`\frac1N \sum_i r_i^2`, :math:`r_i = \alpha_i / B_{ii}`, or with blocks of rows in the place of
+  single ones, :math:`r_S = B_{SS}^{-1} \alpha_S`;
 - generalised cross-validation :math:`N \|\alpha\|^2 / (\operatorname{tr} V B)^2`;
-- the evidence :math:`\frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`;
-- validation rows :math:`\frac1n \|y^v - \bar y - C \alpha\|^2`, C their centred kernel rows.
+- the evidence :math:`F = \frac{y^T \alpha}{N - 1} \big( \det A / (\mu + \lambda) \big)^{1/(N-1)}`;
+- validation rows :math:`\frac1n \|y^v - \bar y - C \alpha\|^2`, C their centred kernel rows, e their errors.
+
+A change of K gives :math:`dB = -B\, dK\, B` and :math:`d\alpha = -B\, dK\, \alpha`. So, sym the symmetric part and
+:math:`:` the sum of the products of all entries, :math:`dF = W : dK` is
+
+.. math:: dF = p^T d\alpha - M : dB + c\, d \log \det (K + \lambda), \qquad
+          W = B M B + c B - \operatorname{sym}(B p\, \alpha^T) ,
+
+- leave-one-out: :math:`p_i = \frac2N r_i / B_{ii}`, :math:`M = \operatorname{diag}(p_i r_i)`;
+- blocks: :math:`p = \sum_S q_S` with :math:`q_S = \frac2N B_{SS}^{-1} r_C`, r at the rows C of S that count and zero at
+  the others, and :math:`M = \sum_S \operatorname{sym}(q_S r_S^T)`;
+- generalised cross-validation: :math:`p = 2 F \alpha / \|\alpha\|^2` and :math:`M = 2 F V / \operatorname{tr} V B` with
+  V the weights of the rows, of mean one;
+- the evidence: :math:`p = F y / Q` and :math:`c = F / (N - 1)`, [Rasmussen2006]_ eq. (5.9) with the variance of the
+  noise eliminated;
+- validation rows: :math:`p = -\frac2n C^T e`; these rows and the mean row change with K as well, so :math:`W = \frac2n
+  \operatorname{sym} \big( (B C^T e + \frac{1^T e}{N} 1)\, \alpha^T \big)`, and :math:`-\frac2n e \alpha^T` in the
+  values between them and the training rows.
 
 With weights of the rows it is :math:`V^{1/2} K V^{1/2}`, and :math:`V^{1/2} 1` in place of 1, as in
-:mod:`~substrate.least_squares.spectrum`. Nothing here is bounded: these values guide a search, and what it ends with is
-judged by a spectrum (:mod:`~substrate.search.gamma_search`).
+:mod:`~substrate.least_squares.spectrum`. All derivatives in the parameters of a kernel follow from W by sums
+(``Kernel.scale_gradient``), and :math:`\partial F / \partial \lambda = \operatorname{tr} V^{-1} W`. Nothing here is
+bounded: these values guide a search, and what it ends with is judged by a spectrum
+(:mod:`~substrate.search.gamma_search`).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from substrate.arrays import Array
 from substrate.gram import mirror_lower
-from substrate.least_squares.kernel_slope import (
-    Response,
-    Slope,
-    block_response,
-    evidence_response,
-    gcv_response,
-    left_out_response,
-    mean_one,
-    validation_slope,
-)
 from substrate.least_squares.left_out_blocks import LeftOutBlocks
-from substrate.least_squares.saddle_system import target_unit
 
-__all__ = ["FactoredPart"]
+__all__ = ["FactoredPart", "ValueAndSlope"]
+
+
+class ValueAndSlope(NamedTuple):
+    """F and dF/dK: ``within`` the training rows, symmetric, and ``below``, validation rows against training rows."""
+
+    value: float
+    within: Array
+    below: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FactoredPart:
     """Rows that train, as numbers, with their targets; and rows that validate, if any, with theirs; a share of a mean.
 
-    ``kind`` is "loo", "blocks", "gcv", "evidence" or "validation", and ``blocks`` are those of "blocks". ``Y``, one
-    column per output, is centred, in the unit of all targets and multiplied by ``root``, the roots of the weights of
-    its rows; ``offsets`` are the targets of the validation rows less the mean of the others, ``check_root`` the roots
-    of their weights. None: equal weights.
+    ``kind`` is "loo", "blocks", "gcv", "evidence" or "validation", and ``blocks`` are those of "blocks". ``output`` is
+    the number of its gamma. ``Y``, one column per output, is centred, in the unit of all targets and multiplied by
+    ``root``, the roots of the weights of its rows; ``offsets`` are the targets of the validation rows less the mean of
+    the others, ``check_root`` the roots of their weights. None: all rows, or equal weights.
     """
 
     kind: str
-    train: Any
     Y: Array
-    share: float
+    share: float = 1.0
+    output: int = 0
+    train: Any = None
     root: Array | None = None
     check: Any = None
     offsets: Array | None = None
@@ -66,81 +84,94 @@ class FactoredPart:
     def of(
         cls,
         kind: str,
-        train: Any,
         Y: Array,
-        share: float = 1.0,
         weights: Array | None = None,
-        check: Any = None,
         Y_check: Array | None = None,
         check_weights: Array | None = None,
-        unit: float | None = None,
-        blocks: LeftOutBlocks | None = None,
     ) -> "FactoredPart":
-        """Build the part from targets, one column per output, in the ``unit`` of all of them."""
-        unit = target_unit(Y) if unit is None else unit
-        scaled = (Y / unit).reshape(Y.shape[0], -1)
+        """Build the part of all rows from targets in their unit, one column per output."""
         shares = np.full(Y.shape[0], 1.0 / Y.shape[0]) if weights is None else weights / weights.sum()
-        mean = np.clip(shares @ scaled, scaled.min(axis=0), scaled.max(axis=0))  # exact where y is constant
-        variance = shares @ (scaled - mean)
-        centred, root = (scaled - mean) - variance, None if weights is None else np.sqrt(weights)
+        mean = np.clip(shares @ Y, Y.min(axis=0), Y.max(axis=0))  # exact where y is constant
+        variance = shares @ (Y - mean)
+        centred, root = (Y - mean) - variance, None if weights is None else np.sqrt(weights)
         centred = centred if root is None else root[:, None] * centred
         if Y_check is None:
-            return cls(kind=kind, train=train, Y=centred, share=share, root=root, blocks=blocks)
-        roots = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
-        offsets = ((Y_check / unit).reshape(Y_check.shape[0], -1) - mean) - variance
-        offsets = offsets if roots is None else roots[:, None] * offsets
-        return cls(
-            kind=kind, train=train, Y=centred, share=share, root=root, check=check, offsets=offsets, check_root=roots
-        )
+            return cls(kind=kind, Y=centred, root=root)
+        check_root = None if check_weights is None else np.sqrt(check_weights / check_weights.mean())
+        offsets = (Y_check - mean) - variance
+        offsets = offsets if check_root is None else check_root[:, None] * offsets
+        return cls(kind=kind, Y=centred, root=root, offsets=offsets, check_root=check_root)
 
-    def value_and_slope(
-        self, K: Array, below: Array | None, lam: float, slope: bool = True
-    ) -> tuple[float, Slope | None] | None:
+    def value_and_slope(self, K: Array, below: Array | None, lam: float) -> ValueAndSlope | None:
         """Return the criterion of a kernel matrix of the training rows, overwritten, at one lambda, and its slope in
         it.
 
         ``below`` has the kernel rows of the validation rows. None where the matrix is not positive definite.
         """
-        n, mean_row = K.shape[0], np.zeros(0)
-        if self.kind == "validation":
-            mean_row = K.mean(axis=0) if self.root is None else (self.root**2 / float(self.root @ self.root)) @ K
+        n = K.shape[0]
+        root = np.ones(n) if self.root is None else self.root
+        shares = root**2 / float(root @ root)
+        mean_row = shares @ K if self.offsets is not None else np.zeros(0)
         factored = _Factored.of(K, lam, self.root)
-        if factored is None:
+        B = None if factored is None else factored.inverse()
+        if factored is None or B is None:
             return None
-        B = factored.inverse()
-        if B is None:
-            return None
-        alpha = B @ self.Y
-        found_slope: Slope | None = None
-        if self.kind == "validation":
-            if below is None or self.offsets is None:
-                raise TypeError("internal error: validation rows need their kernel rows and targets")
-            root = np.ones(n) if self.root is None else self.root
+        alpha, slope_below = B @ self.Y, None
+        if below is None or self.offsets is None:
+            value, pulls, spread, volume = self._response(B, alpha, factored.mean_log)
+            within = -_symmetric_product(B @ pulls, alpha)
+            if spread is not None and spread.ndim == 2:
+                within += B @ (spread @ B)
+            elif spread is not None:
+                half = B * np.sqrt(spread)
+                within += half @ half.T
+            if volume != 0.0:
+                within += volume * B
+        else:
             C = (below - mean_row) * root
             C = C if self.check_root is None else self.check_root[:, None] * C
             errors = self.offsets - C @ alpha
-            value = float(np.square(errors).mean())
-            if slope:
-                pulled, shares = B @ (C.T @ errors), root / float(root @ root)
-                found_slope = validation_slope(alpha, errors, pulled, shares, self.check_root)
-        else:
-            response = self._response(B, alpha, factored)
-            value, found_slope = response.value, response.slope(B, alpha) if slope else None
-        if found_slope is not None:
-            found_slope = found_slope.with_weights(self.root).scale(self.share)
-        return self.share * value, found_slope
+            value, factor = float(np.square(errors).mean()), 2.0 / errors.size
+            weighted = errors if self.check_root is None else self.check_root[:, None] * errors
+            pulled = B @ (C.T @ errors) + np.outer(shares / root, weighted.sum(axis=0))
+            within = factor * _symmetric_product(pulled, alpha)
+            slope_below = -factor * self.share * (weighted @ alpha.T) * root
+        within *= self.share * root
+        within *= root[:, None]
+        return ValueAndSlope(self.share * value, within, slope_below)
 
-    def _response(self, B: Array, alpha: Array, factored: "_Factored") -> Response:
-        """Return the criterion and its derivatives in alpha, in the diagonal of B and in its determinant."""
-        n, diagonal = self.Y.shape[0], B.diagonal()
-        if self.blocks is not None:
-            return block_response(B, alpha, self.blocks)
+    def _response(self, B: Array, alpha: Array, mean_log: float) -> tuple[float, Array, Array | None, float]:
+        """Return the criterion, p, M, by its diagonal where it has no other entries (None: M is zero), and c."""
+        n, outputs = self.Y.shape
+        factor, diagonal = 2.0 / (n * outputs), B.diagonal()
         if self.kind == "evidence":
-            return evidence_response(self.Y, float(np.vdot(self.Y, alpha)), float(np.exp(factored.mean_log)), n - 1)
-        if self.kind == "loo":
-            return left_out_response(diagonal, alpha, n)
-        v = mean_one(self.root)
-        return gcv_response(alpha, float(np.square(alpha).sum()), float((v * diagonal).sum()), n, v)
+            factor = float(np.exp(mean_log)) / ((n - 1) * outputs)
+            value = factor * float(np.vdot(self.Y, alpha))
+            return value, factor * self.Y, None, value / (n - 1)
+        if self.kind == "gcv":
+            v = np.ones(n) if self.root is None else self.root**2 * (n / float(self.root @ self.root))
+            trace, squares = float(v @ diagonal), float(np.square(alpha).sum())
+            factor = 2.0 * n / trace**2 / outputs
+            return 0.5 * factor * squares, factor * alpha, factor * squares / trace * v, 0.0
+        if self.blocks is None:
+            residuals = alpha / diagonal[:, None]
+            pulls = factor * residuals / diagonal[:, None]
+            return 0.5 * factor * float(np.square(residuals).sum()), pulls, (residuals * pulls).sum(axis=1), 0.0
+        squares, pulls, spread = 0.0, np.zeros_like(alpha), np.zeros_like(B)
+        for block, counted in zip(self.blocks.rows, self.blocks.counted, strict=True):
+            place = np.ix_(block, block)
+            inverse = np.linalg.inv(B[place])
+            residuals = inverse @ alpha[block]
+            squares += float(np.square(residuals[counted]).sum())
+            pull = factor * (inverse[:, counted] @ residuals[counted])
+            pulls[block] += pull
+            spread[place] += _symmetric_product(pull, residuals)
+        return 0.5 * factor * squares, pulls, spread, 0.0
+
+
+def _symmetric_product(left: Array, right: Array) -> Array:
+    """Return the symmetric part of A B', by one product and no transposition."""
+    return np.asarray(np.hstack([left, right]) @ np.hstack([0.5 * right, 0.5 * left]).T)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from substrate.arrays import Array
-from substrate.errors import DataError, DeclarationError
+from substrate.errors import DataError
 from substrate.least_squares.criteria import Criterion, Samples, following, unknown_at
-from substrate.least_squares.kernel_slope import Slope, validation_slope
 from substrate.least_squares.spectrum import Spectrum
 from substrate.threads import blas_threads
 
@@ -103,16 +102,6 @@ class ValidationCriterion(Criterion):
         top = ceiling.mean(axis=1, keepdims=True) if self.pooled else ceiling
         return Samples(self._shape(values, t), top, *shifts)
 
-    def _slope(self, g: Array, z: Array, columns: slice) -> Slope:
-        if self.spectrum.linear is not None:
-            raise DeclarationError("the slope of a validation error in the kernel values is known for a bias alone")
-        spectrum, weights = self.spectrum, g[:, None] * z
-        root = np.ones(spectrum.n) if spectrum.root is None else spectrum.root
-        errors = self.offsets[:, columns] - self.directions @ weights
-        pulled = spectrum.basis @ (g[:, None] * (self.directions.T @ errors))
-        slope = validation_slope(spectrum.basis @ weights, errors, pulled, root / float(root @ root), self.roots)
-        return slope.with_weights(spectrum.root)
-
 
 @dataclass(frozen=True, slots=True)
 class CriterionSum:
@@ -179,12 +168,3 @@ class CriterionSum:
             if samples.condition is not None:
                 condition = samples.condition if condition is None else np.maximum(condition, samples.condition)
         return Samples(values, ceiling, shrink, np.sqrt(squares), condition=condition)
-
-    def slopes(self, t: Array, shares: Array) -> tuple[Slope, ...]:
-        """Return the slope of every part, as it is in the sum."""
-        scales = [
-            weight * (criterion.unit / self.unit) ** 2
-            for criterion, weight in zip(self.criteria, self.weights, strict=True)
-        ]
-        slopes_of_criteria = [criterion.slopes(t, shares)[0] for criterion in self.criteria]
-        return tuple(slope.scale(scale) for slope, scale in zip(slopes_of_criteria, scales, strict=True))

@@ -6,11 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from problems import LSSVMClassifierCV, LSSVMRegressorCV
-from problems.estimators.chosen import kernel_search
+from problems.estimators.chosen import basis_selection, kernel_search
 from problems.estimators.chosen.candidates import evaluate
+from problems.estimators.chosen.joint_criterion import JointCriterion
 from problems.estimators.chosen.tasks import Task
 from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Laplacian, Linear, Matern, Polynomial, as_kernel
+from substrate.least_squares.left_out_blocks import LeftOutBlocks
 from substrate.progress import Progress
 from substrate.reduced import Basis
 
@@ -48,17 +50,24 @@ def task_of(criterion, targets, weighted=False, gammas=None):
     check = (CHECK, codes[CHECKED]) if criterion == "validation" else None
     weights = (WEIGHTS, CHECK_WEIGHTS if check else None) if weighted else (None, None)
     splits = FOLDS if criterion == "folds" else ()
-    return Task(X, codes, criterion, splits, gammas, 1e-4, pooled, None, check, *weights)
+    blocks = LeftOutBlocks.centred(N, 2) if criterion == "blocks" else None
+    return Task(X, codes, criterion, splits, gammas, 1e-4, pooled, None, check, *weights, blocks=blocks)
 
 
 def assert_slopes_are_differences(kernel, task):
-    judged = evaluate(kernel, task, slope=True)
-    differences = []
-    for name, scale in kernel.scales().items():
-        scores = [evaluate(kernel.with_scales({name: scale * np.exp(k * STEP)}), task).score for k, _ in STENCIL]
-        differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (12.0 * STEP))
-    assert_allclose(judged.slope, differences, rtol=1e-7, atol=1e-7 * max(np.abs(differences).max(), judged.score))
-    return judged
+    joint = JointCriterion.of(kernel, task)
+    x, t = np.log(list(kernel.scales().values())), np.clip(np.linspace(-2.0, -1.0, joint.outputs), *joint.ends)
+
+    def at(z):
+        moved = dict(zip(kernel.scales(), np.exp(z[: x.size]).tolist(), strict=True))
+        return joint.at(kernel.with_scales(moved), z[x.size :])
+
+    place, differences = at(np.append(x, t)), []
+    for column in np.eye(x.size + t.size):
+        values = [at(np.append(x, t) + k * STEP * column).value for k, _ in STENCIL]
+        differences.append(sum(w * value for (_, w), value in zip(STENCIL, values, strict=True)) / (12.0 * STEP))
+    assert_allclose(place.slope, differences, rtol=1e-7, atol=1e-7 * max(np.abs(differences).max(), place.value))
+    assert_allclose(joint.place_of(kernel, place.gammas), t, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +78,7 @@ def assert_slopes_are_differences(kernel, task):
         ("evidence", "two outputs"),
         ("folds", "two outputs"),
         ("validation", "one against one"),
+        ("blocks", "one output"),
     ],
 )
 def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets):
@@ -79,29 +89,12 @@ def test_slopes_of_several_machines_and_of_weighted_rows(criterion, targets):
 @pytest.mark.parametrize("gammas", [None, (1e-3, 1e-2)], ids=["default range", "at the end of a given range"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("targets", TARGETS)
-@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence", "folds", "validation"])
+@pytest.mark.parametrize("criterion", ["loo", "blocks", "gcv", "evidence", "folds", "validation"])
 def test_slopes_of_everything(criterion, targets, weighted, gammas):
     if (criterion, targets) == ("evidence", "one against one"):
         pytest.skip("refused by the estimator: machines with rows of their own have no joint evidence")
     for kernel in KERNELS.values():
         assert_slopes_are_differences(kernel, task_of(criterion, targets, weighted, gammas))
-
-
-def test_an_end_of_a_given_range_stays_and_the_upper_lambda_of_the_default_range_moves_with_the_kernel():
-    noise = RNG.normal(size=(N, 1))  # nothing to learn: the best machine is nearly constant
-    task = Task(X, noise - X[:, :1], "gcv", (), (1e-4, 1e-3), 1e-4, False)
-    judged = assert_slopes_are_differences(2.0 * RBF(0.9), task)
-    assert judged.search.gamma[0] == pytest.approx(1e-3)
-    assert abs(judged.slope).min() > 1e-5 * judged.score, "the factor of the kernel counts where gamma does not move"
-    for seed in range(40):
-        y = np.random.default_rng(seed).normal(size=(N, 1))
-        judged = evaluate(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False), slope=True)
-        if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
-            break
-    else:
-        pytest.fail("no seed has its best gamma at the lower end")
-    assert_slopes_are_differences(2.0 * RBF(0.5), Task(X, y, "evidence", (), None, 1e-4, False))
-    assert abs(judged.slope[list((2.0 * RBF(0.5)).scales()).index("factor")]) < 1e-12 * judged.score
 
 
 DATA = np.random.default_rng(11)
@@ -148,7 +141,7 @@ def test_the_search_is_the_same_with_starts_side_by_side():
 
 def test_the_penalty_holds_widths_near_their_start_and_is_no_part_of_the_criterion(monkeypatch):
     free = fitted(max_evaluations=12)
-    monkeypatch.setattr(kernel_search, "_PENALTY", 10.0)
+    monkeypatch.setattr(kernel_search, "PENALTY", 10.0)
     held = fitted(max_evaluations=12)
     moved = np.log(np.divide(held.kernel_.sigma, RBF("each").resolved(WIDE).sigma))
     assert np.ptp(moved) < 0.2
@@ -192,9 +185,9 @@ def test_constant_columns_duplicates_ties_and_three_rows():
 def test_an_exact_fit_is_not_searched_any_further():
     grid = np.linspace(0.0, 1.0, 30)[:, None]
     task = Task(grid, 3.0 * grid, "loo", (), None, 1e-4, False)
-    judged = evaluate(Polynomial(2, 1.0), task, slope=True)
+    judged = evaluate(Polynomial(2, 1.0), task)
     assert 0.0 < judged.score < 1e-12
-    assert kernel_search.descend(judged, task, 40, Progress(40, shown=False)) == []
+    assert kernel_search.descend(judged, task, None, 40, Progress(40, shown=False)) == []
 
 
 def test_an_offset_of_the_columns_costs_a_few_digits_only():
@@ -221,21 +214,6 @@ def test_terms_of_a_sum_and_several_outputs():
     scores = model.cv_results_["mean_test_score"]
     assert scores.max() > start.cv_results_["mean_test_score"].max()
     assert model.gamma_.shape == (2,)
-
-
-def test_interruption_is_not_swallowed(monkeypatch):
-    calls = []
-
-    def interrupted(kernel, task, slope=False):
-        calls.append(kernel)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return evaluate(kernel, task, slope)
-
-    monkeypatch.setattr(kernel_search, "evaluate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fitted(y=np.column_stack([TARGET, WIDE[:, 2]]))  # of two outputs every kernel on the way is judged
-    assert len(calls) == 6
 
 
 @pytest.mark.parametrize(
@@ -267,78 +245,28 @@ def test_arrays_of_a_device_are_refused():
         fitted(torch.asarray(WIDE), torch.asarray(TARGET))
 
 
-MANY = np.random.default_rng(17)
-ROWS = MANY.normal(size=(60, 3))
-VALUES = np.sin(2.0 * ROWS[:, 0]) + 0.3 * MANY.normal(size=60)
-CLASSES = np.digitize(ROWS[:, 0] + 0.3 * MANY.normal(size=60), [-0.5, 0.5])
-MASSES = MANY.uniform(0.2, 4.0, size=60)
-
-
-def assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, gammas=None, vectors=12):
-    """Slopes are differences of the criterion on the same basis."""
-    maker = LSSVMClassifierCV if classes else LSSVMRegressorCV
-    size = min(vectors, n)
-    model = maker(kernel, basis=Basis(size, random_state=0), cv=cv, gamma_range=gammas, search="gradient")
-    targets, weights = (CLASSES if classes else VALUES)[:n], MASSES[:n] if weighted else None
-    data = model._model.read(ROWS[:n], targets, weights)
-    rules = (data, model._selector.folds(data, ROWS[:n], targets), model._labels)
-    found = model._selector.judge_kernel(kernel, *rules, slopes=True)
-    differences = []
-    for name, scale in kernel.scales().items():
-        moved = [kernel.with_scales({name: scale * np.exp(0.5 * k * STEP)}) for k, _ in STENCIL]
-        scores = [model._selector.judge_kernel(one, *rules, found.prepared.basis).judged.score for one in moved]
-        differences.append(sum(w * score for (_, w), score in zip(STENCIL, scores, strict=True)) / (6.0 * STEP))
-    judged = found.judged
-    assert_allclose(judged.slope, differences, rtol=1e-6, atol=1e-6 * max(np.abs(differences).max(), judged.score))
-
-
-@pytest.mark.parametrize(("cv", "classes"), [("loo", False), (3, True)])
-def test_slopes_on_a_basis(cv, classes):
-    assert_slopes_on_a_basis(cv, classes, True, 60, RBF((1.7, 2.0, 0.9)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [60, 12], ids=["more rows than vectors", "as many rows as vectors"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("classes", [False, True])
-@pytest.mark.parametrize("cv", ["loo", "gcv", "evidence", 3])
-def test_slopes_of_everything_on_a_basis(cv, classes, weighted, n):
-    for kernel in KERNELS.values():
-        # all but one gamma: the minimum over several may have a kink where it changes from one end to the other
-        assert_slopes_on_a_basis(cv, classes, weighted, n, kernel, (1e-2, 1e-2 + 1e-10))
-    if n == 60 and cv != 3:
-        assert_slopes_on_a_basis(cv, classes, weighted, n, RBF((1.7, 2.0, 0.9)))
-
-
-def test_machines_on_a_basis_keep_the_basis_of_the_start():
-    rules = {"basis": Basis(20, random_state=0), "cv": "evidence"}
+@pytest.mark.parametrize("cv", ["evidence", "loo", 3])
+def test_on_a_basis_a_kernel_is_searched_by_some_rows_and_judged_by_all(cv, monkeypatch):
+    monkeypatch.setattr(basis_selection, "_SAMPLE", 50)
+    rules = {"basis": Basis(30, random_state=0), "cv": cv}
     start = LSSVMRegressorCV(RBF("each"), **rules).fit(WIDE, TARGET)
-    model = LSSVMRegressorCV(RBF("each"), **rules, search="gradient", basis="feature_vectors").fit(WIDE, TARGET)
-    assert_array_equal(model.basis_indices_, start.basis_indices_)
-    assert model.criterion_ < 0.5 * start.criterion_
-    assert min(model.kernel_.sigma[2:]) > 3.0 * max(model.kernel_.sigma[:2])
+    model = LSSVMRegressorCV(RBF("each"), **rules, search="gradient").fit(WIDE, TARGET, sample_weight=np.ones(70))
+    assert model.criterion_ < 0.8 * start.criterion_
+    assert min(model.kernel_.sigma[2:]) > 2.0 * max(model.kernel_.sigma[:2])
     assert model.certificate_.holds
-    assert "on the basis of its start" in dict(model.certificate_.record)["kernels"]
-    given = Basis(rule=model.basis_indices_)
-    again = LSSVMRegressorCV(model.kernel_, basis=given, cv="evidence").fit(WIDE, TARGET)
-    assert_allclose(again.predict(WIDE), model.predict(WIDE), rtol=1e-6, atol=1e-6)
+    assert dict(model.certificate_.record)["kernels"].endswith("by at most 50 rows")
+    again = LSSVMRegressorCV(model.kernel_, **rules).fit(WIDE, TARGET)
+    assert_allclose(again.criterion_, model.criterion_, rtol=1e-9)
     with pytest.raises(DeclarationError, match=r"dense \(X.toarray\(\)\)"):
         LSSVMRegressorCV(search="gradient", basis="feature_vectors").fit(csr_array(WIDE), TARGET)
 
 
-def test_the_end_of_the_default_range_moves_with_the_kernel_on_a_basis_too():
-    """Where the best machine is the mean, a factor of the kernel changes nothing: the range follows it."""
-    kernel = 2.0 * RBF(0.5)
-    model = LSSVMRegressorCV(kernel, basis=Basis(12, random_state=0), cv="evidence")
-    for seed in range(20):
-        noise = np.random.default_rng(seed).normal(size=60)
-        data = model._model.read(ROWS, noise)
-        found = model._selector.judge_kernel(kernel, data, None, False, slopes=True)
-        judged = found.judged
-        if np.isclose(judged.search.gamma[0], judged.search.gamma_range[0], 1e-6):
-            break
-    else:
-        pytest.fail("no seed has its best gamma at the lower end")
-    factor, width = judged.slope[[list(kernel.scales()).index(name) for name in ("factor", "kernel__sigma")]]
-    assert abs(factor) < 1e-8 * judged.score
-    assert abs(width) > 1e2 * abs(factor)
+def test_rows_that_are_read_in_passes_are_searched_as_those_in_memory_are():
+    class Passes:
+        def __iter__(self):
+            return iter([(WIDE[start : start + 20], TARGET[start : start + 20]) for start in (0, 20, 40, 60)])
+
+    rules = {"basis": Basis(20, random_state=0), "search": "gradient", "widths": "auto", "max_evaluations": 10}
+    one, read = LSSVMRegressorCV(**rules).fit(WIDE, TARGET), LSSVMRegressorCV(**rules).fit(Passes())
+    assert_allclose(read.kernel_.sigma, one.kernel_.sigma, rtol=1e-9)
+    assert dict(read.certificate_.record)["widths"] == dict(one.certificate_.record)["widths"]

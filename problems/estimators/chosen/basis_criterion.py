@@ -1,15 +1,9 @@
-r"""The criterion of a kernel on a reduced basis as a function of gamma, and its slopes in the scales of the kernel.
-
-Slopes are those of :mod:`substrate.reduced.kernel_slope`, for the basis as it is; at an end of the default range of
-gamma, that end is taken for a multiple of the trace of the scatter, as in
-:mod:`problems.estimators.chosen.candidates`.
-"""
+"""The criterion of a machine on a reduced basis as a function of gamma, by name, and the same of the fitted machine."""
 
 import numpy as np
 
 from problems.estimators.chosen.candidates import EvaluatedKernel
 from problems.estimators.reduced.fit import PreparedRows, ReducedFit
-from substrate.arrays import Array
 from substrate.certificates import Row
 from substrate.certificates.rounding import relative_rounding
 from substrate.least_squares.criteria import Criterion
@@ -23,18 +17,12 @@ from substrate.reduced.criteria import (
     criterion_of_sums,
     sizes_of_rows,
 )
-from substrate.reduced.folds import GivenFolds
-from substrate.reduced.kernel_slope import fold_rows, scale_slopes, slopes_of_rows
 from substrate.reduced.left_out import ReducedLeaveOneOut, left_out_rows
 from substrate.reduced.moments import Statistic
 from substrate.reduced.solution import Penalty
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
-from substrate.search.gamma_result import GammaSearch
 
-__all__ = ["criterion_on", "refitted_row", "slopes_on"]
-
-#: Places and weights of a difference of the fourth order, and its step in the logarithm of lambda.
-_PLACES, _WEIGHTS, _STEP = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0, 1e-3
+__all__ = ["criterion_on", "refitted_row"]
 
 
 def criterion_on(
@@ -55,39 +43,6 @@ def criterion_on(
         others = reduced_spectrum(statistic, statistic.total - fold).on_host()
         criteria.append(ReducedFold.of(others, fold, SpectrumRadius.of(others, *rounding), pooled=pooled))
     return CriterionSum.of(criteria, [1.0 / len(criteria)] * len(criteria))
-
-
-def slopes_on(
-    which: str,
-    criterion: Criterion | CriterionSum,
-    prepared: PreparedRows,
-    statistic: Statistic,
-    search: GammaSearch,
-    folds: GivenFolds | None,
-    moving: bool,
-) -> Array:
-    """Return the derivatives of the least criterion in the logarithms of the scales, for a range that is ``moving`` or
-    given.
-
-    ``search`` is that of weights of mean one. One pass over the rows, two for leave-one-out.
-    """
-    lam = 1.0 / float(search.gamma[0])
-    criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
-    widest = max(range(len(criteria)), key=lambda number: criteria[number].spectrum.trace)
-    trace, rate = criteria[widest].spectrum.trace, 0.0
-    if moving and trace > 0.0 and np.isclose(search.gamma[0], search.gamma_range, rtol=1e-6).any():
-        values = criterion.sample(np.log(lam) + _STEP * _PLACES[None, :]).values[0, :, 0]
-        rate = float(_WEIGHTS @ values) / _STEP / trace
-    spectra = [part.spectrum for part in criteria if isinstance(part.spectrum, ReducedSpectrum)]
-    if isinstance(criterion, CriterionSum):
-        share = 1.0 / len(criteria)
-        machines = [
-            fold_rows(spectrum, fold, lam, share) for spectrum, fold in zip(spectra, statistic.folds, strict=True)
-        ]
-    else:
-        machines = [slopes_of_rows(spectra[0], lam, prepared.rows, which)]
-    machines[widest] = machines[widest].with_trace(rate)
-    return scale_slopes(prepared.rows, machines, folds)
 
 
 def refitted_row(fit: ReducedFit, best: EvaluatedKernel) -> Row:

@@ -13,7 +13,6 @@ of mean one, :math:`v / \bar v`, and :math:`\gamma \bar v`, for which the mean i
 """
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -21,28 +20,29 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row, slopes_on
+from problems.estimators.chosen.basis_criterion import criterion_on, refitted_row
 from problems.estimators.chosen.candidates import EvaluatedKernel, winner
 from problems.estimators.chosen.families import at_all_widths, is_families, list_unresolved
-from problems.estimators.chosen.kernel_search import check_slopes, most_evaluations
 from problems.estimators.chosen.over_gamma import OverGamma
-from problems.estimators.chosen.width_rule import WidthSetting, best_to_search, refine_widths
+from problems.estimators.chosen.tasks import Task
 from problems.estimators.reduced.fit import CONDITIONAL, FitData, PreparedRows, ReducedFit, fit_at, prepare
 from problems.estimators.shared.coded import numbers_of_codes
-from substrate.errors import DeclarationError, DegenerateKernelWarning
+from substrate.errors import DeclarationError
 from substrate.kernels import RBF, Kernel
+from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.validation import CriterionSum
-from substrate.namespaces import to_numpy
-from substrate.progress import Progress, announce_steps
-from substrate.reduced.choice import ChosenBasis
+from substrate.namespaces import take_rows, to_numpy
 from substrate.reduced.folds import GivenFolds, folds_of
 from substrate.reduced.moments import accumulate
 from substrate.reduced.spectrum import ReducedSpectrum, reduced_spectrum
 from substrate.search.gamma_search import gamma_ends, lambda_range, search_gamma, search_widest
 from substrate.streaming.passes import each_block
-from substrate.streaming.rows import Block
+from substrate.streaming.rows import Block, draw_rows
 
 __all__ = ["BasisSearch"]
+
+#: Most rows by which a kernel is searched.
+_SAMPLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,19 @@ class _BestKernel:
     judged: EvaluatedKernel
     prepared: PreparedRows
     spectrum: ReducedSpectrum
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawnRows:
+    """The rows of a block that have some numbers, with their targets and weights."""
+
+    numbers: Any
+
+    def __call__(self, block: Block) -> tuple[Any, Any, Any]:
+        """Take them."""
+        rows = self.numbers[(self.numbers >= block.start) & (self.numbers < block.rows.stop)] - block.start
+        weights = None if block.weights is None else to_numpy(block.weights)[rows]
+        return take_rows(block.X, rows), to_numpy(block.Y)[rows], weights
 
 
 class BasisSearch(OverGamma):
@@ -109,39 +122,36 @@ class BasisSearch(OverGamma):
             else model._model.data_kernels(list_unresolved(given), data)
         )
         kernels = at_all_widths(given, middle)
-        by_slopes = model.search == "gradient"
-        if by_slopes:
-            check_slopes(kernels, data.source.take_rows(np.arange(1)), self.criterion)
-        judged, best, first = list[EvaluatedKernel](), None, None  # of the others nothing is kept but their judgement
-        for kernel in announce_steps(kernels, bool(model.verbose)):
-            one = self.judge_kernel(kernel, data, folds, pooled, slopes=by_slopes and len(kernels) == 1)
-            judged.append(one.judged)
-            best = one if best is None or one.judged.score < best.judged.score else best
-            first = one if first is None or one.judged is best_to_search(judged) else first
-        if best is None or first is None:
-            raise TypeError("internal error: a search needs a kernel")
-        if model.search is None:
-            return judged, best
-        basis, most = first.prepared.basis, most_evaluations(model.max_evaluations)
+        best: _BestKernel | None = None  # of the others nothing is kept but their judgement
 
-        def judged_on_basis(kernel: Kernel) -> EvaluatedKernel:
+        def judge(kernel: Kernel) -> EvaluatedKernel:
             nonlocal best
-            with warnings.catch_warnings():
-                # a candidate that does not distinguish points loses; a warning for the first one was given
-                warnings.simplefilter("ignore", DegenerateKernelWarning)
-                one = self.judge_kernel(kernel, data, folds, pooled, basis, True)
-            best = min(best, one, key=lambda each: each.judged.score)
+            one = self.judge_kernel(kernel, data, folds, pooled)
+            best = one if best is None or one.judged.score < best.judged.score else best
             return one.judged
 
-        progress = Progress(most, shown=bool(model.verbose))
-        way = WidthSetting.on_a_basis(
-            judged_on_basis, data.width_rows(), data.source, self.criterion, float(model.gap), pooled
+        judged = self.search_kernels(kernels, judge, self.sample(data, pooled), None)
+        if best is None:
+            raise TypeError("internal error: a search needs a kernel")
+        return judged, replace(best, judged=winner(judged))
+
+    def sample(self, data: FitData, pooled: bool) -> Task:
+        """Return the task of a machine on some of the rows, with all of them in its expansion, whose kernel is
+        searched by slopes.
+        """
+        count = _SAMPLE if self.estimator.search == "gradient" else 2
+        drawn = _DrawnRows(draw_rows(data.source.n_rows, count, np.random.default_rng(0)))
+        X, Y, weights = zip(*(rows for rows in each_block(data.source, drawn) if rows[0].shape[0]), strict=True)
+        return Task(
+            X=X[0] if len(X) == 1 else np.concatenate(X),
+            Y=np.concatenate(Y),
+            criterion=self.criterion if self.criterion in OF_SPECTRUM else "loo",
+            splits=(),
+            gammas=None,
+            gap=float(self.estimator.gap),
+            pooled=pooled,
+            weights=None if weights[0] is None else np.concatenate(weights),
         )
-        judged = refine_widths(judged, way, self.way(), most, None, progress)
-        top = winner(judged)
-        if best.judged.kernel != top.kernel:
-            best = self.judge_kernel(top.kernel, data, folds, pooled, basis)
-        return judged, replace(best, judged=top)
 
     def folds(self, data: FitData, X: Any, y: Any) -> GivenFolds | None:
         """Return the folds of the rows: the same for rows in memory and for rows that are read in passes.
@@ -178,13 +188,11 @@ class BasisSearch(OverGamma):
         data: FitData,
         folds: GivenFolds | None,
         pooled: bool,
-        basis: ChosenBasis | None = None,
-        slopes: bool = False,
     ) -> _BestKernel:
         """Judge one kernel: its basis, one statistic of all rows, and its best gamma."""
         model = self.estimator
         start = time.perf_counter()
-        prepared = prepare(kernel, data, model._model.choice(), 1.0, basis)
+        prepared = prepare(kernel, data, model._model.choice(), 1.0)
         unit, gammas = prepared.weighed.unit, None
         if model.gamma_range is not None:
             gammas = tuple(unit * end for end in gamma_ends(model.gamma_range))
@@ -202,9 +210,6 @@ class BasisSearch(OverGamma):
         if isinstance(criterion, CriterionSum):
             t = np.array([[np.log(1.0 / gamma)]])
             scores = np.array([float(part.sample(t).values[0, 0, 0]) for part in parts])
-        slope = None
-        if slopes:
-            slope = slopes_on(self.criterion, criterion, prepared, statistic, search, folds, gammas is None)
         if unit != 1.0:
             low, high = (end / unit for end in search.gamma_range)
             gamma_there = np.clip(search.gamma / unit, low, high)
@@ -216,7 +221,6 @@ class BasisSearch(OverGamma):
             split_scores=scores,
             error=error,
             seconds=time.perf_counter() - start,
-            slope=slope,
         )
         return _BestKernel(judged, prepared, spectrum)
 
@@ -229,7 +233,7 @@ class BasisSearch(OverGamma):
         extra = (refitted_row(fit, best.judged),) if self.criterion == "loo" else ()
         said = {"conditional on": CONDITIONAL}
         if self.estimator.search is not None:
-            said["kernels"] = dict(facts)["kernels"] + ", on the basis of its start"
+            said["kernels"] = dict(facts)["kernels"] + f", by at most {_SAMPLE} rows"
         more = tuple((name, said.get(name, fact)) for name, fact in facts)
         return replace(fit, factor=fit.factor.in_unit(unit), rows=(*fit.rows, *extra, *rows), facts=(*fit.facts, *more))
 

@@ -3,16 +3,6 @@ r"""The judgement of one kernel: its spectrum, a criterion of model selection, a
 The mean square over left-out rows, folds or validation rows, generalised cross-validation, and the evidence of y are
 minimised with a lower bound by :func:`substrate.search.gamma_search.search_gamma`; other losses of leave-one-out
 residuals (mean absolute, median, trimmed, misclassification) on a grid, without one.
-
-The criterion has derivatives in the scales of a kernel too. With W its derivatives in the kernel values
-(:mod:`substrate.least_squares.kernel_slope`), those of its minimum over gamma are, for an s among the scales,
-
-.. math:: \frac{d F}{d \log s} = \sum_{ij} \Big( W - \frac{W : K}{\operatorname{tr} P K} P \Big)_{ij}
-          \frac{\partial K_{ij}}{\partial \log s},
-
-since a derivative in gamma vanishes at a minimum inside the range: there W : K is zero. At an end of the default range
-the second term is the effect of the end, which is a multiple of the trace of the centred matrix (at the other end,
-where rounding begins, it is taken for one). The ends of a given range do not move, and W is all.
 """
 
 import time
@@ -24,13 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from problems.estimators.chosen.tasks import CriterionShare, Task, centred_points, criterion_of
+from problems.estimators.chosen.tasks import Task, centred_points, criterion_of
 from substrate.arrays import Array, positive
-from substrate.certificates.rounding import relative_rounding
 from substrate.errors import DataError, DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import Kernel
-from substrate.least_squares.criteria import Criterion
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import ROBUST, Split, checked_splits
 from substrate.least_squares.regularization import Regularization
@@ -62,9 +50,8 @@ SMOOTH: tuple[str, ...] = ("loo", "blocks", "gcv", "evidence", "folds", "validat
 class EvaluatedKernel:
     """A kernel with its best gamma, the mean criterion by which kernels are compared, and that of every split.
 
-    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``slope``
-    has the derivatives of the score in the logarithms of the scales of the kernel, in their order, if they were asked
-    for. ``price`` is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
+    Scores are in the units of the search; ``error`` bounds the relative error of the spectrum at that gamma. ``price``
+    is what a simpler kernel may cost: kernels are compared by their scores over it. ``facts`` is what
     the search that it is part of states on the certificate.
     ``tried`` is the number of kernels on the way of a descent that ended here, which were not evaluated.
     """
@@ -75,7 +62,6 @@ class EvaluatedKernel:
     split_scores: Array
     error: float
     seconds: float
-    slope: Array | None = None
     price: float = 1.0
     facts: tuple[tuple[str, str], ...] = ()
     tried: int = 0
@@ -148,23 +134,23 @@ def trainable_splits(splits: Any, n: int, labels: Any = None, kept: Any = None) 
     return pairs
 
 
-def evaluate(kernel: Kernel, task: Task, slope: bool = False) -> EvaluatedKernel:
-    """Find the best gamma of one kernel, and the slope of the score there."""
+def evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
+    """Find the best gamma of one kernel."""
     start = time.perf_counter()
     if task.weights is None:
-        evaluated = _evaluate(kernel, task, slope)
+        evaluated = _evaluate(kernel, task)
     else:
-        evaluated = _evaluate_by_weights(kernel, task, to_numpy(task.weights), slope)
+        evaluated = _evaluate_by_weights(kernel, task, to_numpy(task.weights))
     return replace(evaluated, seconds=time.perf_counter() - start)
 
 
-def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> EvaluatedKernel:
+def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array) -> EvaluatedKernel:
     """Evaluate the kernel with weights of mean one, for which the criterion is a plain mean; gamma is that of the given
     weights.
     """
     size = float(v.mean())
     gammas = None if task.gammas is None else tuple(size * end for end in gamma_ends(task.gammas))
-    evaluated = _evaluate(kernel, replace(task, weights=v / size, gammas=gammas), slope)
+    evaluated = _evaluate(kernel, replace(task, weights=v / size, gammas=gammas))
     low, high = evaluated.search.gamma_range
     gamma, places = evaluated.search.gamma / size, evaluated.search.seen / size
     return replace(
@@ -172,7 +158,7 @@ def _evaluate_by_weights(kernel: Kernel, task: Task, v: Array, slope: bool) -> E
     )
 
 
-def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
+def _evaluate(kernel: Kernel, task: Task) -> EvaluatedKernel:
     if task.check is None:
         task = replace(task, X=centred_points(kernel, task.X)[0])
     else:
@@ -185,7 +171,7 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
     if not kernel.trusted:
         gram.check_definite()
     with blas_threads(gram.n):  # once for all that follows: a limit takes as long as a product with a small matrix
-        criterion, pieces = criterion_of(gram, task)
+        criterion, _ = criterion_of(gram, task)
         criteria = criterion.criteria if isinstance(criterion, CriterionSum) else (criterion,)
         spectra = [
             criterion_of_fold.spectrum
@@ -209,7 +195,6 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
             for criterion_of_fold in criteria
         ]
         splits = np.array([float(np.mean(values / scales)) for values in at])
-    slopes = _slope(gram, task, criterion, pieces, search.gamma, scales) if slope else None
     return EvaluatedKernel(
         kernel=kernel,
         search=search,
@@ -217,55 +202,7 @@ def _evaluate(kernel: Kernel, task: Task, slope: bool) -> EvaluatedKernel:
         split_scores=splits,
         error=error,
         seconds=0.0,
-        slope=slopes,
     )
-
-
-def _slope(
-    gram: Gram,
-    task: Task,
-    criterion: Criterion | CriterionSum,
-    pieces: tuple[CriterionShare, ...],
-    gamma: Array,
-    scales: Array,
-) -> Array:
-    """Return the derivatives of the score in the logarithms of the scales of the kernel."""
-    if gram.kernel is None:
-        raise TypeError("internal error: derivatives need a kernel")
-    kernel, K, X = gram.kernel, gram.matrix, task.X
-    if not kernel.scales():
-        return np.zeros(0)
-    shares = np.ones(gamma.size) / (gamma.size * scales)
-    slopes = criterion.slopes(Regularization(gamma).log_lambda(criterion.lift), shares)
-    if len(slopes) == 1 and task.check is None and slopes[0].below is None:
-        within = slopes[0].within
-    else:
-        within = np.zeros(K.shape)
-    below, X_check = within, X
-    if task.check is not None:
-        X_check = task.check[0]
-        below = np.zeros((X_check.shape[0], gram.n))
-    for piece, slope in zip(pieces, slopes, strict=True):
-        if slope.within is not within:
-            within[np.ix_(piece.train, piece.train)] += slope.within
-        if slope.below is not None:
-            below[np.ix_(piece.check, piece.train)] += slope.below
-    if task.gammas is None:
-        change = float(np.vdot(within, K))
-        if task.check is not None:
-            change += float(np.vdot(below, kernel(X_check, X)))
-        widest = max(pieces, key=lambda piece: piece.criterion.spectrum.trace)
-        spectrum = widest.criterion.spectrum
-        if spectrum.trace > relative_rounding(1e3) * spectrum.norm:  # the trace of a constant kernel is rounding
-            v = np.ones(widest.train.size) if task.weights is None else to_numpy(task.weights)[widest.train]
-            rate = change / spectrum.trace
-            if widest.train.size == gram.n:
-                within += np.outer(rate / v.sum() * v, v)
-            else:
-                within[np.ix_(widest.train, widest.train)] += np.outer(rate / v.sum() * v, v)
-            within[widest.train, widest.train] -= rate * v
-    gradient: Array = kernel.scale_gradient(X, X, within)
-    return gradient if task.check is None else gradient + kernel.scale_gradient(X_check, X, below)
 
 
 def _scales(task: Task, unit: float) -> Array:

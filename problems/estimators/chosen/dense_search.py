@@ -1,6 +1,7 @@
 """The search of machines on all rows: kernels are judged by one decomposition each, and the best one is fitted."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,12 @@ import numpy as np
 from problems.estimators.chosen import families
 from problems.estimators.chosen.block_rule import BLOCKS, check_blocks, describe_blocks
 from problems.estimators.chosen.candidates import EvaluatedKernel, end_where_bounded, evaluate, judged_by, winner
-from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.kernel_search import (
-    best_of,
-    check_slopes,
-    descend_families,
-    most_evaluations,
-)
 from problems.estimators.chosen.noise_rule import check_noise, judge_by_noise
 from problems.estimators.chosen.over_gamma import OverGamma
 from problems.estimators.chosen.search import RowSplit
 from problems.estimators.chosen.simplest_kernel import prefer_simplest
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.chosen.width_rule import Widths, WidthSetting, refine_widths
+from problems.estimators.chosen.width_rule import Widths
 from problems.estimators.full.saddle_fit import Method, SaddleFit, fit_saddle
 from problems.estimators.full.shaped import has_closed_forms
 from problems.estimators.shared.coded import class_factors
@@ -37,7 +31,6 @@ from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residua
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import target_unit
 from substrate.namespaces import on_device_of, take_rows, to_numpy
-from substrate.progress import Progress
 from substrate.search.range_end import HIGHEST_PRICE, is_affordable
 from substrate.threads import blas_threads
 
@@ -122,34 +115,9 @@ class DenseSearch(OverGamma):
         model = self.estimator
         if task.criterion == "noise":
             return [judge_by_noise(model, kernels[0], task)]
-        by_slopes = model.search == "gradient"
-        factors = by_slopes and any(JointCriterion.fits(kernel, task) for kernel in kernels)
-        most = most_evaluations(model.max_evaluations, factors)
-        if by_slopes:
-            check_slopes(kernels, task.X, task.criterion)
-        progress = Progress(len(kernels) + (most if model.search else 0), shown=bool(model.verbose))
-        try:
-            with blas_threads(int(task.Y.shape[0])):
-                return self.search_locally(kernels, task, most, progress)
-        finally:
-            progress.close()
-
-    def search_locally(self, kernels: list[Kernel], task: Task, most: int, progress: Progress) -> list[EvaluatedKernel]:
-        """Return the candidates, or one of each family where it descends, and what a search goes on to from the best
-        one.
-        """
-        model = self.estimator
-        by_slopes, ends = model.search == "gradient", None
-        if by_slopes and families.is_families(model.kernels):
-            few = max(len(families.MULTIPLES), most // 8)
-            ends = descend_families(families.at_median_widths(kernels), task, few, model.n_jobs, progress)
-        judged, others = ends if ends is not None else ([], [])
-        if ends is None:
-            judged = best_of(kernels, task, model.n_jobs, progress)
-        if by_slopes:
-            setting = WidthSetting.on_all_rows(task)
-            judged = refine_widths(judged, setting, self.way(), most, model.n_jobs, progress, others)
-        return prefer_simplest(judged, task) if families.is_families(model.kernels) else judged
+        with blas_threads(int(task.Y.shape[0])):
+            judged = self.search_kernels(kernels, partial(evaluate, task=task), task, model.n_jobs)
+            return prefer_simplest(judged, task) if families.is_families(model.kernels) else judged
 
     def fit_best(
         self, X: Any, Y: Array, judged: list[EvaluatedKernel], task: Task, whole: bool = True

@@ -10,33 +10,29 @@ over x and t at once, with both derivatives from a factor (:mod:`substrate.least
 what it ends with is judged (:mod:`~problems.estimators.chosen.kernel_search`). :math:`e^t`, the ridge as a share of the
 trace of the centred matrix, does not depend on the unit of the kernel, so that a factor of a kernel and gamma do not
 compensate each other; the second term keeps :math:`\lambda` where rounding does not decide. In a given range of gamma t
-is :math:`\log \lambda`.
+is :math:`\log \lambda`. With W the slope in K, and :math:`\partial F / \partial \lambda = \operatorname{tr} V^{-1} W`
+for weights V of the rows, of mean one,
 
-F does not change when K and :math:`\lambda` are multiplied by the same number, so that with W the slope in K
-
-.. math:: \frac{\partial F}{\partial \log \lambda} = -W : K, \qquad
-          \frac{d F}{d x} = \Big( W - \frac{W : K}{\lambda} \big( e^t P + \epsilon I \big) \Big) :
+.. math:: \frac{d F}{d x} = \Big( W + \frac{\partial F}{\partial \lambda} \big( e^t P + \epsilon I \big) \Big) :
           \frac{\partial K}{\partial x}, \qquad
-          \frac{d F}{d t} = -\frac{e^t \operatorname{tr} P K P}{\lambda}\, W : K .
+          \frac{d F}{d t} = e^t \operatorname{tr} P K P\, \frac{\partial F}{\partial \lambda} .
+
+Outputs that choose gammas of their own have a t each, and F is the mean of their criteria in units of their variances.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from problems.estimators.chosen.tasks import Task, centred_points
-from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array
 from substrate.certificates.rounding import ROUNDED_ONCE
 from substrate.kernels import Kernel
 from substrate.kernels.base import symmetric_matrix
 from substrate.kernels.pairs import PairDistances
-from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.factored_criteria import FactoredPart
 from substrate.least_squares.saddle_system import target_unit
-from substrate.namespaces import is_device_array
 from substrate.search.gamma_search import gamma_ends
 from substrate.threads import blas_threads
 
@@ -47,11 +43,11 @@ _ENDS = (float(np.log(1e-11)), float(np.log(10.0)))
 
 
 class Place(NamedTuple):
-    """F at a kernel and t, with its derivatives in the logarithms of the scales and then in t, and the gamma there."""
+    """F at a kernel and t, with its derivatives in the logarithms of the scales and then in t, and the gammas there."""
 
     value: float
     slope: Array
-    gamma: float
+    gammas: Array
 
 
 class _WeightedGram(NamedTuple):
@@ -65,10 +61,14 @@ class _WeightedGram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JointCriterion:
-    """F of a task as a function of a kernel and t; ``floor`` is epsilon, zero where a range is given."""
+    """F of a task as a function of a kernel and t, one for each of ``outputs`` gammas.
+
+    ``floor`` is epsilon, zero where a range is given.
+    """
 
     X: Any
-    criteria: tuple[FactoredPart, ...]
+    parts: tuple[FactoredPart, ...]
+    outputs: int
     weights: Array
     size: float
     floor: float
@@ -77,20 +77,9 @@ class JointCriterion:
     pairs: PairDistances | None = None
     X_check: Any = None
 
-    @staticmethod
-    def fits(kernel: Kernel, task: Any) -> bool:
-        """Return whether outputs share one gamma, and the kernel is one of this package with scales."""
-        if not isinstance(task, Task) or not kernel.trusted or kernel.pairwise or not kernel.scales():
-            return False
-        if is_device_array(task.X) or is_sparse(task.X) or not (task.pooled or task.Y.shape[1] == 1):
-            return False
-        return task.criterion in (*OF_SPECTRUM, "blocks", "folds", "validation")
-
     @classmethod
-    def of(cls, kernel: Kernel, task: Any) -> "JointCriterion | None":
-        """Build the criterion of a task and a kernel that fit; None for any other."""
-        if not cls.fits(kernel, task):
-            return None
+    def of(cls, kernel: Kernel, task: Task) -> "JointCriterion":
+        """Build the criterion of a task, for kernels with the parameters of this one."""
         n, size = int(task.Y.shape[0]), 1.0 if task.weights is None else float(task.weights.mean())
         task = task if task.weights is None else replace(task, weights=task.weights / size)
         X, *checked = centred_points(kernel, task.X, *(() if task.check is None else (task.check[0],)))
@@ -99,78 +88,72 @@ class JointCriterion:
             low, high = (size * end for end in gamma_ends(task.gammas))
             floor, ends = 0.0, (-float(np.log(high)), -float(np.log(low)))
         weights = np.ones(n) if task.weights is None else np.asarray(task.weights)
-        pairs = None if checked else PairDistances.of(kernel, X)
-        return cls(X, _parts(task), weights, size, floor, ends, task.gammas is not None, pairs, *checked)
+        return cls(
+            X=X,
+            parts=tuple(_parts(task)),
+            outputs=1 if task.pooled else int(task.Y.shape[1]),
+            weights=weights,
+            size=size,
+            floor=floor,
+            ends=ends,
+            is_given=task.gammas is not None,
+            pairs=None if checked else PairDistances.of(kernel, X),
+            X_check=checked[0] if checked else None,
+        )
 
-    def values(self, kernel: Kernel, ts: Sequence[float]) -> list[float]:
-        """Return F at several t; infinity where it is not known."""
-        K, _, trace, total = self._matrix(kernel)
-        below = None if self.X_check is None else kernel(self.X_check, self.X)
-        values = []
-        for t in ts:
-            lam, value = self._lambda(t, trace, total), 0.0
-            for criterion in self.criteria if self._usable(lam, total) else ():
-                with blas_threads(self.weights.size):
-                    value_and_slope = criterion.value_and_slope(*_rows(criterion, K, below), lam, False)
-                value += np.inf if value_and_slope is None else value_and_slope[0]
-            values.append(value if np.isfinite(value) and value > 0.0 else np.inf)
-        return values
-
-    def t_of(self, kernel: Kernel, gamma: float) -> float:
-        """Return the t that belongs to a gamma."""
+    def place_of(self, kernel: Kernel, gammas: Any) -> Array:
+        """Return the t that belong to gammas, one for each, or one for all."""
         _, _, trace, total = self._matrix(kernel)
-        lam = 1.0 / (gamma * self.size)
+        lambdas = 1.0 / (np.broadcast_to(gammas, self.outputs) * self.size)
         if not self.is_given:
-            lam = (lam - self.floor * total) / trace if trace > 0.0 else 0.0
-        return float(np.clip(np.log(max(lam, 1e-300)), *self.ends))
+            lambdas = (lambdas - self.floor * total) / trace if trace > 0.0 else np.zeros(self.outputs)
+        return np.clip(np.log(np.maximum(lambdas, 1e-300)), *self.ends)
 
-    def at(self, kernel: Kernel, t: float) -> Place | None:
+    def at(self, kernel: Kernel, t: Array) -> Place | None:
         """Return F and its derivatives; None where the matrix is not positive definite to rounding, or not finite."""
         with blas_threads(self.weights.size):
             return self._at(kernel, t)
 
-    def _at(self, kernel: Kernel, t: float) -> Place | None:
-        K, s, trace, total = self._matrix(kernel)
-        lam = self._lambda(t, trace, total)
-        below = None if self.X_check is None else kernel(self.X_check, self.X)
-        if not self._usable(lam, total):
+    def _at(self, kernel: Kernel, t: Array) -> Place | None:
+        K, distances, trace, total = self._matrix(kernel)
+        steps, v = np.exp(t) * (1.0 if self.is_given else trace), self.weights
+        lambdas = steps + self.floor * total
+        if not (np.isfinite(total) and np.isfinite(lambdas).all() and (lambdas > 0.0).all()):
             return None
-        value, within = 0.0, np.zeros(0)
+        below = None if self.X_check is None else kernel(self.X_check, self.X)
+        value, within, rates = 0.0, np.zeros(0), np.zeros(self.outputs)
         under = None if below is None else np.zeros(below.shape)
-        for criterion in self.criteria:
-            value_and_slope = criterion.value_and_slope(*_rows(criterion, K, below), lam)
-            if value_and_slope is None or value_and_slope[1] is None:
+        for part in self.parts:
+            train = np.arange(v.size) if part.train is None else part.train
+            checked = None if part.check is None else (K if below is None else below)[np.ix_(part.check, train)]
+            K_train = K.copy() if part.train is None else K[np.ix_(train, train)]
+            found = part.value_and_slope(K_train, checked, float(lambdas[part.output]))
+            if found is None:
                 return None
-            value += value_and_slope[0]
-            if criterion.train is None:
-                within = value_and_slope[1].within  # the only part
-                continue
-            within = within if within.size else np.zeros(K.shape)
-            within[np.ix_(criterion.train, criterion.train)] += value_and_slope[1].within
-            below_slope, place = value_and_slope[1].below, (criterion.check, criterion.train)
-            if below_slope is not None and under is not None:
-                under[np.ix_(*place)] += below_slope
-            elif below_slope is not None:  # rows of the same matrix, in which it is symmetric
-                within[np.ix_(*place)] += 0.5 * below_slope
-                within[np.ix_(*place[::-1])] += 0.5 * below_slope.T
-        rate = -float(np.vdot(within, K)) - (0.0 if under is None else float(np.vdot(under, below)))
-        along = rate
+            value += found.value
+            rates[part.output] += float(np.sum(found.within.diagonal() / v[train]))
+            if not within.size:
+                within = found.within if part.train is None else np.zeros(K.shape)
+            if within is not found.within:
+                within[np.ix_(train, train)] += found.within
+            if found.below is not None and under is not None:
+                under[np.ix_(part.check, train)] += found.below
+            elif found.below is not None:  # rows of the same matrix, in which it is symmetric
+                within[np.ix_(part.check, train)] += 0.5 * found.below
+                within[np.ix_(train, part.check)] += 0.5 * found.below.T
         if not self.is_given:
-            v, share = self.weights, rate / lam * float(np.exp(t))
+            share = float(rates @ np.exp(t))
             within -= np.outer(share / v.sum() * v, v)
-            within.flat[:: K.shape[0] + 1] += (share + rate / lam * self.floor) * v
-            along = share * trace
-        if self.pairs is not None and s is not None:
-            slope = self.pairs.scale_gradient(kernel, s, within)
+            within.flat[:: v.size + 1] += (share + self.floor * float(rates.sum())) * v
+        if self.pairs is not None and distances is not None:
+            slope = self.pairs.scale_gradient(kernel, distances, within)
         else:
             slope = kernel.scale_gradient(self.X, self.X, within)
         if under is not None:
             slope = slope + kernel.scale_gradient(self.X_check, self.X, under)
-        is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all() and np.isfinite(along)
-        return Place(value, np.append(slope, along), 1.0 / (lam * self.size)) if is_known else None
-
-    def _usable(self, lam: float, total: float) -> bool:
-        return bool(np.isfinite(total) and np.isfinite(lam) and lam > 0.0)
+        slope = np.append(slope, steps * rates)
+        is_known = np.isfinite(value) and value > 0.0 and np.isfinite(slope).all()
+        return Place(value, slope, 1.0 / (lambdas * self.size)) if is_known else None
 
     def _matrix(self, kernel: Kernel) -> _WeightedGram:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -179,70 +162,56 @@ class JointCriterion:
             total = float(v @ K.diagonal())
             return _WeightedGram(K, s, max(total - float(v @ (K @ v)) / float(v.sum()), 0.0), total)
 
-    def _lambda(self, t: float, trace: float, total: float) -> float:
-        return float(np.exp(t)) * (1.0 if self.is_given else trace) + self.floor * total
 
-
-def _rows(criterion: FactoredPart, K: Array, below: Array | None) -> tuple[Array, Array | None]:
-    """Return the matrix of the training rows of a part, as a copy, and the kernel rows of those that validate."""
-    if criterion.train is None:
-        return K.copy(), None
-    rows = (
-        None if criterion.check is None else (K if below is None else below)[np.ix_(criterion.check, criterion.train)]
-    )
-    return K[np.ix_(criterion.train, criterion.train)], rows
-
-
-def _parts(task: Task) -> tuple[FactoredPart, ...]:
+def _parts(task: Task) -> list[FactoredPart]:
     """Return the criterion of a task as parts on rows of their own, as ``criterion_of`` has them."""
-    Y, v, n, unit = task.Y, task.weights, int(task.Y.shape[0]), target_unit(task.Y)
-    columns: list[Any] = [None] if not task.pooled or (Y != 0.0).all() else list(each_machine(Y, True))
-    if task.criterion in OF_SPECTRUM or task.blocks is not None:
-        if columns == [None]:
-            return (FactoredPart.of(task.criterion, None, Y, 1.0, v, unit=unit, blocks=task.blocks),)
-        mass = sum(float(machine.rows.size if v is None else v[machine.rows].sum()) for machine in columns)
-        return tuple(
-            FactoredPart.of(
-                task.criterion,
-                machine.rows,
-                machine.y,
-                machine.rows.size / mass,
-                None if v is None else v[machine.rows],
-                unit=unit,
-                blocks=None if task.blocks is None else task.blocks.restrict(machine.rows),
-            )
-            for machine in columns
-        )
+    Y, v, n = task.Y, task.weights, int(task.Y.shape[0])
+    apart = task.pooled and not bool((Y != 0.0).all())  # one against one: every machine has rows of its own
+    columns = [slice(k, k + 1) for k in range(Y.shape[1])] if apart or not task.pooled else [slice(None)]
+    rounds: list[tuple[Any, Any, Any, Any]] = [(np.arange(n), None, None, None)]
     if task.check is not None:
-        ones = np.ones(task.check[1].shape[0]) if task.check_weights is None else task.check_weights
-        rounds = [(np.arange(n), np.arange(task.check[1].shape[0]), task.check[1], None if v is None else ones)]
-    else:
+        ones = np.ones(len(task.check[1]))
+        counts = None if v is None else ones if task.check_weights is None else task.check_weights
+        rounds = [(np.arange(n), np.arange(ones.size), task.check[1], counts)]
+    elif task.criterion == "folds":
         rounds = [(train, valid, Y[valid], None if v is None else v[valid]) for train, valid in task.splits]
-    criteria: list[FactoredPart] = []
-    for train, valid, targets_val, w in rounds:
-        criteria_of_round = []
-        for machine in columns:
-            k = slice(None) if machine is None else machine.column
-            rows, checks = np.ones(train.size, dtype=bool), np.ones(valid.size, dtype=bool)
-            if machine is not None:
-                rows, checks = Y[train, k] != 0.0, targets_val[:, k] != 0.0
-            if not checks.any():
+    parts: list[FactoredPart] = []
+    for train, valid, Y_check, w in rounds:
+        parts_of_round, mass = [], 0.0
+        for k, column in enumerate(columns):
+            unit = target_unit(Y if task.pooled else Y[:, column])
+            rows = train[(Y[train, column] != 0.0).all(axis=1)] if apart else train
+            weights: Array | None = None if v is None else v[rows]
+            checks: Any = None
+            Y_checked: Array | None = None
+            counted: Array | None = None
+            share, spread = float(rows.size), 1.0
+            if Y_check is not None:
+                checks = np.flatnonzero((Y_check[:, column] != 0.0).all(axis=1)) if apart else np.arange(valid.size)
+                Y_checked, counted = Y_check[checks, column] / unit, None if w is None else w[checks]
+                share = float(checks.size if counted is None else counted.sum())
+            if not share:
                 continue
-            weights = (None, None) if v is None or w is None else (v[train[rows]], w[checks])
-            share = float(checks.sum()) if weights[1] is None else float(weights[1].sum())
-            criteria_of_round.append(
-                FactoredPart.of(
-                    "validation",
-                    train[rows],
-                    Y[train[rows], k],
-                    share,
-                    weights[0],
-                    valid[checks],
-                    targets_val[checks][:, k],
-                    weights[1],
-                    unit,
+            mass += share if weights is None or Y_check is not None else float(weights.sum())
+            if not task.pooled and Y.shape[1] > 1:
+                spread = Y.shape[1] * (float(np.var(Y[:, column] / unit)) or 1.0)
+            part = FactoredPart.of(
+                task.criterion if Y_check is None else "validation",
+                Y[rows, column] / unit,
+                weights,
+                Y_checked,
+                counted,
+            )
+            parts_of_round.append(
+                replace(
+                    part,
+                    share=share / spread,
+                    output=0 if task.pooled else k,
+                    train=None if rows.size == n else rows,
+                    check=None if Y_check is None else valid[checks],
+                    blocks=task.blocks if task.blocks is None or rows.size == n else task.blocks.restrict(rows),
                 )
             )
-        total = sum(criterion.share for criterion in criteria_of_round) * len(rounds)
-        criteria += [replace(criterion, share=criterion.share / total) for criterion in criteria_of_round]
-    return tuple(criteria)
+        mass = mass if task.pooled else mass / len(columns)
+        parts += [replace(part, share=part.share / (mass * len(rounds))) for part in parts_of_round]
+    return parts

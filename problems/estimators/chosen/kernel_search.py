@@ -10,9 +10,6 @@ criterion by which kernels are compared. D shrinks the mean of the logarithms of
 which all of them have in common costs a tenth. Where all outputs share one gamma, the descent is in x and gamma
 together: a kernel on the way takes one Cholesky factor (:mod:`~problems.estimators.chosen.joint_criterion`), and the
 end alone is evaluated at its best gamma, with a bound. Otherwise every kernel on the way is evaluated so.
-
-With 300 rows or more a descent begins where one on half of them ended, and that one, with 600 or more, where one on a
-quarter ended: a kernel on half of the rows takes an eighth of the time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,9 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel, evaluate
+from problems.estimators.chosen.candidates import SMOOTH, EvaluatedKernel
 from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.row_halves import sample_of
 from problems.estimators.chosen.tasks import Task
 from substrate.arrays import Array, is_sparse
 from substrate.errors import DeclarationError
@@ -34,37 +30,35 @@ from substrate.namespaces import is_device_array
 from substrate.progress import Progress
 
 __all__ = [
+    "MOST_KERNELS",
     "NEARLY",
-    "REACH",
+    "PENALTY",
     "Descent",
     "End",
-    "Evaluate",
-    "best_of",
+    "Judge",
     "check_slopes",
     "compute_each",
     "descend",
-    "descend_families",
-    "end_on_half",
     "family_descents",
+    "judge_each",
     "kernels_fact",
-    "most_evaluations",
 ]
 
-#: A function that evaluates a kernel with its slopes, where that is not the evaluation of a :class:`Task`.
-Evaluate = Callable[[Kernel], EvaluatedKernel]
+#: A function that finds the best gamma of a kernel, with its bound.
+Judge = Callable[[Kernel], EvaluatedKernel]
 
-#: Most kernels that a search evaluates, and that a descent by factors tries, unless another number is given.
-_MOST_KERNELS, _MOST_FACTORS = 40, 96
+#: Most kernels that a search tries, unless another number is given.
+MOST_KERNELS = 96
 #: Widths that are tried besides the start of a single descent, as multiples of it.
 _MULTIPLES = (3.0, 1.0 / 3.0)
 #: c of the penalty.
-_PENALTY = 1e-4
+PENALTY = 1e-4
 #: How much of a factor that all widths have in common counts in it.
 _COMMON = 0.1**0.5
 #: A criterion below this share of its largest value is that of an exact fit, and is not searched further.
 _EXACT = 1e-12
 #: A descent whose criterion is larger than the best one by more than this share goes no further.
-REACH = 0.05
+_REACH = 0.05
 #: Largest distance of a logarithm from its start: beyond it kernels are the identity or constant, or overflow.
 _FARTHEST = 12.0
 #: The relative decrease of the criterion per step, twice in a row, below which a descent ends, and below which one does
@@ -82,20 +76,11 @@ _UNKNOWN = 1e2
 
 
 class End(NamedTuple):
-    """Where a descent ended: the kernel, its gamma, and the criterion there."""
+    """Where a descent ended: the kernel, its gammas, and the criterion there."""
 
     kernel: Kernel
-    gamma: float
+    gammas: Array
     value: float
-
-
-def most_evaluations(limit: int | None, by_factors: bool = False) -> int:
-    """Return the most kernels that a search looks at; ``by_factors``: without evaluating each of them."""
-    return int(limit or (_MOST_FACTORS if by_factors else _MOST_KERNELS))
-
-
-def _evaluate_kernel(kernel: Kernel, task: Task | Evaluate, slope: bool) -> EvaluatedKernel:
-    return evaluate(kernel, task, slope) if isinstance(task, Task) else task(kernel)
 
 
 def compute_each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: Any) -> Iterator[Any]:
@@ -108,15 +93,13 @@ def compute_each(function: Callable[..., Any], arguments: Sequence[tuple[Any, ..
     yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(function)(*each) for each in arguments)
 
 
-def best_of(
-    kernels: Sequence[Kernel], task: Task | Evaluate, n_jobs: Any, progress: Progress, slope: bool = False
-) -> list[EvaluatedKernel]:
-    """Evaluate every kernel, several at a time if requested."""
-    evaluated = []
-    for result in compute_each(_evaluate_kernel, [(kernel, task, slope) for kernel in kernels], n_jobs):
+def judge_each(kernels: Sequence[Kernel], judge: Judge, n_jobs: Any, progress: Progress) -> list[EvaluatedKernel]:
+    """Judge every kernel, several at a time if requested."""
+    judged = []
+    for result in compute_each(judge, [(kernel,) for kernel in kernels], n_jobs):
         progress.step(result.kernel)
-        evaluated.append(result)
-    return evaluated
+        judged.append(result)
+    return judged
 
 
 def check_slopes(kernels: Sequence[Kernel], X: Any, criterion: str) -> None:
@@ -139,7 +122,7 @@ class _SpentError(Exception):
 
 
 class Descent:
-    """A descent from one kernel in its scales, and in gamma where all outputs share one.
+    """A descent from one kernel in its scales, and in the gammas.
 
     Parameters
     ----------
@@ -147,8 +130,8 @@ class Descent:
         Where it begins, and the kernel from which the penalty counts.
     task
         The criterion.
-    gamma
-        The gamma at which it begins; None takes a ridge of a tenth of the mean eigenvalue of the centred matrix.
+    gammas
+        The gammas at which it begins; None takes a ridge of a tenth of the mean eigenvalue of the centred matrix.
     penalty
         c, the factor of the penalty.
     progress
@@ -158,34 +141,21 @@ class Descent:
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        task: Task | Evaluate,
-        gamma: float | None,
-        penalty: float,
-        progress: Progress,
-        start: End | None = None,
+        self, kernel: Kernel, task: Task, gammas: Any, penalty: float, progress: Progress, start: End | None = None
     ) -> None:
         if not kernel.scales():
             raise DeclarationError(f"{kernel!r} has no parameter to search; give kernels= or search=None")
-        self.kernel, self.task, self.penalty, self.progress = kernel, task, penalty, progress
+        self.kernel, self.penalty, self.progress = kernel, penalty, progress
         self.names, self.n_tried, self.is_settled = tuple(kernel.scales()), 0, False
         self.joint = JointCriterion.of(kernel, task)
-        self.origin = np.log(np.array(list(kernel.scales().values())))
-        #: The kernels that were evaluated on the way, where there are no factors.
-        self.evaluated: list[EvaluatedKernel] = []
-        x, gamma = self.origin, gamma if start is None else start.gamma
+        self.origin = x = np.log(np.array(list(kernel.scales().values())))
         if start is not None:
-            x = np.clip(np.log(list(start.kernel.scales().values())), x - _FARTHEST, x + _FARTHEST)
-        self._z, self._at_end = x, (0.0, np.zeros(0))
-        if self.joint is not None:
-            t = float(np.log(_RIDGE / self.joint.weights.size))
-            self._z = np.append(x, t if gamma is None else self.joint.t_of(self.kernel_at(x), gamma))
-        self.end = End(kernel, 1.0, np.inf)
+            x, gammas = np.log(list(start.kernel.scales().values())), start.gammas
+            x = np.clip(x, self.origin - _FARTHEST, self.origin + _FARTHEST)
+        t = np.full(self.joint.outputs, np.log(_RIDGE / self.joint.weights.size))
+        self._z = np.append(x, t if gammas is None else self.joint.place_of(self.kernel_at(x), gammas))
+        self._at_end, self.end = (0.0, np.zeros(0)), End(kernel, np.ones(self.joint.outputs), np.inf)
         self._value(self._z, is_counted=False)
-        if self.joint is not None and not np.isfinite(self.end.value):  # no factor: kernels are evaluated on the way
-            self.joint, self._z = None, x
-            self._value(x, is_counted=False)
 
     @property
     def widths(self) -> NDArray[np.bool_]:
@@ -203,21 +173,26 @@ class Descent:
         """Descend by at most so many kernels, until two steps in a row gain less than ``small``; also from the best of
         some other gammas, since the slope in gamma vanishes where a machine interpolates.
         """
-        limit = self.n_tried + most
+        limit, x = self.n_tried + most, self.origin.size
         self._run(limit, small)
-        if self._improve_gamma():
+        before, z = self.end.value, self._z
+        if not np.isfinite(before):
+            return
+        ridges = np.log(np.array(_RIDGES) / self.joint.weights.size)
+        for t in z[x:] + np.array(_SHIFTS)[:, None] if self.joint.is_given else ridges[:, None]:
+            self._value(np.append(z[:x], np.clip(t + np.zeros(self.joint.outputs), *self.joint.ends)), is_counted=False)
+        if self.end.value < before:
             self._run(limit, small)
 
     def try_multiples(self, most: int) -> None:
         """Try all widths at some multiples of those at the start."""
         z = self._z
         for factor in _MULTIPLES[:most] if self.widths.any() else ():
-            self._value(z + np.append(np.log(factor) * self.widths, np.zeros(z.size - self.origin.size)))
+            self._value(z + np.append(np.log(factor) * self.widths, np.zeros(self.joint.outputs)))
 
-    def evaluate_end(self) -> EvaluatedKernel:
+    def judged_end(self, judge: Judge) -> EvaluatedKernel:
         """Return the kernel at the end, at its best gamma, with the number of those on the way to it."""
-        evaluated = _evaluate_kernel(self.end.kernel, self.task, False)
-        return replace(evaluated, tried=max(self.n_tried - 1, 0))
+        return replace(judge(self.end.kernel), tried=max(self.n_tried - 1, 1))
 
     def _run(self, limit: int, small: float) -> None:
         """Descend from the best point so far."""
@@ -238,9 +213,8 @@ class Descent:
             if len(values) > 2 and values[-3] - values[-1] < 2.0 * small:
                 raise StopIteration
 
-        low, high = self.origin - _FARTHEST, self.origin + _FARTHEST
-        if self.joint is not None:
-            low, high = np.append(low, self.joint.ends[0]), np.append(high, self.joint.ends[1])
+        ends = [np.full(self.joint.outputs, end) for end in self.joint.ends]
+        low, high = np.append(self.origin - _FARTHEST, ends[0]), np.append(self.origin + _FARTHEST, ends[1])
         bounds = list(zip((low - start) / _STEP, (high - start) / _STEP, strict=True))
         options = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 0.0, "gtol": small}
         self.is_settled = False
@@ -263,20 +237,13 @@ class Descent:
         if is_counted:
             self.n_tried += 1
             self.progress.step(kernel)
-        if self.joint is None:
-            evaluated = _evaluate_kernel(kernel, self.task, True)
-            self.evaluated += [evaluated] if is_counted else []
-            gamma, value, slope = float(evaluated.search.gamma[0]), evaluated.score, evaluated.slope
-            value = max(value, float(np.finfo(np.float64).tiny))
-        else:
-            place = self.joint.at(kernel, float(z[-1]))
-            gamma, value, slope = (1.0, np.inf, None) if place is None else (place.gamma, place.value, place.slope)
-        if slope is None or not np.isfinite(value):
+        place = self.joint.at(kernel, z[x.size :])
+        if place is None:
             return self._at_end[0] + _UNKNOWN, np.zeros(z.size)
         pull = np.append(2.0 * self.penalty * self._away(away), np.zeros(z.size - x.size))
-        at_z = float(np.log(value)) + self.penalty * float(away @ away), slope / value + pull
+        at_z = float(np.log(place.value)) + self.penalty * float(away @ away), place.slope / place.value + pull
         if not np.isfinite(self.end.value) or at_z[0] < self._at_end[0]:
-            self.end, self._z, self._at_end = End(kernel, gamma, value), z, at_z
+            self.end, self._z, self._at_end = End(kernel, place.gammas, place.value), z, at_z
         return at_z
 
     def _away(self, step: Array) -> Array:
@@ -285,42 +252,9 @@ class Descent:
             return step
         return np.asarray(step - (1.0 - _COMMON) * self.widths * step[self.widths].mean())
 
-    def _improve_gamma(self) -> bool:
-        """Return whether one of some other gammas is better at the end, which then is the end."""
-        if self.joint is None or not np.isfinite(self.end.value):
-            return False
-        low, high = self.joint.ends
-        shifted = [min(max(float(self._z[-1]) + shift, low), high) for shift in _SHIFTS]
-        shares = [float(np.log(ridge / self.joint.weights.size)) for ridge in _RIDGES]
-        ts = shifted if self.joint.is_given else shares
-        values = self.joint.values(self.end.kernel, ts)
-        best = int(np.argmin(values))
-        if not values[best] < self.end.value:
-            return False
-        before = self.end.value
-        self._value(np.append(self._z[:-1], ts[best]), is_counted=False)
-        return self.end.value < before
 
-
-def end_on_half(
-    kernel: Kernel, task: Task, gamma: float | None, penalty: Callable[[int], float], most: int
-) -> End | None:
-    """Return where a descent by factors on half of the rows settles, after ``most`` kernels at most; None where these
-    are few.
-
-    It begins on half of these. ``penalty`` is the factor of the penalty as a function of the number of rows.
-    """
-    sample = sample_of(task)
-    if sample is None:
-        return None
-    start, factor = end_on_half(kernel, sample, gamma, penalty, most), penalty(int(sample.Y.shape[0]))
-    descent = Descent(kernel, sample, gamma, factor, Progress(0, shown=False), start)
-    descent.settle(most, NEARLY)
-    return descent.end if np.isfinite(descent.end.value) else None
-
-
-def descend(start: EvaluatedKernel, task: Task | Evaluate, most: int, progress: Progress) -> list[EvaluatedKernel]:
-    """Return the kernels of a descent that were evaluated, at most ``most``: by factors its end alone, if it is better.
+def descend(start: EvaluatedKernel, task: Task, judge: Judge, most: int, progress: Progress) -> list[EvaluatedKernel]:
+    """Return the end of a descent from a kernel that was judged, by at most ``most`` kernels; none if it is the start.
 
     A kernel where an earlier descent ended is not searched again, nor one that predicts exactly.
     """
@@ -328,64 +262,24 @@ def descend(start: EvaluatedKernel, task: Task | Evaluate, most: int, progress: 
     exact = (search.values <= np.maximum(_EXACT * search.curve.max(axis=0), search.floor)).all()
     if start.tried or exact:
         return []
-    descent = Descent(start.kernel, task, float(search.gamma[0]), _PENALTY, progress)
+    descent = Descent(start.kernel, task, search.gamma, PENALTY, progress)
     descent.try_multiples(most)
     descent.settle(most - descent.n_tried)
-    if descent.joint is None:
-        return descent.evaluated
-    return [descent.evaluate_end()] if descent.end.kernel != start.kernel else []
+    return [descent.judged_end(judge)] if descent.end.kernel != start.kernel else []
 
 
-def descend_families(
-    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
-) -> tuple[list[EvaluatedKernel], list[Kernel]] | None:
-    """Return kernels of several families, each evaluated where a descent from its median width ends, and those that
-    are out of reach of the best one and not evaluated; None where there are no factors.
+def family_descents(kernels: Sequence[Kernel], task: Task, most: int, progress: Progress) -> list[Descent]:
+    """Return the descents of kernels of several families from their widths, in their order.
 
-    ``kernels`` has one of each family.
+    All descend roughly, and those that are then within reach of the best one until they settle.
     """
-    fixed = [kernel for kernel in kernels if not kernel.scales()]
-    descents = family_descents([kernel for kernel in kernels if kernel.scales()], task, most, n_jobs, progress)
-    if descents is None:
-        return None
-    limit = (1.0 + REACH) * min((descent.end.value for descent in descents), default=0.0)
-    is_far = [sample_of(task) is not None and descent.end.value > limit for descent in descents]
-    others = [descent.end.kernel for descent, far in zip(descents, is_far, strict=True) if far]
-    near = [descent for descent, far in zip(descents, is_far, strict=True) if not far]
-    evaluated = best_of([*fixed, *(descent.end.kernel for descent in near)], task, n_jobs, progress)
-    ends = [
-        replace(end, tried=max(descent.n_tried - 1, 1))
-        for descent, end in zip(near, evaluated[len(fixed) :], strict=True)
-    ]
-    return [*evaluated[: len(fixed)], *ends], others
-
-
-def family_descents(
-    kernels: Sequence[Kernel], task: Task, most: int, n_jobs: Any, progress: Progress
-) -> list[Descent] | None:
-    """Return the descents of kernels of several families from their widths, in their order; None without factors.
-
-    All descend roughly, on half of the rows where these are many, and those that are then within reach of the best one
-    until they settle.
-    """
-    if not all(JointCriterion.fits(kernel, task) for kernel in kernels):
-        return None
-    starts = list(
-        compute_each(end_on_half, [(kernel, task, None, _common_penalty, most) for kernel in kernels], n_jobs)
-    )
-    descents = []
-    for kernel, start in zip(kernels, starts, strict=True):
-        descents.append(descent := Descent(kernel, task, None, _PENALTY, progress, start))
-        if start is None:
-            descent.settle(most, NEARLY)
+    descents = [Descent(kernel, task, None, PENALTY, progress) for kernel in kernels]
+    for descent in descents:
+        descent.settle(most, NEARLY)
     for descent in sorted(descents, key=lambda descent: descent.end.value):
-        if descent.end.value <= (1.0 + REACH) * min(each.end.value for each in descents):
+        if descent.end.value <= (1.0 + _REACH) * min(each.end.value for each in descents):
             descent.settle(most - descent.n_tried)
     return descents
-
-
-def _common_penalty(n_rows: int) -> float:
-    return _PENALTY
 
 
 def kernels_fact(evaluated: Sequence[EvaluatedKernel], local: bool) -> str:

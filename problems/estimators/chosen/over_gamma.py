@@ -7,14 +7,24 @@ import numpy as np
 
 from problems.estimators.chosen import families
 from problems.estimators.chosen.candidates import EvaluatedKernel, judged_by, over_candidates, tabulate
-from problems.estimators.chosen.kernel_search import kernels_fact
+from problems.estimators.chosen.kernel_search import (
+    MOST_KERNELS,
+    Judge,
+    check_slopes,
+    family_descents,
+    judge_each,
+    kernels_fact,
+)
 from problems.estimators.chosen.search import Search
-from problems.estimators.chosen.width_rule import Widths, check_widths
+from problems.estimators.chosen.tasks import Task
+from problems.estimators.chosen.width_rule import Widths, check_widths, refine_widths
 from substrate.arrays import whole_number
 from substrate.certificates import Row
 from substrate.errors import DeclarationError
+from substrate.kernels import Kernel
 from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.leave_one_out import ROBUST
+from substrate.progress import Progress
 from substrate.search.gamma_search import gamma_ends
 
 __all__ = ["RECOMMENDED", "OverGamma"]
@@ -70,6 +80,33 @@ class OverGamma(Search):
     def gives_widths(self) -> bool:
         """Whether columns of different units get widths of their own."""
         return self.estimator.search == "gradient" and self.way() in ("auto", "each")
+
+    def search_kernels(self, kernels: list[Kernel], judge: Judge, task: Task, n_jobs: Any) -> list[EvaluatedKernel]:
+        """Return the judged candidates, and, where ``search`` says so, where searches by the slopes of a task end."""
+        model = self.estimator
+        by_slopes = model.search == "gradient"
+        most = MOST_KERNELS if model.max_evaluations is None else int(model.max_evaluations)
+        if by_slopes:
+            check_slopes(kernels, task.X, task.criterion)
+        progress = Progress(len(kernels) + (most if by_slopes else 0), shown=bool(model.verbose))
+        try:
+            if not by_slopes:
+                return judge_each(kernels, judge, n_jobs, progress)
+            if families.is_families(model.kernels):
+                middle = families.at_median_widths(kernels)
+                descents = family_descents(
+                    [kernel for kernel in middle if kernel.scales()],
+                    task,
+                    max(len(families.MULTIPLES), most // 8),
+                    progress,
+                )
+                judged = judge_each([kernel for kernel in middle if not kernel.scales()], judge, n_jobs, progress)
+                judged += [descent.judged_end(judge) for descent in descents]
+            else:
+                judged = judge_each(kernels, judge, n_jobs, progress)
+            return refine_widths(judged, task, judge, self.way(), most, n_jobs, progress)
+        finally:
+            progress.close()
 
     def keep_search(self, judged: list[EvaluatedKernel], best: EvaluatedKernel, one: bool) -> None:
         """Set the attributes of a search: what was chosen, its criterion and bound, and the table of all candidates."""

@@ -1,9 +1,7 @@
-"""Halves of the rows of a task, for searches whose choice is validated, and for those that start on few rows.
+"""Halves of the rows of a task, for searches whose choice is validated.
 
 A half has the first of every two rows in an order that does not depend on that of the rows, nor on the units of the
-inputs; equal rows are in the same half, and classes in both in proportion. A search on a half takes an eighth of the
-time of one on all rows, and where it ends is near to where that one ends: it is a start, and what all rows prefer is
-found from there on.
+inputs; equal rows are in the same half, and classes in both in proportion.
 """
 
 from dataclasses import replace
@@ -13,11 +11,11 @@ from numpy.typing import NDArray
 
 from problems.estimators.chosen.tasks import Task
 
-__all__ = ["Rows", "halves", "on_rows", "sample_of"]
+__all__ = ["Rows", "halves", "on_rows"]
 
 Rows = NDArray[np.intp]
-#: Rows that a half must have at least, and rows of a half on which a search starts.
-_FEWEST, _SAMPLE = 4, 150
+#: Rows that a half must have at least.
+_FEWEST = 4
 
 
 def halves(task: Task) -> tuple[Rows, Rows] | None:
@@ -51,16 +49,3 @@ def on_rows(task: Task, rows: Rows) -> Task:
     return replace(
         task, X=task.X[rows], Y=task.Y[rows], splits=kept, weights=weights, criterion=criterion, blocks=blocks
     )
-
-
-def sample_of(task: Task) -> Task | None:
-    """Return the task on half of its rows, for the start of a search; None where these are too few.
-
-    Folds of a half are other folds, and columns that are not penalised have other means: such tasks have no sample.
-    """
-    if task.Y.shape[0] < 2 * _SAMPLE or task.splits or task.check is not None or task.border.slopes or task.blocks:
-        return None
-    row_sets = halves(task)
-    if row_sets is None or row_sets[0].size < _SAMPLE:
-        return None
-    return on_rows(task, row_sets[0])

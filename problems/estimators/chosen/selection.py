@@ -217,7 +217,7 @@ class LSSVMRegressorCV(GammaChoice, LSSVMRegressor):  # type: ignore[misc]
         is no part of ``criterion_``, keeps the width of a column without effect finite. It needs ``loss="squared"`` and
         dense arrays of numpy.
     max_evaluations : int, default=None
-        Maximum number of kernels that a local search tries on all rows, by default 96, or 40 where each is judged.
+        Maximum number of kernels that a local search tries, by default 96.
     widths : {None, "auto", "shared", "each"}, default=None
         Whether ``search="gradient"`` goes on from a kernel with one width for all inputs to one width for each:
         ``"shared"`` never, ``"each"`` always, ``"auto"`` where halves of the rows are predicted better from the other

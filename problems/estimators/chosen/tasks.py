@@ -105,15 +105,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class CriterionShare:
-    """A criterion on some of the rows: its share in the mean, its training rows, and the rows that validate, if any.
-
-    Validation rows are numbers of training data for folds, and of ``check`` where that is given.
-    """
+    """A criterion on some of the rows, and its share in the mean."""
 
     criterion: Criterion
-    share: float
-    train: Any
-    check: Any = None
+    share: float = 1.0
 
 
 def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tuple[CriterionShare, ...]]:
@@ -126,32 +121,26 @@ def criterion_of(gram: Gram, task: Task) -> tuple[Criterion | CriterionSum, tupl
     if task.check is not None:
         return _sum_parts(_checked_parts(gram, task))
     if task.criterion == "folds":
-        shares = []
+        shares = list[CriterionShare]()
         for train, valid in task.splits:
             rows = gram.matrix[np.ix_(valid, train)]
             w = None if task.weights is None else (task.weights[train], task.weights[valid])
             arguments = (gram.restrict(train), Y[train], rows, Y[valid], pooled, p, gram.diagonal[valid], w)
-            round_ = _validate(*arguments, task.border_of(train), task.border.linear(valid))
-            for share in round_:
-                numbers = {"train": train[share.train], "check": valid[share.check]}
-                shares.append(replace(share, share=share.share / len(task.splits), **numbers))
+            of_fold = _validate(*arguments, task.border_of(train), task.border.linear(valid))
+            shares += [replace(part, share=part.share / len(task.splits)) for part in of_fold]
         return _sum_parts(shares)
     coarse = task.gammas is not None  # the end of a default range depends on the error, a given one does not
     if not pooled or (to_numpy(Y) != 0.0).all():
         border = task.border_of(np.arange(gram.n))
         whole = _of_spectrum(centred_spectrum(gram, p, task.weights, coarse, border), Y, task, None)
-        return whole, (CriterionShare(whole, 1.0, np.arange(gram.n)),)
-    criteria, counts, mass = [], [], 0.0
-    machines = list(each_machine(Y, True))
-    for machine in machines:  # one against one: every machine has its own rows
+        return whole, (CriterionShare(whole),)
+    shares, mass = list[CriterionShare](), 0.0
+    for machine in each_machine(Y, True):  # one against one: every machine has its own rows
         v = None if task.weights is None else task.weights[machine.rows]
         spectrum = centred_spectrum(gram.restrict(machine.rows), p, v, border=task.border_of(machine.rows))
-        criteria.append(_of_spectrum(spectrum, machine.y, task, machine.rows))
-        counts.append(float(machine.rows.size))
+        shares.append(CriterionShare(_of_spectrum(spectrum, machine.y, task, machine.rows), machine.rows.size))
         mass += float(machine.rows.size if v is None else v.sum())
-    return _sum_parts(
-        [CriterionShare(c, m / mass, machine.rows) for c, m, machine in zip(criteria, counts, machines, strict=True)]
-    )
+    return _sum_parts([replace(part, share=part.share / mass) for part in shares])
 
 
 def _of_spectrum(spectrum: Spectrum, Y: Array, task: Task, rows: Any) -> OfMachine:
@@ -203,7 +192,7 @@ def _validate(
     border: Border = ONES,
     linear: Array | None = None,
 ) -> list[CriterionShare]:
-    """Return the mean square error on validation rows, as one criterion or one per machine.
+    """Return the mean square error on validation rows, as one criterion or one per machine, each with its share.
 
     ``linear`` are their columns of a linear part, less the center of the border.
     """
@@ -214,8 +203,8 @@ def _validate(
         whole = ValidationCriterion.of(
             spectrum, Y, below, Y_check, pooled=pooled, rounding=radius, weights=w, linear=linear
         )
-        return [CriterionShare(whole, 1.0, np.arange(gram.n), np.arange(Y_check.shape[0]))]
-    shares = []
+        return [CriterionShare(whole)]
+    shares = list[CriterionShare]()
     for k in range(Y.shape[1]):  # one against one: every machine has its own rows
         train, check = np.flatnonzero(Y[:, k]), np.flatnonzero(Y_check[:, k])
         if check.size:
@@ -226,7 +215,7 @@ def _validate(
             radius = _row_rounding(p, gram.diagonal[train], checked[check], v, w) * _reach(border_of_rows, linear_val)
             spectrum = centred_spectrum(gram.restrict(train), p, v, border=border_of_rows)
             arguments = (np.ascontiguousarray(Y[train, k]), rows, Y_check[check, k])
-            share = ValidationCriterion.of(spectrum, *arguments, rounding=radius, weights=w, linear=linear_val)
-            shares.append(CriterionShare(share, float(check.size if w is None else w.sum()), train, check))
+            criterion = ValidationCriterion.of(spectrum, *arguments, rounding=radius, weights=w, linear=linear_val)
+            shares.append(CriterionShare(criterion, float(check.size if w is None else w.sum())))
     total = sum(share.share for share in shares)
     return [replace(share, share=share.share / total) for share in shares]

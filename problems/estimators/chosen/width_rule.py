@@ -19,43 +19,29 @@ width that is too short, and needs a prior only for widths of inputs without eff
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from problems.estimators.chosen.candidates import EvaluatedKernel, evaluate
 from problems.estimators.chosen.families import family_name
-from problems.estimators.chosen.joint_criterion import JointCriterion
-from problems.estimators.chosen.kernel_search import NEARLY, Descent, End, Evaluate, compute_each, descend, end_on_half
+from problems.estimators.chosen.kernel_search import NEARLY, Descent, End, Judge, compute_each, descend
 from problems.estimators.chosen.row_halves import halves, on_rows
 from problems.estimators.chosen.tasks import Task, centred_points
 from problems.estimators.chosen.width_verdict import WidthComparison, Wrong, wrong_rows
 from problems.estimators.shared.machine_rows import each_machine
-from substrate.arrays import Array, is_sparse
+from substrate.arrays import Array
 from substrate.errors import DeclarationError, DegenerateKernelWarning
 from substrate.gram import Gram
 from substrate.kernels import RBF, Kernel, Laplacian, Matern, PowerExponential
 from substrate.kernels.terms import spreads_of
-from substrate.least_squares.evidence import OF_SPECTRUM
 from substrate.least_squares.regularization import Regularization
 from substrate.least_squares.saddle_system import solve_saddle_system, target_unit
-from substrate.namespaces import is_device_array
 from substrate.progress import Progress
-from substrate.streaming.rows import Source, draw_rows
 
-__all__ = [
-    "WidthSetting",
-    "Widths",
-    "best_to_search",
-    "check_widths",
-    "compare_searches",
-    "have_other_units",
-    "refine_widths",
-    "search_widths",
-    "widen_to_inputs",
-]
+__all__ = ["Widths", "check_widths", "compare_searches", "refine_widths", "search_widths", "widen_to_inputs"]
 
 Widths = Literal["auto", "shared", "each"]
 #: Kernels of a distance, whose width may be shared.
@@ -69,8 +55,6 @@ _PRIOR, _PRIOR_OF_EVIDENCE = 0.1, 25.0
 _RIVAL = 10
 #: Ratio of the spreads of two columns above which they have different units.
 _UNITS_APART = 100.0
-#: Most rows of a machine on a reduced basis that decide.
-_DECIDING = 1000
 
 
 def check_widths(widths: Any, search: Any) -> None:
@@ -81,104 +65,50 @@ def check_widths(widths: Any, search: Any) -> None:
         raise DeclarationError(f"widths={widths!r} is decided by search='gradient', received search={search!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class WidthSetting:
-    """How a search judges: on a task, or by a function; the rows that suggest widths; how many judge.
-
-    ``decides`` has the rows of the rule, None where there are none in memory.
-    """
-
-    task: Task | Evaluate
-    X: Any
-    n_rows: int
-    decides: Task | None
-
-    @classmethod
-    def on_all_rows(cls, task: Task) -> "WidthSetting":
-        """Return the setting in which all rows judge and decide."""
-        return cls(task, task.X, int(task.Y.shape[0]), task)
-
-    @classmethod
-    def on_a_basis(
-        cls, judged: Evaluate, X: Any, source: Source, criterion: str, gap: float, pooled: bool
-    ) -> "WidthSetting":
-        """Return the setting in which kernels are judged by passes over the rows; some that are in memory decide, as
-        a machine on all of them.
-        """
-        block, n = source.block_in_memory, source.n_rows
-        if block is None or is_sparse(block.X) or is_device_array(block.X):
-            return cls(judged, X, n, None)
-        rows = draw_rows(n, _DECIDING, np.random.default_rng(0))
-        weights = None if block.weights is None else np.asarray(block.weights)[rows]
-        cv = criterion if criterion in OF_SPECTRUM else "loo"
-        return cls(
-            judged,
-            X,
-            n,
-            Task(
-                X=block.X[rows],
-                Y=block.Y[rows],
-                criterion=cv,
-                splits=(),
-                gammas=None,
-                gap=gap,
-                pooled=pooled,
-                weights=weights,
-            ),
-        )
-
-
 def refine_widths(
-    evaluated: list[EvaluatedKernel],
-    way: WidthSetting,
+    judged: list[EvaluatedKernel],
+    task: Task,
+    judge: Judge,
     widths: Widths | None,
     most: int,
     n_jobs: Any,
     progress: Progress,
-    others: Sequence[Kernel] = (),
 ) -> list[EvaluatedKernel]:
-    """Return the evaluated kernels and those of a search by slopes from the best of them, ``most`` on all rows.
+    """Return the judged kernels, and the end of a search by slopes from the best of them, of ``most`` kernels.
 
-    ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it. ``others`` are
-    kernels of other families that were not evaluated, and may be better with one width per input.
+    ``widths`` is what the search may do with a kernel of one shared width; None: no more than refine it.
     """
-    first = best_to_search(evaluated)
-    if not first.kernel.scales():
+    first = _best_to_search(judged)
+    if not first.kernel.scales() or first.kernel.pairwise:
         raise DeclarationError(f"{first.kernel!r} has no parameter to search; give kernels= or search=None")
-    if widths in (None, "shared") or widen_to_inputs(first.kernel, way.X) is None:
-        return evaluated + descend(first, way.task, most, progress)
+    if widths in (None, "shared") or widen_to_inputs(first.kernel, task.X) is None:
+        return judged + descend(first, task, judge, most, progress)
     few, larger_budget = max(1, most // _SHARED), max(1, (most * 3) // 8)
-    differ = widths == "auto" and have_other_units(way.X)
+    differ = widths == "auto" and _have_other_units(task.X)
     widths = "each" if differ else widths
     # where one width per input is asked for, a shared one is where its search starts
-    candidates = evaluated if widths == "each" else evaluated + descend(first, way.task, few, progress)
+    candidates = judged if widths == "each" else judged + descend(first, task, judge, few, progress)
     best = min(candidates, key=_score)
-    rich, gamma = widen_to_inputs(best_to_search(candidates).kernel, way.X), float(best.search.gamma[0])
+    rich, gammas = widen_to_inputs(_best_to_search(candidates).kernel, task.X), best.search.gamma
     if rich is None:
         raise TypeError("a search over a shared width ends with one")
     said, start = "one per input, as asked for" if not differ else "one per input, since their units differ", None
     if widths == "auto":
-        if way.decides is None:
-            return _saying(candidates, "shared; rows that are not in memory do not decide")
         searches = (best.kernel, few), (rich, larger_budget)
-        comparison, start = compare_searches(*searches, gamma, way.decides, n_jobs, progress)
+        comparison, start = compare_searches(*searches, gammas, task, n_jobs, progress)
         said = "shared; too few rows to decide" if comparison is None else str(comparison)
         if comparison is None or not comparison.takes_each:
             return _saying(candidates, said)
-    by_score = [*(each.kernel for each in sorted(candidates, key=_score)), *others]
-    descents = search_widths(rich, by_score, way, gamma, max(1, most - few), progress, start)
-    if descents[0].joint is None:
-        return _saying(candidates + [each for descent in descents for each in descent.evaluated], said)
+    by_score = [each.kernel for each in sorted(candidates, key=_score)]
+    descents = search_widths(rich, by_score, task, gammas, max(1, most - few), progress, start)
     tried = sum(descent.n_tried for descent in descents)
-    end = min(descents, key=_end_value).evaluate_end()
+    end = min(descents, key=_end_value).judged_end(judge)
     return _saying([*candidates, replace(end, tried=tried)], said)
 
 
-def have_other_units(X: Any) -> bool:
+def _have_other_units(X: Array) -> bool:
     """Return whether the spreads of columns that vary are so far apart that a shared width compares few of them."""
-    if is_sparse(X) or is_device_array(X):
-        return False
-    spreads = spreads_of(np.asarray(X))
+    spreads = spreads_of(X)
     varying = spreads[spreads > 0.0]
     return varying.size > 1 and float(varying.max()) > _UNITS_APART * float(varying.min())
 
@@ -186,8 +116,8 @@ def have_other_units(X: Any) -> bool:
 def search_widths(
     rich: Kernel,
     shared: list[Kernel],
-    way: WidthSetting,
-    gamma: float,
+    task: Task,
+    gammas: Any,
     most: int,
     progress: Progress,
     start: End | None = None,
@@ -198,24 +128,15 @@ def search_widths(
     widths where the first descent ended, or with those of the data where that is better, and the best one goes on.
     ``start`` is where searches on halves of the rows ended, in which the first one then begins.
     """
-    task, penalty = way.task, _penalty(way.task)
-    factor = penalty(way.n_rows)
-
-    def begin(kernel: Kernel, gamma: float, budget: int, start: End | None = None) -> Descent:
-        """Return a descent that begins where one on half of the rows ends, if these are many."""
-        if start is None and isinstance(task, Task) and JointCriterion.fits(kernel, task):
-            start = end_on_half(kernel, task, gamma, penalty, budget)
-        return Descent(kernel, task, gamma, factor, progress, start)
-
-    first = (most * _FIRST) // 8
-    descents = [begin(rich, gamma, first, start)]
-    descents[0].settle(max(1, first))
+    factor = _penalty(task)
+    descents = [Descent(rich, task, gammas, factor, progress, start)]
+    descents[0].settle(max(1, (most * _FIRST) // 8))
     for kernel in _rivals(descents[0].end.kernel, shared):
         left = most - sum(descent.n_tried for descent in descents)
         own = next(each for each in shared if family_name(each) == family_name(kernel))
-        starts = [kernel, widen_to_inputs(own, way.X)]
-        rivals = [begin(start, descents[0].end.gamma, _RIVAL) for start in starts if start is not None and left > 0]
-        if rivals:
+        starts = [each for each in (kernel, widen_to_inputs(own, task.X)) if each is not None and left > 0]
+        if starts:
+            rivals = [Descent(each, task, descents[0].end.gammas, factor, progress) for each in starts]
             descents.append(min(rivals, key=_end_value))
             descents[-1].settle(min(_RIVAL, left), NEARLY)
     best = min(descents, key=_end_value)
@@ -260,10 +181,10 @@ def _resolved_width(kernel: Shared, word: str, X: Any) -> Any:
 
 
 def compare_searches(
-    simple: tuple[Kernel, int], rich: tuple[Kernel, int], gamma: float, task: Task, n_jobs: Any, progress: Progress
+    simple: tuple[Kernel, int], rich: tuple[Kernel, int], gammas: Any, task: Task, n_jobs: Any, progress: Progress
 ) -> tuple[WidthComparison | None, End | None]:
-    """Return both searches, from a gamma, on either half, compared on the other one, and the mean of the ends of the
-    second one, in which a search on all rows begins; None where a half is too small.
+    """Return both searches, from some gammas, on either half, compared on the other one, and the mean of the ends of
+    the second one, in which a search on all rows begins; None where a half is too small.
     """
     halves_of_rows = halves(task)
     if halves_of_rows is None:
@@ -271,50 +192,40 @@ def compare_searches(
     losses, units = np.zeros((task.Y.shape[0], 2)), _units(task)
     wrong = np.zeros(losses.shape, dtype=bool)
     rounds = [(on_rows(task, train), test) for train, test in (halves_of_rows, halves_of_rows[::-1])]
-    searches = [(kernel, gamma, half, budget) for half, _ in rounds for kernel, budget in (simple, rich)]
-    ends = []
-    for number, (kernel, gammas) in enumerate(compute_each(_search_half, searches, n_jobs)):
-        ends += [(kernel, gammas)] if number % 2 else []
-        progress.step(kernel)
+    searches = [(kernel, gammas, half, budget) for half, _ in rounds for kernel, budget in (simple, rich)]
+    ends: list[End] = []
+    for number, end in enumerate(compute_each(_search_half, searches, n_jobs)):
+        ends += [end] if number % 2 else []
+        progress.step(end.kernel)
         (half, test), column = rounds[number // 2], number % 2
-        losses[test, column], wrong[test, column] = _errors(kernel, gammas, half, task.X[test], task.Y[test], units)
+        rows = task.X[test], task.Y[test]
+        losses[test, column], wrong[test, column] = _errors(end.kernel, end.gammas, half, *rows, units)
     square = 1.0 if units.size > 1 else float(units[0]) ** 2
     comparison = WidthComparison.of(losses, wrong if task.pooled else None, task.weights, square)
-    logarithms = np.log([list(kernel.scales().values()) for kernel, _ in ends]).mean(axis=0)
+    logarithms = np.log([list(end.kernel.scales().values()) for end in ends]).mean(axis=0)
     middle = rich[0].with_scales(dict(zip(rich[0].scales(), np.exp(logarithms).tolist(), strict=True)))
-    return comparison, End(middle, float(np.exp(np.mean([np.log(gammas[0]) for _, gammas in ends]))), np.inf)
+    return comparison, End(middle, np.exp(np.log([end.gammas for end in ends]).mean(axis=0)), np.inf)
 
 
-def _search_half(kernel: Kernel, gamma: float, half: Task, budget: int) -> tuple[Kernel, Array]:
+def _search_half(kernel: Kernel, gammas: Any, half: Task, budget: int) -> End:
     """Return the kernel and the gammas that a search on some of the rows leads to."""
     if not kernel.scales():
-        return kernel, evaluate(kernel, half).search.gamma
-    penalty, start = _penalty(half), None
-    if JointCriterion.fits(kernel, half):
-        start = end_on_half(kernel, half, gamma, penalty, budget)
-    descent = Descent(kernel, half, gamma, penalty(int(half.Y.shape[0])), Progress(0, shown=False), start)
+        return End(kernel, evaluate(kernel, half).search.gamma, np.inf)
+    descent = Descent(kernel, half, gammas, _penalty(half), Progress(0, shown=False))
     descent.settle(budget)
-    if descent.joint is not None:
-        return descent.end.kernel, np.array([descent.end.gamma])
-    best = min([evaluate(kernel, half), *descent.evaluated], key=_score)
-    return best.kernel, best.search.gamma
+    return descent.end
 
 
-def _penalty(task: Task | Evaluate) -> Callable[[int], float]:
-    """Return the factor of the penalty as a function of the number of rows."""
-    prior = _PRIOR_OF_EVIDENCE if isinstance(task, Task) and task.criterion == "evidence" else _PRIOR
-
-    def factor(n_rows: int) -> float:
-        return 1.0 / (n_rows * prior)
-
-    return factor
+def _penalty(task: Task) -> float:
+    """Return the factor of the penalty."""
+    return 1.0 / (int(task.Y.shape[0]) * (_PRIOR_OF_EVIDENCE if task.criterion == "evidence" else _PRIOR))
 
 
 def _score(evaluated: EvaluatedKernel) -> float:
     return evaluated.score
 
 
-def best_to_search(judged: list[EvaluatedKernel]) -> EvaluatedKernel:
+def _best_to_search(judged: Sequence[EvaluatedKernel]) -> EvaluatedKernel:
     """Return the best one that has scales to search; where none has, the best."""
     return min([evaluated for evaluated in judged if evaluated.kernel.scales()] or judged, key=_score)
 

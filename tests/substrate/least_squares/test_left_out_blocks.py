@@ -9,7 +9,6 @@ from substrate.gram import Gram
 from substrate.kernels import RBF
 from substrate.least_squares.border import Border
 from substrate.least_squares.criteria import LeaveOneOut
-from substrate.least_squares.kernel_slope import block_response, left_out_response
 from substrate.least_squares.leave_one_out import projected_inverse
 from substrate.least_squares.left_out_blocks import LeftOutBlocks, block_residuals
 from substrate.least_squares.saddle_system import solve_saddle_system
@@ -71,12 +70,6 @@ def test_blocks_of_one_row_are_leave_one_out():
     spectrum = centred_spectrum(Gram.of(KERNEL, X))
     single = LeaveOneOut.of(spectrum, Y)
     assert LeaveOneOut.of_blocks(spectrum, Y, BLOCKS["alone"]).blocks is None
-    B = (spectrum.basis / (spectrum.values + 0.1)) @ spectrum.basis.T
-    alpha = (B @ Y)[:, None]
-    by_blocks, by_rows = block_response(B, alpha, BLOCKS["alone"]), left_out_response(B.diagonal(), alpha, N)
-    assert_allclose(by_blocks.value, by_rows.value)
-    assert_allclose(by_blocks.support, by_rows.support)
-    assert_allclose(by_blocks.diagonal, np.diag(by_rows.diagonal), atol=1e-12)
     assert single.sample(np.array([[0.0]])).condition is None
 
 
@@ -91,21 +84,6 @@ def test_the_best_gamma_is_global(name):
     values = criterion.sample(t).values[0, :, 0]
     assert values.min() >= found.bounds[0]
     assert found.values[0] <= values.min() * (1.0 + 1e-9)
-
-
-@pytest.mark.parametrize("name", ["neighbours", "groups"])
-def test_the_slope_is_that_of_differences(name):
-    K = KERNEL(X, X) + 0.5 * np.eye(N)  # no step makes it indefinite
-    spectrum = centred_spectrum(Gram.from_matrix(K))
-    criterion, t = LeaveOneOut.of_blocks(spectrum, Y, BLOCKS[name]), np.array([-2.0])
-    (slope,) = criterion.slopes(t, np.ones(1))
-    direction = RNG.normal(size=(N, N))
-    direction = direction @ direction.T / N
-    values = []
-    for step in (1e-5, -1e-5):
-        changed = centred_spectrum(Gram.from_matrix(K + step * direction))
-        values.append(LeaveOneOut.of_blocks(changed, Y, BLOCKS[name]).sample(t[None, :]).values[0, 0, 0])
-    assert_allclose(np.vdot(slope.within, direction), (values[0] - values[1]) / 2e-5, rtol=1e-5)
 
 
 def precise_criterion(spectrum, coordinates, lam, blocks):
