@@ -19,20 +19,14 @@ from problems.estimators.chosen.structure_refit import (
     choose_structure,
     selected_components,
 )
-from problems.estimators.chosen.support_refit import (
-    SupportFit,
-    SupportJudge,
-    fit_on_support,
-    supports_of,
-)
+from problems.estimators.chosen.support_refit import SupportJudge, support_refit, supports_of
 from problems.estimators.penalised.group_weights import GroupWeights, state_weights
 from problems.estimators.penalised.l1 import L1Columns, L1Machine, fit_l1
-from problems.estimators.penalised.refit_answer import chosen_row, refit_components
+from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
 from problems.estimators.penalised.variation_fit import Variation, VariationFit, VariationModel, smallest_rho
 from problems.estimators.shared.additive import kernel_matrices
 from problems.estimators.shared.machine_rows import MachineRows, each_machine, in_columns
 from substrate.arrays import Array, non_negative, positive, whole_number
-from substrate.certificates import Row
 from substrate.errors import DeclarationError
 from substrate.fits.l1 import zeta_max
 from substrate.fits.path_bounds import Fold, ReadOff, l1_fold, l1_path_of, read_off, variation_fold
@@ -205,33 +199,27 @@ class OverZeta(FusedSearch):
         judge = SupportJudge.of(self.estimator, kernel, rounds)
         return choose_structure(self.estimator, judge, merge_sets(selected), "; ".join(dict.fromkeys(stops)))
 
-    def fit_on_supports(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> list[SupportFit]:
-        """Return every machine of the final rows, refitted to its support."""
+    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
+        """Fit the sparse LS-SVM on the support, which counts all rows."""
         model, members = self.estimator, structure.members
         if members is None:
             sets = self.supports(kernel, X, Y)[0]
             cell = int(np.clip(np.searchsorted(sets.edges, structure.value, side="right") - 1, 0, len(sets) - 1))
             (members,) = sets.sets_of(cell)
         machines = list(each_machine(Y, model._labels))
-        return [
-            fit_on_support(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
+        refits = [
+            support_refit(model, kernel, machine.points(X, kernel.pairwise), machine.y, support, structure.gamma)
             for machine, support in zip(machines, supports_of(machines, members), strict=True)
         ]
-
-    def fit_refitted(self, kernel: Kernel, X: Any, Y: Array, structure: Structure) -> Final:
-        """Fit the sparse LS-SVM on the support, which counts all rows."""
-        machines, fits = list(each_machine(Y, self.estimator._labels)), self.fit_on_supports(kernel, X, Y, structure)
-        a = np.zeros(Y.shape)
-        for machine, fit in zip(machines, fits, strict=True):
-            a[machine.rows[fit.support], machine.column] = fit.coefficients
-        support = np.flatnonzero(a.any(axis=1))
-        facts = dict.fromkeys(fact for fit in fits for fact in fit.facts)
-        refit = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {Y.shape[0]} rows")
+        refitted = fit_refits(machines, refits, Y.shape[0])
+        support = np.flatnonzero(refitted.coefficients.any(axis=1))
+        told = ("refit", f"sparse LS-SVM on {support.size} support vectors and all {Y.shape[0]} rows")
+        gamma = ("gamma", f"{structure.gamma:g}")
         return Final(
-            coefficients=a[support],
-            bias=np.array([fit.bias for fit in fits]),
-            rows=(*worst_rows([fit.rows for fit in fits]), *structure.rows()),
-            facts=(("kernel", repr(kernel)), refit, ("gamma", f"{structure.gamma:g}"), *facts, *structure.facts()),
+            coefficients=refitted.coefficients[support],
+            bias=refitted.bias,
+            rows=(*refitted.rows, *structure.rows()),
+            facts=(("kernel", repr(kernel)), told, gamma, *refitted.facts, *structure.facts()),
             kept={"n_support_": int(support.size), "zeta_": structure.value},
             support=support,
         )
@@ -276,13 +264,6 @@ class FusedVariationModel(VariationModel):
     def group_facts(self) -> tuple[tuple[str, str], ...]:
         """Return the weight of every group of inputs, where there are some."""
         return state_weights(self.estimator.rho_) if self.estimator.groups is not None else ()
-
-    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
-        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
-        model = self.estimator
-        _, fits = model._selector.fit_machines(model.selection_kernel_, X, Y, model.rho_)
-        t = np.array([fit.maximal_variation for fit in fits])
-        return worst_rows([fit.rows for fit in fits]), selected_components(t, float(model.relevance))
 
 
 class OverRho(FusedSearch):
@@ -407,25 +388,30 @@ class OverRho(FusedSearch):
         rho = _above_zero(structure.value, Y)
         _, fits = self.fit_machines(kernel, X, Y, rho)
         t = np.array([fit.maximal_variation for fit in fits])
-        marked = selected_components(t, float(model.relevance))
-        chosen = marked if structure.members is None else np.isin(np.arange(t.shape[1]), structure.members)
-        rows = (*worst_rows([fit.rows for fit in fits]), chosen_row(marked != chosen))
-        machine = refit_components(model, X, Y, kernel, chosen, structure.gamma, rows)  # type: ignore[arg-type]
+        chosen = selected_components(t, float(model.relevance))
+        if structure.members is not None:
+            chosen = np.isin(np.arange(t.shape[1]), structure.members)
+        weights = np.ones(Y.shape[0])
+        machines, refits = component_refits(model, X, Y, kernel, chosen, structure.gamma, weights)  # type: ignore[arg-type]
+        refitted = fit_refits(machines, refits, Y.shape[0])
         stated = dict.fromkeys(fact for fit in fits for fact in fit.facts)
+        told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {structure.gamma:g}"
         kept = {
             "maximal_variation_": t[0] if Y.shape[1] == 1 else t,
             "rho_": rho,
             "component_support_": chosen,
             "selection_kernel_": kernel,
         }
+        support = np.arange(Y.shape[0] if chosen.any() else 0)
+        selection = of_selection(worst_rows([fit.rows for fit in fits]))
         return Final(
-            coefficients=machine.support_values,
-            bias=machine.bias,
-            rows=(*machine.rows, *structure.rows()),
-            facts=(("kernel", repr(kernel)), *stated, *machine.facts, *structure.facts()),
+            coefficients=refitted.coefficients[support],
+            bias=refitted.bias,
+            rows=(*refitted.rows, *selection, *structure.rows()),
+            facts=(("kernel", repr(kernel)), *stated, ("refit", told), *refitted.facts, *structure.facts()),
             kept=kept,
-            kernel=machine.kernel,
-            support=machine.support,
+            kernel=refits[0].kernel or kernel,
+            support=support,
         )
 
 

@@ -30,14 +30,13 @@ import numpy as np
 
 from problems.estimators.chosen.fused import Choice, FusionRound
 from problems.estimators.chosen.tasks import CriterionShare, Task, criterion_of
+from problems.estimators.full.ls_svm import LSSVMRegressor
 from substrate.arrays import Array, non_negative
 from substrate.certificates import WIDER, Row
 from substrate.errors import DeclarationError
 from substrate.fits.selected_sets import SelectedSets
 from substrate.gram import Gram
 from substrate.kernels import Componentwise, Kernel
-from substrate.least_squares.leave_one_out import leave_one_out_residuals, projected_diagonal
-from substrate.least_squares.saddle_system import solve_saddle_system
 from substrate.least_squares.spectrum import Spectrum
 from substrate.least_squares.validation import CriterionSum
 from substrate.search.gamma_result import GammaSearch
@@ -130,9 +129,24 @@ class SetJudge:
         """Return the judge of an estimator with one kernel."""
         return cls(kernel, rounds, bool(model._labels), model.refit == "loo", float(model.gap))
 
-    @abstractmethod
     def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
-        """Return the criterion of one round on the machine of some members, in parts that count by their rows."""
+        """Return the criterion of one round on the machines of some members, each counted by its rows."""
+        shares = list[CriterionShare]()
+        for machine in self.machines(number, members):
+            task = Task(
+                X=machine.points,
+                Y=machine.y[:, None],
+                criterion="loo" if self.by_loo else "validation",
+                splits=(),
+                gammas=gammas,
+                gap=self.gap,
+                pooled=False,
+                check=None if self.by_loo else (machine.below, machine.y_check[:, None]),
+            )
+            weight = float(machine.y.size if self.by_loo else machine.y_check.size)
+            _, parts = criterion_of(Gram.of(machine.kernel, machine.points), task)
+            shares += [replace(part, share=part.share * weight) for part in parts]
+        return tuple(shares)
 
     @abstractmethod
     def every_member(self, number: int) -> Members:
@@ -149,19 +163,6 @@ class SetJudge:
         unit = float(np.abs(errors).max()) or 1.0
         squares = np.square(errors / unit)
         return unit**2 * float(np.std(squares, ddof=1)) / math.sqrt(errors.size) if errors.size > 1 else 0.0
-
-    def task(self, X: Any, Y: Array, check: tuple[Any, Array], gammas: Any) -> Task:
-        """Return rows and rules of one judgement."""
-        return Task(
-            X=X,
-            Y=Y,
-            criterion="loo" if self.by_loo else "validation",
-            splits=(),
-            gammas=gammas,
-            gap=self.gap,
-            pooled=self.pooled,
-            check=None if self.by_loo else check,
-        )
 
     def search(self, sets: Sequence[Members], numbers: Iterable[int], gammas: Any = None) -> GammaSearch:
         """Return the best gamma of the rounds with these numbers, on their sets, with a lower bound."""
@@ -188,13 +189,10 @@ class RefittedRows:
 
     def errors(self, gamma: float, by_loo: bool) -> Array:
         """Return its errors on the rows that judge it, or on its own, each left out in turn."""
-        gram, ridge = Gram.of(self.kernel, self.points), np.full(self.y.size, 1.0 / gamma)
-        solved = solve_saddle_system(gram, self.y, ridge)
+        machine: Any = LSSVMRegressor(self.kernel, gamma).fit(self.points, self.y)
         if by_loo:
-            return np.ravel(leave_one_out_residuals(solved.support_values, projected_diagonal(gram, ridge)))
-        if not self.y_check.size:
-            return np.zeros(0)
-        return np.asarray(self.y_check - self.kernel(self.below, self.points) @ solved.support_values - solved.bias)
+            return np.asarray(machine.leave_one_out().residuals)
+        return np.asarray(self.y_check - machine.predict(self.below))
 
 
 class ComponentJudge(SetJudge):
@@ -202,8 +200,13 @@ class ComponentJudge(SetJudge):
 
     def machines(self, number: int, members: Members) -> Iterator[RefittedRows]:
         """Return the machines of one round on some components, with the rows that judge them."""
-        round_, kernel = self.rounds[number], self.kernel_of(number, members)
+        round_ = self.rounds[number]
+        parts = self.kernel.components(round_.X.shape[1])  # type: ignore[attr-defined]
+        # a kernel of zeros leaves the bias
+        kernel = Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
         for train, check in round_.machines(self.pooled):
+            if not (check.rows.size or self.by_loo):
+                continue
             yield RefittedRows(
                 kernel=kernel,
                 points=train.points(round_.X, False),
@@ -211,20 +214,6 @@ class ComponentJudge(SetJudge):
                 below=round_.X_check[check.rows],
                 y_check=check.y,
             )
-
-    def kernel_of(self, number: int, members: Members) -> Kernel:
-        """Return the sum of some components; a kernel of zeros leaves the bias."""
-        parts = self.kernel.components(self.rounds[number].X.shape[1])  # type: ignore[attr-defined]
-        return Componentwise(tuple(parts[place] for place in members)) if members else 0.0 * parts[0]
-
-    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
-        """Return the criterion of one round on the machine of some components."""
-        round_, kernel = self.rounds[number], self.kernel_of(number, members)
-        task = self.task(round_.X, round_.Y, (round_.X_check, round_.Y_check), gammas)
-        _, shares = criterion_of(Gram.of(kernel, round_.X), task)
-        judged = round_.Y if self.by_loo else round_.Y_check
-        weight = float(np.count_nonzero(judged) if self.pooled else judged.shape[0])
-        return tuple(replace(share, share=share.share * weight) for share in shares)
 
     def every_member(self, number: int) -> Members:
         """Return all components."""

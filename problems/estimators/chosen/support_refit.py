@@ -12,49 +12,26 @@ machine of a classifier. Which rows support is a discrete question, and on a smo
 neighbours: the sets are those of the paths as double precision follows them, and the bound is over those.
 """
 
-import math
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from problems.estimators.chosen.structure_refit import FOLLOWED, Members, RefittedRows, SetJudge
-from problems.estimators.chosen.tasks import CriterionShare, criterion_of
-from problems.estimators.full.ls_svm import LSSVMRegressor
+from problems.estimators.chosen.structure_refit import Members, RefittedRows, SetJudge
 from problems.estimators.penalised.l1 import L1Model
-from problems.estimators.penalised.refit_answer import mean_accuracy, mean_proof
+from problems.estimators.penalised.refit import Refit, StoredRefit
 from problems.estimators.shared.base import WeightedRows
-from problems.estimators.shared.checked_again import Added
 from problems.estimators.shared.machine_rows import MachineRows, each_machine
 from substrate.arrays import Array
-from substrate.certificates import NO_BOUND, Row
-from substrate.certificates.rounding import at_most
-from substrate.certificates.rows import root_mean_square
-from substrate.gram import Gram
 from substrate.kernels import Kernel, Linear
-from substrate.proof import Proof
 from substrate.reduced.features import basis_features
 
-__all__ = ["FusedL1Model", "SupportFit", "SupportJudge", "fit_on_support", "supports_of"]
+__all__ = ["FusedL1Model", "SupportJudge", "support_refit", "supports_of"]
 
 
 class SupportJudge(SetJudge):
     """The sparse LS-SVM on some support vectors: their numbers run over the rows of all machines of a round."""
-
-    def shares(self, number: int, members: Members, gammas: Any = None) -> tuple[CriterionShare, ...]:
-        """Return the criterion of one round on the machines of some support vectors."""
-        shares = list[CriterionShare]()
-        for machine in self.machines(number, members):
-            check = (machine.below, machine.y_check[:, None])
-            task = replace(self.task(machine.points, machine.y[:, None], check, gammas), pooled=False)
-            _, parts = criterion_of(Gram.of(machine.kernel, machine.points), task)
-            weight = float(machine.y.size if self.by_loo else machine.y_check.size)
-            shares += [replace(part, share=part.share * weight) for part in parts]
-        return tuple(shares)
 
     def machines(self, number: int, members: Members) -> Iterator[RefittedRows]:
         """Return the machines of one round on some support vectors, as linear ones of features; those that are
@@ -98,35 +75,10 @@ def supports_of(machines: Sequence[MachineRows], members: Members) -> list[Any]:
     return [numbers[(numbers >= low) & (numbers < high)] - low for low, high in pairwise(ends)]
 
 
-class SupportFit(NamedTuple):
-    """One machine on its support vectors: their numbers, coefficients, bias, fitted values, rows and facts."""
-
-    support: Any
-    coefficients: Array
-    bias: float
-    fitted: Array
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
-    #: The sparse LS-SVM; None where only the bias is left.
-    machine: Any = None
-
-
-def fit_on_support(model: Any, kernel: Kernel, points: Any, y: Array, support: Any, gamma: float) -> SupportFit:
-    """Fit the sparse LS-SVM of one machine to all its rows; its basis are the rows with these numbers."""
-    if not support.size:
-        mean = float(np.clip(y.mean(), y.min(), y.max()))
-        fitted = np.full(y.size, mean)
-        return SupportFit(support, np.zeros(0), mean, fitted, (mean_accuracy(y, fitted, model._tolerance()),), ())
-    parameter = "precomputed" if kernel.pairwise else kernel
-    machine = LSSVMRegressor(parameter, gamma, basis=[int(row) for row in support], tol=model.tol)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # its rows are on the certificate
-        machine.fit(points, y)
-    if not np.array_equal(machine.support_, support):
-        raise TypeError("internal error: the basis is not in the order of the support")
-    stated = tuple(fact for fact in machine.certificate_.record if fact[0] in ("basis", "rank", NO_BOUND, "rounding"))
-    a, b = np.asarray(machine.support_values_), float(machine.bias_)
-    return SupportFit(support, a, b, machine.predict(points), machine.certificate_.rows, stated, machine)
+def support_refit(model: Any, kernel: Kernel, points: Any, y: Array, support: Any, gamma: float) -> Refit:
+    """Return the sparse LS-SVM of one machine on all its rows; its basis are the rows with these numbers."""
+    selected = kernel if support.size else None
+    return Refit(selected, points, y, np.ones(y.size), gamma, model._tolerance(), support)
 
 
 class FusedL1Model(L1Model):
@@ -144,45 +96,6 @@ class FusedL1Model(L1Model):
         for machine in each_machine(Y[rows], model._labels):
             numbers = rows[machine.rows]
             used = model.support_[stored[:, machine.column] != 0.0]
-            yield StoredSupport(
-                model=model,
-                points=X[numbers][:, numbers] if model.kernel_.pairwise else X[numbers],
-                y=machine.y,
-                support=np.searchsorted(numbers, used),
-                fitted=fitted[numbers, machine.column],
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSupport:
-    """One machine on its support vectors, as the model predicts its rows."""
-
-    model: Any
-    points: Any
-    y: Array
-    support: Any
-    fitted: Array
-
-    def certify(self) -> Added:
-        """Fit the machine again, and add how far the stored one is from it to the bound of the answer."""
-        fit = self._fit()
-        answer, distance = fit.rows[0], self._distance(fit)
-        return (replace(answer, value=answer.value + distance), *fit.rows[1:]), (*fit.facts, FOLLOWED)
-
-    def prove(self) -> Proof:
-        """Bound the answer in ball arithmetic."""
-        fit = self._fit()
-        distance = self._distance(fit)
-        if fit.machine is None:
-            row = mean_accuracy(self.y, self.fitted, self.model._tolerance())
-            return mean_proof(row, self.y, np.ones(self.y.size))
-        proof: Proof = fit.machine.prove(self.points, self.y)
-        return replace(proof, accuracy=math.nextafter(proof.accuracy + distance, math.inf))
-
-    def _fit(self) -> SupportFit:
-        model = self.model
-        return fit_on_support(model, model.kernel_, self.points, self.y, self.support, float(model.gamma_))
-
-    def _distance(self, fit: SupportFit) -> float:
-        """Bound the root mean square distance of the stored fitted values from those of a fit."""
-        return at_most(root_mean_square(self.fitted - fit.fitted, np.ones(self.y.size)))
+            points = X[numbers][:, numbers] if model.kernel_.pairwise else X[numbers]
+            data = (points, machine.y, np.searchsorted(numbers, used), float(model.gamma_))
+            yield StoredRefit(support_refit(model, model.kernel_, *data), fitted[numbers, machine.column])

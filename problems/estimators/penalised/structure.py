@@ -10,17 +10,16 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from problems.estimators.penalised.group_weights import GroupWeights
-from problems.estimators.penalised.refit_answer import refit_components
+from problems.estimators.penalised.refit import component_refits, fit_refits, of_selection
 from problems.estimators.penalised.rows import WithBasis, basis_facts, choose_basis, read_rows, weights_of_rows
 from problems.estimators.penalised.variation_fit import PAGES, Variation, VariationModel
 from problems.estimators.shared.additive import AdditiveEstimator
 from problems.estimators.shared.base import Fitted, WeightedRows
 from problems.estimators.shared.classifier import Classifier
-from problems.estimators.shared.coded import numbers_of_codes
 from problems.estimators.shared.machine_rows import in_columns
 from problems.estimators.shared.regressor import Regressor
 from substrate.arrays import Array, non_negative, positive
-from substrate.certificates import Certificate, Row, warn_unless_holds
+from substrate.certificates import Certificate, warn_unless_holds
 from substrate.errors import DeclarationError
 from substrate.fits.coordinates import CUTOFF
 from substrate.gram import Gram
@@ -90,10 +89,13 @@ class MaximalVariationModel(VariationModel):
         support, vectors = np.arange(a.shape[0]), X if points is None else points
         if model.refit:
             chosen = self.mark_components(model.relevance)
-            model.component_support_ = chosen
-            refitted = refit_components(model, X, Y, kernel, chosen, float(model.gamma), rows, given.weights)
-            kernel, support, a, bias, rows, more = refitted
-            facts += more
+            model.component_support_, gamma = chosen, float(model.gamma)
+            machines, refits = component_refits(model, X, Y, kernel, chosen, gamma, given.weights)
+            refitted = fit_refits(machines, refits, Y.shape[0])
+            kernel, support = refits[0].kernel or kernel, support if chosen.any() else support[:0]
+            a, bias, rows = refitted.coefficients[support], refitted.bias, (*refitted.rows, *of_selection(rows))
+            told = f"LS-SVM on {chosen.sum()} of {chosen.size} components, gamma {gamma:g}"
+            facts += (("refit", told), *refitted.facts)
         model.certificate_ = Certificate(model._title, rows, facts)
         warn_unless_holds(model.certificate_)
         model.n_rows_, codes = int(Y.shape[0]), np.ascontiguousarray(Y[support] if basis is None else Y[:0])
@@ -107,18 +109,6 @@ class MaximalVariationModel(VariationModel):
         kept = np.ascontiguousarray(a[:, 0] if one else a)
         model._keep_expansion(vectors, support, kernel, kept, float(bias[0]) if one else bias)
         model.support_ = numbers[support]
-
-    def refit_gamma(self) -> float:
-        """Return gamma of the refitted machine."""
-        return float(self.estimator.gamma)
-
-    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
-        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
-        model = self.estimator
-        unrefitted = type(model)(**model.get_params(deep=False) | self.by_number() | {"refit": False})
-        targets = model.classes_[numbers_of_codes(Y, model.code_book_)] if model._labels else Y[:, 0]
-        unrefitted.fit(X, targets, weights)
-        return unrefitted.certificate_.rows, unrefitted._model.mark_components(model.relevance)
 
 
 def _fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:

@@ -1,7 +1,6 @@
 """The fit of maximal variation, and the checks and proofs of its answer."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.estimators.penalised.refit_answer import recall_refit
+from problems.estimators.penalised.refit import Refit, StoredRefit
 from problems.estimators.penalised.rows import predict_blocks, read_rows, weights_of_rows
 from problems.estimators.shared.additive import DecoupledModel, kernel_matrices
 from problems.estimators.shared.checked_again import Added, StoredFit, rows_of_fit
@@ -157,6 +156,10 @@ class Variation:
         return machines, fits
 
 
+def _kernel_fact(model: Any) -> tuple[tuple[str, str], ...]:
+    return (("kernel", repr(model.kernel_)),)
+
+
 def _columns(a: Array, count: int) -> list[Array]:
     """Return the coefficients of every component."""
     return [a] * count if a.ndim == 1 else [np.ascontiguousarray(column) for column in a.T]
@@ -302,14 +305,6 @@ class VariationModel(DecoupledModel):
         """Whether every component has an expansion of its own; a refitted machine has one for all."""
         return super().decoupled and not self.estimator.refit
 
-    def refit_gamma(self) -> float:
-        """Return gamma of the refitted machine."""
-        return float(self.estimator.gamma_)
-
-    @abstractmethod
-    def select_again(self, X: Any, Y: Array, weights: Array) -> tuple[tuple[Row, ...], Any]:
-        """Return the rows of the machine that selects components, fitted again, and a mask of those it selects."""
-
     def component_values(self, X: Any) -> Array:
         """Evaluate every component; those that were not refitted are zero."""
         model = self.estimator
@@ -328,9 +323,24 @@ class VariationModel(DecoupledModel):
         rows = rows_of_fit(model, Y.shape[0])
         X, Y, weights = given.X[rows], Y[rows], given.weights[rows]
         if model.refit:
-            return recall_refit(model, X, Y, weights)
-        facts = (("kernel", repr(model.kernel_)), *self.group_facts(), *weights_of_rows(given))
+            return nullcontext(StoredFit(self.recall_refits(X, Y, weights), lambda: ((), _kernel_fact(model))))
+        facts = (*_kernel_fact(model), *self.group_facts(), *weights_of_rows(given))
         return nullcontext(StoredFit(self.recall_machines(X, Y, weights), lambda: ((), facts)))
+
+    def recall_refits(self, X: Any, Y: Array, weights: Array) -> Iterator[StoredRefit]:
+        """Return every machine on the selected components."""
+        model, stored = self.estimator, self.estimator._coefficients()
+        selected = model.kernel_ if model.component_support_.any() else None
+        if selected is not None and stored.shape[0] != Y.shape[0]:
+            raise DataError(f"the model has {stored.shape[0]} support values, these are {Y.shape[0]} rows")
+        if selected is not None and len(selected.components(X.shape[1])) != model.component_support_.sum():
+            raise DataError("component_support_ and the components of kernel_ do not belong together")
+        gamma = float(model.gamma if model._chooses is None else model.gamma_)
+        fitted = np.reshape(model._evaluate(X), Y.shape)
+        for machine in each_machine(Y, model._labels):
+            data = (machine.points(X, False), machine.y, weights[machine.rows])
+            refit = Refit(selected, *data, gamma, model._tolerance())
+            yield StoredRefit(refit, fitted[machine.rows, machine.column])
 
     def recall_machines(self, X: Any, Y: Array, weights: Array) -> Iterator["StoredVariation"]:
         """Return every machine, with the optimum computed again for its multipliers."""
