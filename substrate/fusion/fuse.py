@@ -156,7 +156,7 @@ def fuse(
         if bound == "chord" and (search.stop == NOT_KNOWN or (most < budget and family.solves >= most)):
             limits.spent += family.solves
             bound, family = "universal", families["universal"]
-            search = minimise(family, ends, limits=limits, **options)
+            search = minimise(family, ends, limits=limits, start=(search.best,), **options)
         return _fusion(task, ends, cut_off, bound, family, search, target, least)
 
 

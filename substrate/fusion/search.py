@@ -154,6 +154,7 @@ class _Simplices:
     least: float
     floor: float
     limits: Limits
+    start: tuple[Theta, ...] = ()
     roots: tuple[Cell, ...] = ()
     errors: dict[Theta, float] = field(default_factory=dict)
     collapsed: str = "the cells have collapsed: the optimum is not unique there, or not known well enough"
@@ -173,7 +174,7 @@ class _Simplices:
 
     def cover(self) -> list[Cell]:
         simplices = cover(self.box)
-        for corners in simplices:
+        for corners in (self.start, *simplices):
             for theta in corners:
                 self._evaluate(theta)
         cells = [self._cell(corners, self.floor, 0) for corners in simplices]
@@ -225,13 +226,15 @@ def minimise(
     progress: Progress,
     floor: float = -np.inf,
     least: float = 0.0,
+    start: tuple[Theta, ...] = (),
 ) -> Selection:
     """Minimise the validation error over a box, until no value can be better by more than a gap or the limits are met.
 
     ``least`` is the error below which one counts as none, ``floor`` what no error is below. An interrupt, a failure of
     the solver, a spent budget or time ends the search with the best so far; what is proved until then stays proved.
+    Values of ``start`` are tried first: a good one settles most simplices at once.
     """
-    space = _Simplices(family, box, gap, least, floor, limits)
+    space = _Simplices(family, box, gap, least, floor, limits, start)
     search: BestFirst[Any] = BestFirst(
         space=space, limits=limits, progress=progress, met=describe_met(gap), floor=floor
     )
